@@ -1,0 +1,220 @@
+"""The contract every generative recommender fulfils, whatever its architecture.
+
+Methods and measurements are written against this interface alone. It hides what differs between families: T5
+labels are unshifted while causal models predict the next position; padding is on the right for encoders and on the
+left for causal models; input embeddings, output head or both may be tied.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from genrec_unlearn_bench.data.examples import BoolArray, Histories, IntArray
+from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.decoding.session import DecoderSession
+from genrec_unlearn_bench.sids.table import SidTable
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from genrec_unlearn_bench.backbones.vocabulary import SidVocabulary
+
+__all__ = ["Capability", "Context", "Ranker", "Recommender", "ServingRules", "SoftSids", "StepOutput"]
+
+
+class Capability(StrEnum):
+    """What a backbone has and a method may need."""
+
+    HAS_CODEBOOKS = "has_codebooks"
+    JOINT_TOKENIZER = "joint_tokenizer"
+    TEXT_TASKS = "text_tasks"
+    RAGGED_SIDS = "ragged_sids"
+
+
+@dataclass(frozen=True, eq=False)
+class ServingRules:
+    """How a recommender is served. Part of its state, saved with it.
+
+    Attributes:
+        blocked: [N] items taken out of the trie (never recommended), or None.
+        ignored: [N] items dropped from every history before the model sees it, or None.
+    """
+
+    blocked: BoolArray | None = None
+    ignored: BoolArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SoftSids:
+    """Soft token assignments that stand in for the hard SIDs of some items in histories (TRACER, sec. 3.1).
+
+    Attributes:
+        row_of_item: [N] long, row of ``weights`` for a softened item, -1 for a hard one.
+        weights: Q tensors [n, K_l], each row a distribution over the codes of level l. The remaining levels (the
+            collision ordinal) keep their hard token.
+    """
+
+    row_of_item: Tensor
+    weights: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """B encoded histories; what is inside belongs to the backbone.
+
+    Attributes:
+        state: The backbone's own (encoder output [B, S, D], or a prompt's embeddings).
+        mask: [B, S] bool, True at real input positions.
+        position_items: [B, S] long, item id behind each input position, -1 elsewhere.
+        hidden: Encoder hidden states by layer, [B, S, D] each, where they were asked for.
+    """
+
+    state: Any
+    mask: Tensor
+    position_items: Tensor
+    hidden: tuple[Tensor, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class StepOutput:
+    """Teacher-forced decoding of R targets.
+
+    Attributes:
+        logits: [R, L, V]; ``logits[:, l]`` predicts the target's token at level l (no shift left to the caller).
+        labels: [R, L] long, vocabulary ids of the targets' tokens.
+        hidden: Decoder hidden states at the target positions, by layer, [R, L, D] each, where asked for.
+    """
+
+    logits: Tensor
+    labels: Tensor
+    hidden: tuple[Tensor, ...] = field(default=())
+
+    def token_log_probs(self) -> Tensor:
+        """[R, L] log-probability of each target token, softmax over the full vocabulary."""
+        return self.logits.log_softmax(-1).gather(-1, self.labels[..., None]).squeeze(-1)
+
+
+class Ranker(ABC):
+    """Anything that ranks items for histories (generative recommenders and reference rows alike)."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def recommend(self, histories: Histories, k: int, *, beam: int = 50) -> Ranking:
+        """The k best items for each history; ``beam`` is ignored by rankers that score the whole catalogue."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write everything needed to load it again: JSON and safetensors only."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: Path, *, device: str = "cpu") -> Self:
+        """The inverse of ``save``."""
+
+
+class Recommender(Ranker):
+    """A trained generative recommender: model, SID table, trie and serving rules as one thing."""
+
+    capabilities: ClassVar[frozenset[Capability]]
+    sids: SidTable
+    serving: ServingRules
+
+    @property
+    @abstractmethod
+    def module(self) -> nn.Module:
+        """The network with all trainable parameters, token embeddings included."""
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> SidVocabulary:
+        """Token ids of the SID levels."""
+
+    @property
+    @abstractmethod
+    def history_limit(self) -> int:
+        """How many most recent items the model reads."""
+
+    @abstractmethod
+    def encode(self, histories: Histories, *, soft: SoftSids | None = None, hidden: bool = False) -> Context:
+        """Encode B histories (longer ones are cut to ``history_limit``). Differentiable, also in ``soft``."""
+
+    @abstractmethod
+    def decode(
+        self, context: Context, codes: Tensor, *, rows: Tensor | None = None, hidden: bool = False
+    ) -> StepOutput:
+        """Teacher-forced logits of R targets on B encoded histories. Differentiable.
+
+        Args:
+            codes: [R, L] long, the targets' codes (see ``codes_of``).
+            rows: [R] long, which history each target belongs to; None means R = B in order. Several targets may
+                share a history, which is then encoded once.
+        """
+
+    @abstractmethod
+    def session(self, context: Context) -> DecoderSession:
+        """Open a decoding session on encoded histories (no gradients)."""
+
+    @abstractmethod
+    def with_sids(self, table: SidTable) -> Self:
+        """The same network on another version of the SID table (trie rebuilt). Level sizes must not grow."""
+
+    @abstractmethod
+    def with_serving(self, rules: ServingRules) -> Self:
+        """The same network and table, served by other rules."""
+
+    @abstractmethod
+    def clone(self) -> Self:
+        """An independent copy: parameters are copied, the immutable table is shared."""
+
+    @abstractmethod
+    def recommend(
+        self, histories: Histories, k: int, *, beam: int = 50, exact: bool = False, sids: SidTable | None = None
+    ) -> Ranking:
+        """Constrained beam search over the trie; ``exact`` ranks the whole catalogue.
+
+        Args:
+            sids: Decode in another SID space (say, the original one, to measure leakage); histories are still
+                written in the recommender's own. None means its own.
+        """
+
+    @abstractmethod
+    def codes_of(self, items: IntArray) -> Tensor:
+        """[len(items), L] long codes of items on the model's device."""
+
+    def forward(
+        self, histories: Histories, targets: IntArray, *, soft: SoftSids | None = None, hidden: bool = False
+    ) -> StepOutput:
+        """Encode and decode one target per history."""
+        context = self.encode(histories, soft=soft, hidden=hidden)
+        return self.decode(context, self.codes_of(targets), hidden=hidden)
+
+    def target_log_probs(self, histories: Histories, targets: IntArray, *, batch_size: int = 256) -> Tensor:
+        """[B, L] teacher-forced token log-probabilities, full-vocabulary softmax, without gradients."""
+        import torch
+
+        out = torch.empty(len(targets), self.sids.levels)
+        was_training = self.module.training
+        self.module.eval()
+        try:
+            with torch.no_grad():
+                for rows in length_batches(histories.lengths, batch_size):
+                    step = self.forward(histories.rows(rows), targets[rows])
+                    out[torch.from_numpy(rows)] = step.token_log_probs().float().cpu()
+        finally:
+            self.module.train(was_training)
+        return out
+
+
+def length_batches(lengths: IntArray, batch_size: int) -> Iterator[IntArray]:
+    """Row indices in batches of similar length, longest first, so that little is padded."""
+    order = np.argsort(-lengths, kind="stable")
+    for first in range(0, len(order), batch_size):
+        yield np.asarray(order[first : first + batch_size], dtype=np.int64)

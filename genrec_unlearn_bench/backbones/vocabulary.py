@@ -1,0 +1,46 @@
+"""Token ids of a SID model: a few specials, then every level's codes in a range of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.sids.table import SidTable
+
+__all__ = ["BOS", "EMPTY", "PAD_TOKEN", "SPECIALS", "SidVocabulary"]
+
+PAD_TOKEN = 0
+"""Padding, and T5's decoder start."""
+BOS = 1
+EMPTY = 2
+"""Stands for a history without any item, so that no input has zero length."""
+SPECIALS = 3
+
+
+@dataclass(frozen=True)
+class SidVocabulary:
+    """Levels never share token ids: token = SPECIALS + offset of the level + code (+ user tokens at the end)."""
+
+    level_sizes: tuple[int, ...]
+    user_tokens: int = 0
+
+    @property
+    def size(self) -> int:
+        """V, all tokens."""
+        return SPECIALS + sum(self.level_sizes) + self.user_tokens
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """First token id of each level."""
+        return tuple(SPECIALS + sum(self.level_sizes[:level]) for level in range(len(self.level_sizes)))
+
+    @property
+    def user_offset(self) -> int:
+        """First user token."""
+        return SPECIALS + sum(self.level_sizes)
+
+    def tokens(self, table: SidTable) -> NDArray[np.int64]:
+        """[N, L] token ids of every item."""
+        return table.codes + np.asarray(self.offsets, dtype=np.int64)[None, :]

@@ -1,0 +1,68 @@
+"""Strict configuration: unknown keys and wrong values are reported all at once, with the nearest known key."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from genrec_unlearn_bench.errors import ConfigError
+
+__all__ = ["StrictModel", "overrides", "parse"]
+
+
+class StrictModel(BaseModel):
+    """Base of everything that crosses a file or a process: frozen, and closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def parse(model: type[M], content: Mapping[str, Any], *, where: str) -> M:
+    """Validate ``content`` as ``model``; raises ConfigError listing every fault at once."""
+    try:
+        return model.model_validate(dict(content))
+    except ValidationError as fault:
+        raise ConfigError([_sentence(model, entry) for entry in fault.errors()], where=where) from None
+
+
+def overrides(pairs: Sequence[str], *, where: str = "--set") -> dict[str, Any]:
+    """``["lr=1e-4", "mask=off"]`` as a mapping; values are read as YAML scalars (numbers like 1e-4 included)."""
+    out: dict[str, Any] = {}
+    faults = []
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            faults.append(f"{pair!r} is not of the form key=value")
+            continue
+        out[key] = _scalar(value)
+    if faults:
+        raise ConfigError(faults, where=where)
+    return out
+
+
+def _scalar(text: str) -> Any:
+    try:
+        return float(text) if any(c in text for c in "eE.") else int(text)
+    except ValueError:
+        pass
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    # YAML 1.1 reads `off` and `on` as booleans; our ablations are named so.
+    return text if isinstance(value, bool) and text.lower() not in ("true", "false") else value
+
+
+def _sentence(model: type[BaseModel], entry: Any) -> str:
+    place = ".".join(str(part) for part in entry["loc"])
+    if entry["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(entry["loc"][-1]), list(model.model_fields), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(model.model_fields)}"
+        return f"{place}: unknown key{hint}"
+    return f"{place}: {entry['msg']} (got {entry.get('input')!r})"

@@ -1,0 +1,67 @@
+"""A dataset in memory, and the manifest that says where it came from and what was dropped on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+
+from genrec_unlearn_bench.data.examples import Examples
+from genrec_unlearn_bench.data.items import ItemTable
+
+__all__ = ["Dataset", "DatasetManifest", "SourceFile"]
+
+
+class SourceFile(BaseModel):
+    """One file a dataset was read from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    """Path relative to the data folder."""
+    size: int
+    """Bytes."""
+    digest: str
+    """blake2b-128 of the content, in hex."""
+    url: str | None = None
+    """Where it was downloaded from, if it was."""
+
+
+class DatasetManifest(BaseModel):
+    """What a dataset is, for people and for keys. ``digest`` covers the canonical content, not the files."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    format: str
+    """The reader: demo, folder, amazon-2018, amazon-2023, minionerec, letter."""
+    split: str
+    """global-time, as-given or leave-one-out."""
+    k_core: int
+    """0 where no k-core filtering was done here."""
+    items: int
+    users: int
+    interactions: int
+    train: int
+    valid: int
+    test: int
+    with_brand: int
+    with_price: int
+    dropped: dict[str, int]
+    """Reason -> number of lines, items or interactions that were left out."""
+    sources: tuple[SourceFile, ...]
+    digest: str
+    """blake2b-256 over items, examples and split, in hex."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Items and next-item examples in three parts; item and user ids are row numbers."""
+
+    name: str
+    items: ItemTable
+    train: Examples
+    valid: Examples
+    test: Examples
+    manifest: DatasetManifest

@@ -1,0 +1,70 @@
+"""The item table of a dataset: metadata by column, item ids being row numbers everywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["TEXT_FIELDS", "ItemTable"]
+
+TEXT_FIELDS = ("title", "brand", "categories", "description", "text")
+"""The fields that make up an item's text, in order. The price never enters it."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemTable:
+    """N items, one row each. A missing string is ``""``, a missing price NaN, missing categories ``()``.
+
+    Attributes:
+        ids: The dataset's own identifiers, unique.
+        brands: Normalised brand names (case-folded comparison key is the name itself, see ``data.brands``).
+        brands_raw: Brand names as the source spells them.
+        prices: [N] float64, in the source's currency, NaN where unknown.
+    """
+
+    ids: tuple[str, ...]
+    titles: tuple[str, ...]
+    descriptions: tuple[str, ...]
+    brands: tuple[str, ...]
+    brands_raw: tuple[str, ...]
+    prices: NDArray[np.float64]
+    categories: tuple[tuple[str, ...], ...]
+    texts: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        sizes = {
+            len(column)
+            for column in (
+                self.ids,
+                self.titles,
+                self.descriptions,
+                self.brands,
+                self.brands_raw,
+                self.prices,
+                self.categories,
+                self.texts,
+            )
+        }
+        if sizes != {len(self.ids)}:
+            raise ValueError(f"columns of different length: {sorted(sizes)}")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def plain_text(self, fields: Iterable[str] = TEXT_FIELDS) -> list[str]:
+        """Each item's text: its non-empty fields joined by ``". "``; the id where all are empty."""
+        columns = {
+            "title": self.titles,
+            "brand": self.brands_raw,
+            "categories": tuple(", ".join(path) for path in self.categories),
+            "description": self.descriptions,
+            "text": self.texts,
+        }
+        chosen = [columns[name] for name in fields]
+        return [
+            ". ".join(part for part in parts if part) or self.ids[row]
+            for row, parts in enumerate(zip(*chosen, strict=True))
+        ]

@@ -1,0 +1,113 @@
+"""Errors meant for users: what is wrong, where, and how to mend it.
+
+The command line prints these without a traceback (``--debug`` shows it). Exit codes are stable:
+1 a cell failed, 2 the call is wrong, 3 two protocols do not match.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+__all__ = [
+    "BenchError",
+    "CapabilityMissing",
+    "ConfigError",
+    "CorruptArtefact",
+    "DataFault",
+    "DataMissing",
+    "MissingExtra",
+    "ProtocolMismatch",
+    "StorageError",
+    "UnknownName",
+    "UsageError",
+]
+
+
+class BenchError(Exception):
+    """Root of every error that is addressed to a user.
+
+    Args:
+        what: One sentence that says what is wrong.
+        where: The file, line, field or name it concerns.
+        mend: What the reader can do about it.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, where: str | None = None, mend: str | None = None) -> None:
+        self.what = what
+        self.where = where
+        self.mend = mend
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        """The message as the terminal shows it, one part a line."""
+        lines = [self.what]
+        if self.where:
+            lines.append(f"  where: {self.where}")
+        if self.mend:
+            lines.append(f"  mend:  {self.mend}")
+        return "\n".join(lines)
+
+
+class UsageError(BenchError):
+    """The call itself is wrong: a name, an option, a combination."""
+
+    exit_code = 2
+
+
+class UnknownName(UsageError):
+    """A task, method, dataset … that does not exist, with the nearest ones that do."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        listing = ", ".join(names) if len(names) <= 12 else f"see `bench ls {kind}s`"
+        mend = f"did you mean {' or '.join(near)}?" if near else f"known {kind}s: {listing}"
+        super().__init__(f"unknown {kind} {name!r}", mend=mend)
+
+
+class ConfigError(UsageError):
+    """All faults of one configuration at once, so that nobody mends them one by one."""
+
+    def __init__(self, faults: Sequence[str], *, where: str | None = None, mend: str | None = None) -> None:
+        self.faults = tuple(faults)
+        listing = "".join(f"\n  - {fault}" for fault in faults)
+        super().__init__(f"invalid configuration:{listing}", where=where, mend=mend)
+
+
+class CapabilityMissing(UsageError):
+    """A method needs something that the backbone does not have."""
+
+
+class MissingExtra(UsageError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package!r}, which is not installed",
+            mend=f"pip install 'genrec-unlearn-bench[{extra}]'",
+        )
+
+
+class DataMissing(UsageError):
+    """A dataset's files are not there and could not be had."""
+
+
+class DataFault(BenchError):
+    """Input data that cannot be used as it is: broken lines, missing columns, duplicate ids."""
+
+
+class CorruptArtefact(BenchError):
+    """A stored stage whose content does not match its digest or schema."""
+
+
+class StorageError(BenchError):
+    """The file system refused: full, read-only, no permission."""
+
+
+class ProtocolMismatch(BenchError):
+    """Two results that may not be compared."""
+
+    exit_code = 3

@@ -1,0 +1,74 @@
+"""What a metric is: direction, range, unit, level and source, declared once and read by everything downstream."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from genrec_unlearn_bench.config import StrictModel
+
+__all__ = ["Better", "Group", "Level", "MetricSpec", "MetricValue"]
+
+
+class Better(StrEnum):
+    """Which way is better. ``ORACLE``: the nearer to the retrained model the better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    ORACLE = "oracle"
+    NONE = "none"
+
+
+class Level(StrEnum):
+    """What one value of the metric describes."""
+
+    USER = "user"
+    """One value per test example, averaged; recomputable from ``per_user.parquet``."""
+    MODEL = "model"
+    ITEM = "item"
+
+
+class Group(StrEnum):
+    """Which test examples a value is about."""
+
+    FORGET = "forget"
+    RETAIN = "retain"
+    ALL = "all"
+    """Not about one side: a property of the model, the table or the run."""
+    NEIGHBOURS = "retain-neighbours"
+    REST = "retain-rest"
+
+
+class MetricSpec(StrictModel):
+    """Declaration of a metric."""
+
+    name: str
+    """Unique, lower case: hr@10, concept-rate@10, overlap.level1 …"""
+    title: str
+    """As a table heads it: HR@10."""
+    better: dict[Group, Better]
+    """By group: the same metric is wanted low on forget users and high on retain users."""
+    range: tuple[float, float]
+    """Smallest and largest possible value (infinities allowed)."""
+    unit: str
+    """fraction, cosine, nats, seconds, MiB …"""
+    level: Level
+    description: str
+    """One sentence: what is computed."""
+    source: str
+    """Paper and equation, or the protocol's section."""
+
+
+class MetricValue(StrictModel):
+    """One measured number."""
+
+    metric: str
+    group: Group
+    value: float | None
+    """None where it could not be measured; ``note`` then says why."""
+    beam: int | None = None
+    """Beam width the list was decoded with, for list metrics."""
+    n: int | None = None
+    """How many examples or items it was computed over."""
+    sd: float | None = None
+    """Spread over ``n``, where it is a mean of user values."""
+    note: str | None = None

@@ -1,0 +1,35 @@
+"""Item features: one row per item, with the name of the encoder that made them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ItemFeatures"]
+
+
+@dataclass(frozen=True, eq=False)
+class ItemFeatures:
+    """Embeddings of the items' texts, plain and with the concept scrubbed.
+
+    Attributes:
+        plain: [N, D] float32, rows of unit length (zero rows where the text gave nothing).
+        scrubbed: [N, D] float32, the same encoder (fitted on the scrubbed texts where it has to be fitted) on texts
+            from which the task's concept was removed.
+        encoder: Name and settings of the encoder, as it stands in the record.
+    """
+
+    plain: NDArray[np.float32]
+    scrubbed: NDArray[np.float32]
+    encoder: str
+
+    @property
+    def digest(self) -> str:
+        """blake2b-128 over both matrices."""
+        state = hashlib.blake2b(digest_size=16)
+        for matrix in (self.plain, self.scrubbed):
+            state.update(np.ascontiguousarray(matrix, dtype="<f4").tobytes())
+        return state.hexdigest()

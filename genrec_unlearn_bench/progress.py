@@ -1,0 +1,59 @@
+"""How long work says where it stands: one small interface, silent by default.
+
+The engine reports through a ``Progress``; the command line draws it. A method's losses and notes go the
+same way, so that the runner can store them without the method knowing of any file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+__all__ = ["Progress", "StepLog"]
+
+T = TypeVar("T")
+
+NoteValue = str | int | float | bool | None | list[float] | list[int] | list[str]
+
+
+@dataclass(frozen=True)
+class StepLog:
+    """The losses of one step of training or unlearning, as they were reported."""
+
+    stage: str
+    step: int
+    losses: Mapping[str, float]
+
+
+@dataclass
+class Progress:
+    """Collects steps and notes; subclasses draw them.
+
+    Attributes:
+        steps: Every reported step, in order.
+        notes: Facts worth keeping in the result record, by name (last value wins).
+        diverged: Set once a loss was reported that is not finite.
+    """
+
+    steps: list[StepLog] = field(default_factory=list)
+    notes: dict[str, NoteValue] = field(default_factory=dict)
+    diverged: bool = False
+
+    def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
+        """Iterate over ``sequence`` while showing a bar (here: showing nothing)."""
+        yield from sequence
+
+    def say(self, text: str) -> None:
+        """A line for people; nothing depends on it."""
+
+    def log(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
+        """Report the losses of one step; a loss that is not finite marks the run as diverged."""
+        self.steps.append(StepLog(stage, step, dict(losses)))
+        if not all(math.isfinite(value) for value in losses.values()):
+            self.diverged = True
+
+    def note(self, name: str, value: NoteValue) -> None:
+        """Keep a fact for the result record."""
+        self.notes[name] = value

@@ -1,0 +1,100 @@
+"""The result of one run, as it is written to ``result.json``: enough to trust it, compare it and repeat it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.evaluation.metric import MetricValue
+
+__all__ = ["Cell", "Cost", "Environment", "RunRecord", "StageRef"]
+
+SCHEMA_VERSION = 1
+
+
+class Cell(StrictModel):
+    """What was run: one cell of a grid."""
+
+    task: str
+    backbone: str
+    method: str
+    seed: int
+    scale: str
+    suite: str
+
+
+class StageRef(StrictModel):
+    """A stored stage that the result was built from."""
+
+    name: str
+    """features, sids, original, retrain, unlearned …"""
+    key: str
+    digest: str
+    seconds: float
+    """Wall-clock when it was computed (not when it was read from the store)."""
+    cached: bool
+    """Whether this run found it in the store."""
+
+
+class Cost(StrictModel):
+    """What unlearning cost, by itself."""
+
+    unlearn_seconds: float
+    retrain_seconds: float | None = None
+    """Training time of the oracle on the same machine kind, where it is known."""
+    share_of_retraining: float | None = None
+    peak_memory_mib: float
+    """Peak resident memory of the process (CPU), or of the device (GPU), during unlearning."""
+    steps: int
+    tuning_trials: int = 0
+
+
+class Environment(StrictModel):
+    """Where it ran."""
+
+    device: str
+    device_name: str
+    precision: str
+    threads: int
+    python: str
+    platform: str
+    packages: dict[str, str]
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+
+
+class RunRecord(StrictModel):
+    """One run. ``schema_version`` changes when a field changes its meaning."""
+
+    schema_version: int = SCHEMA_VERSION
+    protocol_version: int
+    suite_version: str
+    """Version of this package."""
+    key: str
+    """Content key of the evaluation."""
+    cell: Cell
+    created: str
+    """UTC, ISO 8601."""
+    dataset_digest: str
+    task_digest: str
+    method_digest: str
+    """blake2b of the method's source, or of the reference row's name."""
+    method_config: dict[str, Any]
+    backbone_config: dict[str, Any]
+    sid_config: dict[str, Any]
+    encoder: str
+    effective_batch_size: int
+    stages: tuple[StageRef, ...]
+    environment: Environment
+    cost: Cost
+    diverged: bool = False
+    metrics: tuple[MetricValue, ...]
+    report: dict[str, Any] = Field(default_factory=dict)
+    """What the method said about itself: items moved by level, collisions, overlap before and after …"""
+    per_user_digest: str
+    """blake2b-256 of ``per_user.parquet``."""
+    command: str
+    """The command line that repeats it."""
+    notes: tuple[str, ...] = ()

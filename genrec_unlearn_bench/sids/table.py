@@ -1,0 +1,89 @@
+"""The semantic-ID table: which codes stand for which item, and where they came from."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["SidTable"]
+
+FloatArray = NDArray[np.float32]
+CodeArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SidTable:
+    """N items, L levels; ``codes[i, l]`` lies in ``[0, level_sizes[l])``.
+
+    Immutable: a reassignment gives a new table with the next version. All levels have equal depth here (ragged
+    tables of P5-style indexers pad with -1 behind their last level).
+
+    Attributes:
+        codes: [N, L] int64.
+        level_sizes: Number of codes of each level, L of them.
+        quantised_levels: The first Q levels come from codebooks; a last level beyond them (Q = L - 1) is the
+            collision ordinal of TIGER (0 where the prefix is unique).
+        codebooks: Q arrays [K_l, D], or None for indexers without codebooks.
+        latents: [N, D] the quantiser's input z_i (r_i^1), or None.
+        version: Counts reassignments; 0 is the tokenizer's own output.
+    """
+
+    codes: CodeArray
+    level_sizes: tuple[int, ...]
+    quantised_levels: int
+    codebooks: tuple[FloatArray, ...] | None = None
+    latents: FloatArray | None = None
+    version: int = 0
+
+    def __post_init__(self) -> None:
+        if self.codes.ndim != 2 or self.codes.shape[1] != len(self.level_sizes):
+            raise ValueError(f"codes {self.codes.shape} do not fit {len(self.level_sizes)} levels")
+        if len(self.codes) and (self.codes.max(axis=0) >= np.asarray(self.level_sizes)).any():
+            raise ValueError("a code lies outside its level")
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def levels(self) -> int:
+        """L, the number of tokens of an item."""
+        return len(self.level_sizes)
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Where each level starts when the levels are laid end to end."""
+        return tuple(int(x) for x in np.concatenate([[0], np.cumsum(self.level_sizes)[:-1]]))
+
+    @property
+    def digest(self) -> str:
+        """blake2b-128 over codes, level sizes and version."""
+        state = hashlib.blake2b(digest_size=16)
+        state.update(repr((self.level_sizes, self.quantised_levels, self.version)).encode())
+        state.update(np.ascontiguousarray(self.codes, dtype="<i8").tobytes())
+        return state.hexdigest()
+
+    def reassigned(self, items: NDArray[np.int64], codes: CodeArray) -> SidTable:
+        """A new version in which ``items`` [n] carry ``codes`` [n, L]."""
+        fresh = self.codes.copy()
+        fresh[items] = codes
+        return replace(self, codes=fresh, version=self.version + 1)
+
+    def distances(self, items: NDArray[np.int64]) -> list[NDArray[np.float32]]:
+        """Squared distance of each residual to each codeword along the items' codes in this table.
+
+        Returns Q arrays [n, K_l]: ||r_i^l - c_k^l||^2 with r_i^1 = z_i and r_i^{l+1} = r_i^l - c^l_{s_i^l}
+        (TRACER, eq. 2). Raises ValueError for a table without codebooks.
+        """
+        if self.codebooks is None or self.latents is None:
+            raise ValueError("this table has no codebooks")
+        residual = self.latents[items].astype(np.float64)
+        out = []
+        for level, book in enumerate(self.codebooks):
+            words = book.astype(np.float64)
+            squared = (residual**2).sum(1)[:, None] - 2 * residual @ words.T + (words**2).sum(1)[None, :]
+            out.append(np.maximum(squared, 0).astype(np.float32))
+            residual = residual - words[self.codes[items, level]]
+        return out

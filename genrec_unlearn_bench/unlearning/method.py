@@ -1,0 +1,42 @@
+"""The interface of an unlearning method: a name, a configuration, and one function."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Generic, TypeVar
+
+from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.unlearning.request import ForgetRequest
+
+__all__ = ["MethodConfig", "UnlearningMethod"]
+
+
+class MethodConfig(StrictModel):
+    """Base of a method's configuration: frozen, strict, one line of documentation under every field.
+
+    A field that may be tuned lists its values: ``Field(default=1e-4, json_schema_extra={"search": [1e-5, 1e-4]})``.
+    """
+
+
+C = TypeVar("C", bound=MethodConfig)
+
+
+class UnlearningMethod(ABC, Generic[C]):
+    """One file in ``methods/`` (or anywhere: ``--method path/to/file.py:ClassName``)."""
+
+    name: ClassVar[str]
+    Config: ClassVar[type[MethodConfig]] = MethodConfig
+    requires: ClassVar[frozenset[Capability]] = frozenset()
+
+    def __init__(self, config: C) -> None:
+        self.config = config
+
+    @abstractmethod
+    def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
+        """Return a recommender that has forgotten.
+
+        ``recommender`` must be left as it is (``clone`` first). Losses go to ``progress.log``, facts for the record
+        to ``progress.note``.
+        """
