@@ -1,0 +1,245 @@
+"""Finds unlearning methods without importing them: files of ``methods/``, entry points, and files named on the call.
+
+``bench ls`` must answer at once, and importing a method imports torch. So names, summaries and requirements are read
+from the source with ``ast``; the class itself is imported only when a run needs it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Literal, TypeVar
+
+from genrec_unlearn_bench.errors import UnknownName, UsageError
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "METHOD_PACKAGE",
+    "REFERENCE_ROWS",
+    "Entry",
+    "find_method",
+    "load_class",
+    "methods",
+    "source_digest",
+]
+
+METHOD_PACKAGE = "genrec_unlearn_bench.methods"
+ENTRY_POINT_GROUP = "genrec_unlearn_bench.methods"
+
+REFERENCE_ROWS = {
+    "original": "The recommender before unlearning.",
+    "retrain": "Retrained from scratch without the forget set; same SIDs. The target of every method.",
+    "retrain-full": "Retrained without the forget set on new SIDs, made from texts without the concept.",
+    "popularity": "The most popular train items, the same for every user.",
+}
+"""Rows the runner makes itself; they stand in every table and need no method file."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method as it can be known without importing it.
+
+    Attributes:
+        kind: ``reference`` for the runner's own rows.
+        name: What ``--method`` takes and the record stores.
+        summary: First line of the docstring.
+        target: ``module:Class``, or ``file.py:Class``, empty for a reference row.
+        origin: Where it was found.
+        requires: Capabilities the backbone must have, as far as the source says them.
+        source: The file, where there is one to read.
+    """
+
+    kind: Literal["method", "reference"]
+    name: str
+    summary: str
+    target: str
+    origin: Literal["runner", "package", "entry point", "file"]
+    requires: tuple[str, ...] = ()
+    source: Path | None = None
+
+
+def methods() -> dict[str, Entry]:
+    """Every known method and reference row by name; two of the same name are an error."""
+    found = {
+        name: Entry("reference", name, summary, target="", origin="runner") for name, summary in REFERENCE_ROWS.items()
+    }
+    for entry in [*_package_entries(), *_entry_points()]:
+        if entry.name in found:
+            raise _collision(entry, found[entry.name])
+        found[entry.name] = entry
+    return found
+
+
+def find_method(text: str) -> Entry:
+    """The entry for a name, or for ``path/to/file.py:ClassName``. Raises UnknownName with the nearest names."""
+    known = methods()
+    if ".py" not in text:
+        if text not in known:
+            raise UnknownName("method", text, known)
+        return known[text]
+    entry = _file_entry(text)
+    if entry.name in known:
+        raise _collision(entry, known[entry.name])
+    return entry
+
+
+def load_class(entry: Entry, base: type[T]) -> type[T]:
+    """Import the entry's class; raises UsageError where that fails or it is no subclass of ``base``."""
+    place, _, class_name = entry.target.rpartition(":")
+    if not place:
+        raise UsageError(f"{entry.name!r} is a reference row and has no class", mend="pick a method: bench ls methods")
+    try:
+        module = _import_file(Path(place)) if entry.origin == "file" else importlib.import_module(place)
+    except Exception as fault:
+        raise UsageError(
+            f"the method {entry.name!r} cannot be imported: {type(fault).__name__}: {fault}",
+            where=str(entry.source or place),
+            mend="mend the file, or install what it imports; --debug shows the traceback",
+        ) from fault
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type) or not issubclass(found, base):
+        raise UsageError(
+            f"{class_name!r} is not a subclass of {base.__name__}",
+            where=str(entry.source or place),
+            mend=f"derive the class from {base.__module__}.{base.__name__}",
+        )
+    name = getattr(found, "name", entry.name)
+    if entry.origin == "entry point" and name != entry.name:
+        raise UsageError(f"the entry point {entry.name!r} gives a method named {name!r}", where=entry.target)
+    return found
+
+
+def source_digest(entry: Entry) -> str:
+    """blake2b-256 of the method's source file, or of the reference row's name, in hex."""
+    if entry.kind == "reference":
+        content = entry.name.encode()
+    else:
+        path = entry.source or _module_file(entry.target.partition(":")[0])
+        content = path.read_bytes()
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
+def _package_entries() -> list[Entry]:
+    spec = importlib.util.find_spec(METHOD_PACKAGE)
+    entries = []
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        for path in sorted(Path(folder).glob("[!_]*.py")):
+            expected = path.stem.replace("_", "-")
+            entry = _read_entry(path, None, origin="package", module=f"{METHOD_PACKAGE}.{path.stem}")
+            if entry.name != expected:
+                raise UsageError(
+                    f"the method is named {entry.name!r}, its file says {expected!r}",
+                    where=str(path),
+                    mend="a method file is named after its method, with _ for -",
+                )
+            entries.append(entry)
+    return entries
+
+
+def _entry_points() -> list[Entry]:
+    return [
+        Entry(
+            "method", point.name, f"from {point.dist.name if point.dist else point.value}", point.value, "entry point"
+        )
+        for point in metadata.entry_points(group=ENTRY_POINT_GROUP)
+    ]
+
+
+def _file_entry(text: str) -> Entry:
+    place, _, class_name = text.rpartition(":")
+    # A bare path has no colon behind its suffix: the class is then the only method in the file.
+    path, wanted = (Path(text), None) if text.endswith(".py") else (Path(place), class_name)
+    if not path.is_file():
+        raise UsageError(
+            f"there is no method file {str(path)!r}", mend="--method takes a name or path/to/file.py:ClassName"
+        )
+    return _read_entry(path.resolve(), wanted, origin="file", module=str(path.resolve()))
+
+
+def _read_entry(path: Path, wanted: str | None, *, origin: Literal["package", "file"], module: str) -> Entry:
+    """Name, summary and requirements of the method class in a file: the public class that sets ``name``."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError) as fault:
+        line = getattr(fault, "lineno", None)
+        raise UsageError(
+            f"the method file cannot be read: {fault}", where=f"{path}:{line}" if line else str(path)
+        ) from None
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    named = {name: node for name, node in classes.items() if _assigned(node, "name") is not None}
+    if wanted is not None and wanted not in classes:
+        raise UnknownName("class", wanted, named or classes)
+    chosen = [wanted] if wanted is not None else [name for name in named if not name.startswith("_")]
+    if len(chosen) != 1:
+        raise UsageError(
+            f"expected one method class, found {', '.join(chosen) or 'none'}",
+            where=str(path),
+            mend="a method file holds one public subclass of UnlearningMethod, with `name` set",
+        )
+    node = classes[chosen[0]]
+    value = _assigned(node, "name")
+    name = value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else node.name
+    text = ast.get_docstring(node) or ast.get_docstring(tree) or ""
+    summary = text.strip().splitlines()[0] if text.strip() else ""
+    return Entry("method", name, summary, f"{module}:{node.name}", origin, _capabilities(node), path)
+
+
+def _assigned(node: ast.ClassDef, name: str) -> ast.expr | None:
+    for line in node.body:
+        targets = (
+            line.targets if isinstance(line, ast.Assign) else [line.target] if isinstance(line, ast.AnnAssign) else []
+        )
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return line.value if isinstance(line, ast.Assign | ast.AnnAssign) else None
+    return None
+
+
+def _capabilities(node: ast.ClassDef) -> tuple[str, ...]:
+    value = _assigned(node, "requires")
+    if value is None:
+        return ()
+    return tuple(
+        part.attr.lower()
+        for part in ast.walk(value)
+        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "Capability"
+    )
+
+
+def _import_file(path: Path) -> ModuleType:
+    name = f"bench_method_{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    # Registered first: pydantic and dataclasses look their module up by name while classes are made.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _module_file(module: str) -> Path:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise UsageError(f"the module {module!r} has no source file")
+    return Path(spec.origin)
+
+
+def _collision(entry: Entry, other: Entry) -> UsageError:
+    return UsageError(
+        f"two methods are named {entry.name!r}",
+        where=f"{entry.source or entry.target} and {other.source or other.target or 'the runner itself'}",
+        mend="rename one of them",
+    )

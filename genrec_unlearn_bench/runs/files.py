@@ -1,0 +1,124 @@
+"""Writing files so that a reader sees all of a thing or nothing of it, and saying plainly why that failed."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from genrec_unlearn_bench.errors import StorageError
+
+__all__ = ["atomic_folder", "file_digest", "folder_digest", "guarded", "sync", "write_json"]
+
+_REFUSALS = {
+    errno.ENOSPC: ("the disk is full", "free some space there, or choose another place"),
+    errno.EDQUOT: ("the disk quota is used up", "free some space there, or choose another place"),
+    errno.EROFS: ("the file system is read-only", "choose another place"),
+    errno.EACCES: ("no permission to write", "mend the permissions, or choose another place"),
+    errno.EPERM: ("no permission to write", "mend the permissions, or choose another place"),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", "choose another place"),
+    errno.ENAMETOOLONG: ("the path is too long", "choose a place with a shorter path"),
+}
+
+
+def storage_error(fault: BaseException, place: Path, option: str) -> StorageError | None:
+    """The user's error for a refusal of the file system, or None where the fault is something else."""
+    code = fault.errno if isinstance(fault, OSError) else None
+    # safetensors and pyarrow wrap the system's error in their own; only its text is left.
+    if code is None and "No space left on device" in str(fault):
+        code = errno.ENOSPC
+    if code not in _REFUSALS:
+        return None
+    what, mend = _REFUSALS[code]
+    where = getattr(fault, "filename", None) or place
+    return StorageError(f"cannot write: {what}", where=str(where), mend=f"{mend} ({option}), and run it again")
+
+
+@contextmanager
+def guarded(place: Path, option: str) -> Iterator[None]:
+    """Turn refusals of the file system inside the block into StorageError; other faults pass."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except Exception as fault:
+        told = storage_error(fault, place, option)
+        if told is None:
+            raise
+        raise told from fault
+
+
+@contextmanager
+def atomic_folder(target: Path, option: str, *, replace: bool = False) -> Iterator[Path]:
+    """A temporary folder beside ``target`` that becomes it when the block ends, or vanishes when it fails.
+
+    With ``replace`` an existing target gives way; without, an existing target is kept and the new folder dropped.
+    Interrupts (Ctrl-C) count as failures. Raises StorageError where the file system refuses.
+    """
+    draft = target.parent / f"{draft_prefix(target)}{uuid.uuid4().hex[:8]}"
+    try:
+        with guarded(target, option):
+            draft.mkdir(parents=True)
+            yield draft
+            for path in [*draft.rglob("*"), draft]:
+                sync(path)
+            _move(draft, target, replace=replace)
+            sync(target.parent)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def draft_prefix(target: Path) -> str:
+    """How the temporary folders of a target are named; hidden, so that nobody takes them for results."""
+    return f".draft-{target.name[:24]}-"
+
+
+def sync(path: Path) -> None:
+    """Have the system write a file or folder to the disk before going on (folders: where it can)."""
+    if path.is_dir() and os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Write indented JSON; infinities and NaN are refused, as JSON has none."""
+    path.write_text(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def file_digest(path: Path) -> str:
+    """blake2b-256 of a file's bytes, in hex."""
+    state = hashlib.blake2b(digest_size=32)
+    with path.open("rb") as handle:
+        while block := handle.read(1 << 20):
+            state.update(block)
+    return state.hexdigest()
+
+
+def folder_digest(digests: Mapping[str, str]) -> str:
+    """One digest for a folder, from the digests of its files by relative path."""
+    state = hashlib.blake2b(digest_size=32)
+    for name in sorted(digests):
+        state.update(f"{name}\0{digests[name]}\n".encode())
+    return state.hexdigest()
+
+
+def _move(draft: Path, target: Path, *, replace: bool) -> None:
+    if target.exists():
+        if not replace:
+            return
+        old = target.parent / f"{draft_prefix(target)}old-{uuid.uuid4().hex[:8]}"
+        target.rename(old)
+        draft.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+        return
+    draft.rename(target)

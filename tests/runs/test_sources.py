@@ -1,0 +1,66 @@
+"""Code digests: comments and docstrings are free, code is not, and imports are followed."""
+
+from __future__ import annotations
+
+from genrec_unlearn_bench.runs.sources import code_digests, source_digest
+
+CODE = '''"""A module."""
+
+from __future__ import annotations
+
+LIMIT = 3
+"""How many."""
+
+
+def double(x: int) -> int:
+    """Twice x."""
+    text = "# not a comment"
+    return 2 * x if text else 0
+'''
+
+SAME = '''"""Another account of the module,
+over two lines."""
+from __future__ import annotations
+LIMIT = 3
+"""How many there are."""
+def double(x: int) -> int:
+    """Two times x."""
+
+    # reasons
+    text = "# not a comment"  # more reasons
+    return 2 * x if text else 0
+'''
+
+
+def test_comments_docstrings_and_blank_lines_do_not_count() -> None:
+    assert source_digest(CODE) == source_digest(SAME)
+
+
+def test_every_change_of_code_counts() -> None:
+    for old, new in [
+        ("LIMIT = 3", "LIMIT = 4"),
+        ("2 * x", "3 * x"),
+        ("not a comment", "no comment"),
+        ("int:", "float:"),
+    ]:
+        assert old in CODE
+        assert source_digest(CODE.replace(old, new)) != source_digest(CODE)
+
+
+def test_a_function_that_is_only_a_docstring_survives() -> None:
+    assert source_digest('def f():\n    """Does nothing."""\n') != source_digest("")
+
+
+def test_imports_are_followed_down_and_only_inside_the_package() -> None:
+    found = code_digests(["genrec_unlearn_bench.unlearning.request"])
+    assert "genrec_unlearn_bench.unlearning.request" in found
+    assert "genrec_unlearn_bench.features.item_features" in found
+    assert "genrec_unlearn_bench.data.examples" in found, "imports of imports"
+    assert all(name.startswith("genrec_unlearn_bench.") for name in found)
+    assert "genrec_unlearn_bench.runs.store" not in found, "nothing above it"
+    assert "genrec_unlearn_bench.errors" not in found, "a message changes no number"
+
+
+def test_digests_come_in_a_fixed_order() -> None:
+    roots = ["genrec_unlearn_bench.unlearning.request", "genrec_unlearn_bench.sids.table"]
+    assert list(code_digests(roots).items()) == list(code_digests(reversed(roots)).items())
