@@ -71,4 +71,6 @@ class MetricValue(StrictModel):
     """How many examples or items it was computed over."""
     sd: float | None = None
     """Spread over ``n``, where it is a mean of user values."""
+    interval: tuple[float, float] | None = None
+    """95 % interval, for the metrics that report one."""
     note: str | None = None

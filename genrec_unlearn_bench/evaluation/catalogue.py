@@ -1,0 +1,45 @@
+"""Every declared metric by name. Imports neither torch nor pandas, so that listing metrics is quick."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.evaluation import (
+    collateral,
+    concept_rate,
+    cost,
+    gap,
+    history_influence,
+    overlap_change,
+    ranking,
+    similarity,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from genrec_unlearn_bench.evaluation.metric import MetricSpec
+
+__all__ = ["metric_spec", "metric_specs"]
+
+
+@cache
+def _table() -> Mapping[str, MetricSpec]:
+    modules = (ranking, similarity, concept_rate, history_influence, overlap_change, collateral, cost, gap)
+    return MappingProxyType({spec.name: spec for module in modules for spec in module.SPECS})
+
+
+def metric_specs() -> dict[str, MetricSpec]:
+    """All declared metrics, in the order in which reports list them."""
+    return dict(_table())
+
+
+def metric_spec(name: str) -> MetricSpec:
+    """The declaration of one metric. Raises UnknownName, with the nearest names there are."""
+    table = _table()
+    if name not in table:
+        raise UnknownName("metric", name, table)
+    return table[name]

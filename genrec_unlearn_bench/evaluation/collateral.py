@@ -1,0 +1,163 @@
+"""Retain quality on the concept's neighbours against the rest: does forgetting spill over to what lies beside it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.ranking import rank_metric
+from genrec_unlearn_bench.evaluation.user_block import UserBlock
+from genrec_unlearn_bench.evaluation.user_mean import user_mean
+from genrec_unlearn_bench.sids.prefixes import prefix_ids
+from genrec_unlearn_bench.sids.table import SidTable
+
+__all__ = [
+    "SPECS",
+    "category_neighbours",
+    "change_from_original",
+    "collateral_values",
+    "judge",
+    "prefix_depth",
+    "prefix_neighbours",
+]
+
+_RELATIONS = {
+    "prefix": "its target shares the first two codes (one, where there are only two code levels) with a concept item "
+    "in the original table",
+    "category": "its target has the whole category path of a concept item",
+}
+_METRICS = ("hr@10", "ndcg@10")
+_SIDES = (Group.NEIGHBOURS, Group.REST)
+
+
+def _specs() -> Iterable[MetricSpec]:
+    source = "protocol sec. 4"
+    for relation, meaning in _RELATIONS.items():
+        for name in _METRICS:
+            title = rank_metric(name).title
+            yield MetricSpec(
+                name=f"collateral.{relation}.{name}",
+                title=f"{title} by {relation}",
+                better=dict.fromkeys(_SIDES, Better.HIGHER),
+                range=(0.0, 1.0),
+                unit="fraction",
+                level=Level.USER,
+                description=f"{title} of retain test examples, split: an example is a neighbour if {meaning}.",
+                source=source,
+            )
+            yield MetricSpec(
+                name=f"collateral-change.{relation}.{name}",
+                title=f"{title} by {relation}, change",
+                better=dict.fromkeys(_SIDES, Better.HIGHER),
+                range=(-1.0, 1.0),
+                unit="fraction",
+                level=Level.MODEL,
+                description=f"collateral.{relation}.{name} minus the original model's.",
+                source=source,
+            )
+            yield MetricSpec(
+                name=f"collateral-excess.{relation}.{name}",
+                title=f"{title} by {relation}, excess",
+                better={Group.RETAIN: Better.HIGHER},
+                range=(-2.0, 2.0),
+                unit="fraction",
+                level=Level.MODEL,
+                description="Change on the neighbours minus change on the rest: negative where the concept's "
+                f"neighbours (by {relation}) suffer more.",
+                source=source,
+            )
+
+
+SPECS = tuple(_specs())
+
+
+def prefix_depth(table: SidTable) -> int:
+    """How many leading codes make two items neighbours: two, or one where two would be the whole SID."""
+    return max(1, min(2, table.quantised_levels - 1))
+
+
+def prefix_neighbours(table: SidTable, concept: BoolArray) -> BoolArray:
+    """[N] whether an item shares its leading codes with a concept item (concept items themselves included)."""
+    keys = prefix_ids(table.codes)[:, prefix_depth(table) - 1]
+    return np.asarray(np.isin(keys, keys[concept]), dtype=np.bool_)
+
+
+def category_neighbours(items: ItemTable, concept: BoolArray) -> NDArray[np.int8]:
+    """[N] 1 for an item with the category path of a concept item, 0 for another path, -1 without categories.
+
+    The whole path counts: its first part is the same for a whole shop.
+    """
+    paths = {items.categories[item] for item in np.flatnonzero(concept)} - {()}
+    judged = ((int(path in paths) if path else -1) for path in items.categories)
+    return np.fromiter(judged, dtype=np.int8, count=len(items))
+
+
+def judge(near: IntArray | NDArray[np.int8] | BoolArray | None, targets: IntArray) -> NDArray[np.int8]:
+    """[M] 1 neighbour, 0 rest, -1 not judged, for the targets of retain examples. ``near``: [N] or None."""
+    if near is None:
+        return np.full(len(targets), -1, dtype=np.int8)
+    return np.asarray(near[targets], dtype=np.int8)
+
+
+def collateral_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
+    """HR@10 and NDCG@10 of neighbours and rest, for the retain blocks."""
+    out = []
+    for block in blocks:
+        if block.group is not Group.RETAIN:
+            continue
+        ranks = block.integers("rank")
+        for relation in _RELATIONS:
+            near = block.integers(f"near_{relation}")
+            for name in _METRICS:
+                scores = rank_metric(name).of(ranks)
+                for side, wanted in ((Group.NEIGHBOURS, 1), (Group.REST, 0)):
+                    out.append(
+                        user_mean(
+                            f"collateral.{relation}.{name}",
+                            side,
+                            scores[near == wanted],
+                            beam=block.beam,
+                            empty=_why_empty(relation, bool((near >= 0).any()), side),
+                        )
+                    )
+    return out
+
+
+def change_from_original(values: Sequence[MetricValue], original: Sequence[MetricValue]) -> tuple[MetricValue, ...]:
+    """What unlearning did to neighbours and rest: this run's collateral values minus those of the ``original`` row.
+
+    The same examples are neighbours in both runs, as the original table decides. Gives ``collateral-change.*`` by
+    side, and ``collateral-excess.*``: the neighbours' change minus the rest's.
+    """
+    before = {(v.metric, v.group, v.beam): v.value for v in original}
+    out: list[MetricValue] = []
+    changes: dict[tuple[str, int | None], dict[Group, float | None]] = {}
+    for value in values:
+        family, _, rest = value.metric.partition(".")
+        if family != "collateral":
+            continue
+        earlier = before.get((value.metric, value.group, value.beam))
+        change = None if value.value is None or earlier is None else value.value - earlier
+        changes.setdefault((rest, value.beam), {})[value.group] = change
+        note = None if change is not None else "not measured here or on the original"
+        name = f"collateral-change.{rest}"
+        out.append(MetricValue(metric=name, group=value.group, value=change, beam=value.beam, n=value.n, note=note))
+    for (rest, beam), by_side in changes.items():
+        near, far = by_side.get(Group.NEIGHBOURS), by_side.get(Group.REST)
+        excess = None if near is None or far is None else near - far
+        note = None if excess is not None else "one side was not measured"
+        name = f"collateral-excess.{rest}"
+        out.append(MetricValue(metric=name, group=Group.RETAIN, value=excess, beam=beam, note=note))
+    return tuple(out)
+
+
+def _why_empty(relation: str, judged: bool, side: Group) -> str:
+    if not judged:
+        lacking = "original semantic IDs" if relation == "prefix" else "item categories"
+        return f"no retain test example could be judged: no {lacking}, or the request names no concept items"
+    return "every judged target is a neighbour" if side is Group.REST else "no judged target is a neighbour"

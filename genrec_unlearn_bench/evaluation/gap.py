@@ -1,0 +1,113 @@
+"""Distance to the retrained model, in the metric's unit and in units of retrain-vs-retrain spread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from genrec_unlearn_bench.evaluation import collateral, concept_rate, history_influence, ranking, similarity
+from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+
+__all__ = ["COMPARED", "SPECS", "gap_to_oracle"]
+
+COMPARED = tuple(
+    spec
+    for spec in (
+        *ranking.SPECS,
+        *similarity.SPECS,
+        *concept_rate.SPECS,
+        *history_influence.SPECS,
+        *collateral.SPECS,
+    )
+    if spec.level is Level.USER
+)
+"""What is held against the oracle: everything measured on users. Ω and cost are not, as the oracle keeps the
+original's table and pays for the retraining itself."""
+
+
+def _specs(base: MetricSpec) -> Iterable[MetricSpec]:
+    width = base.range[1] - base.range[0]
+    target = dict.fromkeys(base.better, Better.ORACLE)
+    source = "protocol sec. 3 and 4: the target for forgetting is the retrained model's score, not zero"
+    yield MetricSpec(
+        name=f"gap.{base.name}",
+        title=f"Δ {base.title}",
+        better=target,
+        range=(-width, width),
+        unit=base.unit,
+        level=Level.MODEL,
+        description=f"{base.name} minus its mean over the oracle's runs; 0 is the oracle.",
+        source=source,
+    )
+    yield MetricSpec(
+        name=f"gapz.{base.name}",
+        title=f"Δ {base.title} / sd",
+        better=target,
+        range=(-math.inf, math.inf),
+        unit="spreads",
+        level=Level.MODEL,
+        description=f"gap.{base.name} divided by the standard deviation of {base.name} over the oracle's seeds.",
+        source=source,
+    )
+
+
+SPECS = tuple(spec for base in COMPARED for spec in _specs(base))
+
+_NAMES = frozenset(spec.name for spec in COMPARED)
+
+
+def gap_to_oracle(values: Sequence[MetricValue], oracles: Sequence[Sequence[MetricValue]]) -> tuple[MetricValue, ...]:
+    """``gap.*`` and ``gapz.*`` for every USER-level value of a run.
+
+    Args:
+        values: The run's values; metrics that are not compared are passed over.
+        oracles: One sequence of values for each oracle run (``retrain``, different seeds). Empty: nothing is
+            returned.
+
+    Returns:
+        For each value, ``gap`` = value - mean over the oracles, with the oracles' number as ``n`` and their standard
+        deviation (n - 1) as ``sd``; and ``gapz`` = gap / sd, None with a note where fewer than two oracles were
+        measured or all of them agree exactly.
+    """
+    if not oracles:
+        return ()
+    tables = [{_key(value): value.value for value in oracle} for oracle in oracles]
+    out: list[MetricValue] = []
+    for value in values:
+        if value.metric not in _NAMES:
+            continue
+        key = _key(value)
+        found = [number for table in tables if (number := table.get(key)) is not None]
+        out.extend(_compare(value, found))
+    return tuple(out)
+
+
+def _compare(value: MetricValue, oracle: Sequence[float]) -> tuple[MetricValue, MetricValue]:
+    n = len(oracle)
+    if value.value is None or not n:
+        note = "not measured on this run" if value.value is None else "not measured on the oracle"
+        return _gap("gap", value, None, n, None, note), _gap("gapz", value, None, n, None, note)
+    spread = float(np.std(oracle, ddof=1)) if n > 1 else None
+    # Equal numbers leave a rounding error in a computed deviation, which is no spread to divide by.
+    spread = 0.0 if n > 1 and min(oracle) == max(oracle) else spread
+    distance = value.value - float(np.mean(oracle))
+    plain = _gap("gap", value, distance, n, spread, None)
+    if spread is None:
+        return plain, _gap("gapz", value, None, n, None, "the spread needs two oracle seeds, there is one")
+    if spread == 0.0:
+        return plain, _gap("gapz", value, None, n, spread, f"all {n} oracle seeds agree: no spread to divide by")
+    return plain, _gap("gapz", value, distance / spread, n, spread, None)
+
+
+def _gap(
+    prefix: str, of: MetricValue, value: float | None, n: int, spread: float | None, note: str | None
+) -> MetricValue:
+    return MetricValue(
+        metric=f"{prefix}.{of.metric}", group=of.group, value=value, beam=of.beam, n=n, sd=spread, note=note
+    )
+
+
+def _key(value: MetricValue) -> tuple[str, Group, int | None]:
+    return value.metric, value.group, value.beam

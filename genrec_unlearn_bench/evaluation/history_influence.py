@@ -1,0 +1,172 @@
+"""Does the concept's presence in a history still move the recommendations? (Second clause of TRACER's definition.)
+
+Lists with and without the history's concept items are compared, and beside it lists with and without as many random
+retain items of the same history: any history moves predictions when it loses items, so only the excess says
+something about the concept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.data.examples import PAD, BoolArray, Histories, IntArray
+from genrec_unlearn_bench.evaluation.concept import concept_places
+from genrec_unlearn_bench.evaluation.list_distance import jensen_shannon, list_change
+from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.user_block import WIDE_BEAM, UserBlock
+from genrec_unlearn_bench.evaluation.user_mean import user_mean
+from genrec_unlearn_bench.seeding import numpy_generator
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.decoding.ranking import Ranking
+    from genrec_unlearn_bench.evaluation.context import EvaluationContext
+    from genrec_unlearn_bench.evaluation.group_lists import GroupLists
+    from genrec_unlearn_bench.progress import Progress
+
+__all__ = ["SPECS", "Influence", "drop_places", "influence_values", "measure_influence", "random_places"]
+
+FloatArray = NDArray[np.float64]
+
+_DISTANCES = {
+    "js": ("JS divergence", "bits", "Jensen-Shannon divergence (base 2) of the top-50 lists"),
+    "change@10": ("1 - overlap@10", "fraction", "share of the ten first items that differ"),
+}
+_DROPS = {
+    "": ("HI", "after the concept items are dropped from the history", Better.LOWER, 0.0),
+    "-random": ("HI random", "after as many random retain items are dropped instead", Better.NONE, 0.0),
+    "-excess": (
+        "HI excess",
+        "dropping concept items minus dropping as many random retain items, paired by user",
+        Better.LOWER,
+        -1.0,
+    ),
+}
+
+SPECS = tuple(
+    MetricSpec(
+        name=f"influence.{key}{suffix}",
+        title=f"{head} ({short})",
+        better={Group.FORGET: better, Group.RETAIN: better},
+        range=(low, 1.0),
+        unit=unit,
+        level=Level.USER,
+        description=f"{long[0].upper()}{long[1:]}: {drop}; over users whose history, as the model reads it, has "
+        "concept items and at least as many others.",
+        source="protocol sec. 4; second clause of TRACER's definition of concept unlearning (not measured there)",
+    )
+    for key, (short, unit, long) in _DISTANCES.items()
+    for suffix, (head, drop, better, low) in _DROPS.items()
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """Per test example of one group, all [M].
+
+    Attributes:
+        concept_items: Number of concept items in the history as the model reads it (cut to its limit).
+        js_forget, js_random: Jensen-Shannon divergence after the forget drop and the random drop; NaN where the
+            history has no concept item, or too few others for the random drop.
+        change_forget, change_random: 1 - overlap@10, likewise.
+    """
+
+    concept_items: IntArray
+    js_forget: FloatArray
+    js_random: FloatArray
+    change_forget: FloatArray
+    change_random: FloatArray
+
+
+def measure_influence(context: EvaluationContext, lists: GroupLists, progress: Progress) -> Influence:
+    """Decode the qualifying histories of one group without their concept items, and without random retain items.
+
+    Beam 50; the "with" side is the list that is there already. Both drops start from the history cut to what the
+    model reads, so that no older item moves in and the two inputs differ in nothing but the dropped items. A model
+    that is served without the concept items (``filter-history``) loses nothing by the forget drop: it scores
+    exactly 0 without being decoded again. One random draw for each user, the same for every method of a seed.
+    """
+    from genrec_unlearn_bench.backbones.recommender import Recommender
+    from genrec_unlearn_bench.evaluation.group_lists import decode, history_limit
+
+    limit = history_limit(context.ranker)
+    raw = _window(lists.histories, limit)
+    counts = np.asarray(concept_places(context.split, raw.items, raw.users).sum(axis=1), dtype=np.int64)
+    ignored = context.ranker.serving.ignored if isinstance(context.ranker, Recommender) else None
+    read = raw if ignored is None else _window(lists.histories.without(ignored), limit)
+    marked = concept_places(context.split, read.items, read.users)
+    others = (read.items != PAD) & ~marked
+    chosen = np.flatnonzero((counts > 0) & (others.sum(axis=1) >= counts))
+    nothing = np.full(len(raw), np.nan)
+    columns = {name: nothing.copy() for name in ("js_forget", "js_random", "change_forget", "change_random")}
+    if len(chosen):
+        generator = numpy_generator(context.seed, "history-influence", lists.group.value)
+        drops = {"forget": marked[chosen], "random": random_places(others[chosen], counts[chosen], generator)}
+        before = _rows(lists.rankings[WIDE_BEAM], chosen)
+        kept = Histories(read.items[chosen], read.users[chosen])
+        for name, places in drops.items():
+            touched = np.flatnonzero(places.any(axis=1))
+            js, change = np.zeros(len(chosen)), np.zeros(len(chosen))
+            label = f"{lists.group.value} test without {'concept' if name == 'forget' else 'random'} items"
+            reduced = drop_places(kept, places).rows(touched)
+            after = decode(context.ranker, reduced, beam=WIDE_BEAM, label=label, progress=progress)
+            js[touched] = jensen_shannon(_rows(before, touched), after)
+            change[touched] = list_change(_rows(before, touched), after)
+            columns[f"js_{name}"][chosen], columns[f"change_{name}"][chosen] = js, change
+    return Influence(counts, **columns)
+
+
+def drop_places(histories: Histories, places: BoolArray) -> Histories:
+    """The histories with the marked places [B, T] taken out, the rest moved together."""
+    keep = (histories.items != PAD) & ~places
+    order = np.argsort(~keep, axis=1, kind="stable")
+    return Histories(
+        np.take_along_axis(np.where(keep, histories.items, PAD), order, axis=1),
+        histories.users,
+    )
+
+
+def random_places(candidates: BoolArray, counts: IntArray, generator: np.random.Generator) -> BoolArray:
+    """[B, T] ``counts[b]`` places of row b, drawn uniformly without replacement from its candidates [B, T]."""
+    keys = np.where(candidates, generator.random(candidates.shape), np.inf)
+    place = np.argsort(np.argsort(keys, axis=1), axis=1)
+    return np.asarray(candidates & (place < counts[:, None]), dtype=np.bool_)
+
+
+def influence_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
+    """Forget drop, random drop and their paired difference with its 95 % t interval, by group, at the widest beam."""
+    out = []
+    for block in blocks:
+        if block.beam != WIDE_BEAM:
+            continue
+        affected = block.integers("concept_in_history") > 0
+        for key, column in (("js", "js"), ("change@10", "change")):
+            forget, random = block.numbers(f"{column}_forget"), block.numbers(f"{column}_random")
+            skipped = int((affected & ~np.isfinite(forget)).sum())
+            note = f"{skipped} users left out: fewer other items than concept items in the history" if skipped else None
+            empty = note or "no test example has a concept item in its history"
+            for suffix, values in (("", forget), ("-random", random), ("-excess", forget - random)):
+                out.append(
+                    user_mean(
+                        f"influence.{key}{suffix}",
+                        block.group,
+                        values,
+                        beam=block.beam,
+                        empty=empty,
+                        note=note,
+                        interval=suffix == "-excess",
+                    )
+                )
+    return out
+
+
+def _window(histories: Histories, limit: int | None) -> Histories:
+    return histories if limit is None else histories.latest(limit)
+
+
+def _rows(ranking: Ranking, index: IntArray) -> Ranking:
+    return type(ranking)(ranking.items[index], ranking.log_probs[index])

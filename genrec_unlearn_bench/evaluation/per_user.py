@@ -1,0 +1,108 @@
+"""The per-user table: one row a test example and beam, enough to recompute every USER-level metric exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.evaluation.user_block import BEAMS, UserBlock
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["COLUMNS", "block_frame", "blocks", "join", "read_per_user", "write_per_user"]
+
+_GROUPS = (Group.FORGET, Group.RETAIN)
+
+COLUMNS: Mapping[str, str] = {
+    "example": "int64",
+    "user": "int64",
+    "group": "str",
+    "target": "int64",
+    "beam": "int64",
+    "rank": "int64",
+    "log_prob": "float64",
+    "first_similarity": "float64",
+    "mean_similarity": "float64",
+    "first_similarity_scrubbed": "float64",
+    "mean_similarity_scrubbed": "float64",
+    "concept_in_list": "int64",
+    "n_list": "int64",
+    "original_rank": "int64",
+    "original_concept_in_list": "int64",
+    "original_n_list": "int64",
+    "concept_in_history": "int64",
+    "js_forget": "float64",
+    "js_random": "float64",
+    "change_forget": "float64",
+    "change_random": "float64",
+    "near_prefix": "int8",
+    "near_category": "int8",
+}
+"""Columns and their types.
+
+example: row of the test group. user, target: row numbers of the dataset. rank: 1-based place of the target in the
+decoded list (max(10, beam) places), 0 where it is not there. log_prob: of the target in that list, null where it is not
+there. The similarities: cosines, null where there is nothing to compare. concept_in_list, n_list: concept items and
+items in the first ten places. original_*: the same from decoding in the original SID space, -1 where that was not
+done. concept_in_history: concept items in the history as the model reads it. js_*, change_*: history influence, null
+where it was not measured. near_*: 1 if the target is a neighbour of the concept, 0 if not, -1 if not judged. A null is
+NaN in memory."""
+
+
+def block_frame(group: Group, beam: int, columns: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
+    """The rows of one group at one beam; ``columns`` are all but ``group`` and ``beam``, each [M]."""
+    import pandas as pd
+
+    filled = dict(columns)
+    rows = len(filled["example"])
+    frame = pd.DataFrame({**filled, "group": [group.value] * rows, "beam": np.full(rows, beam)})
+    return _typed(frame)
+
+
+def join(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """All blocks, one below the other, in the given order."""
+    import pandas as pd
+
+    return _typed(pd.concat(frames, ignore_index=True))
+
+
+def blocks(frame: pd.DataFrame) -> Iterator[UserBlock]:
+    """Every group at every beam of the protocol, in order, empty ones included."""
+    for group in _GROUPS:
+        for beam in BEAMS:
+            yield UserBlock(group, beam, frame[(frame["group"] == group.value) & (frame["beam"] == beam)])
+
+
+def write_per_user(frame: pd.DataFrame, path: Path) -> None:
+    """Write the table as parquet. Floats keep all their bits."""
+    frame.to_parquet(path, engine="pyarrow", compression="zstd", index=False)
+
+
+def read_per_user(path: Path) -> pd.DataFrame:
+    """The inverse of ``write_per_user``. Raises CorruptArtefact for anything else than such a table."""
+    import pandas as pd
+    from pyarrow.lib import ArrowException
+
+    mend = "remove the result and run it again"
+    try:
+        frame = pd.read_parquet(path, engine="pyarrow")
+    except (OSError, ValueError, ArrowException) as fault:
+        raise CorruptArtefact(f"not a readable parquet file: {fault}", where=str(path), mend=mend) from None
+    absent = [name for name in COLUMNS if name not in frame.columns]
+    if absent:
+        raise CorruptArtefact(f"columns are missing: {', '.join(absent)}", where=str(path), mend=mend)
+    try:
+        return _typed(frame)
+    except (TypeError, ValueError) as fault:
+        raise CorruptArtefact(f"a column has the wrong type: {fault}", where=str(path), mend=mend) from None
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[list(COLUMNS)].astype(dict(COLUMNS))

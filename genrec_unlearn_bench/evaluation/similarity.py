@@ -1,0 +1,96 @@
+"""Cosine between the text of what is recommended and the text of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.data.examples import IntArray
+from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.user_block import UserBlock
+from genrec_unlearn_bench.evaluation.user_mean import user_mean
+
+__all__ = ["SPECS", "list_similarity", "similarity_values"]
+
+FloatArray = NDArray[np.float64]
+CHUNK = 2048
+"""Lists compared at a time: ten rows of features each are held in memory."""
+
+_COLUMNS = {
+    "similarity.first": "first_similarity",
+    "similarity.mean@10": "mean_similarity",
+    "similarity.first.scrubbed": "first_similarity_scrubbed",
+    "similarity.mean@10.scrubbed": "mean_similarity_scrubbed",
+}
+
+
+def _spec(name: str, title: str, what: str) -> MetricSpec:
+    return MetricSpec(
+        name=name,
+        title=title,
+        better={Group.FORGET: Better.HIGHER, Group.RETAIN: Better.HIGHER},
+        range=(-1.0, 1.0),
+        unit="cosine",
+        level=Level.USER,
+        description=f"Cosine of the text embeddings of target and {what}. Empty places and items without any text "
+        "are left out.",
+        source="TRACER, evaluation metrics (Sim.), which does not say whether the first item or the list is meant: "
+        "both are given; protocol sec. 4",
+    )
+
+
+_SCRUBBED = ", from texts without the concept, so that recommending the forgotten brand earns nothing"
+
+SPECS = (
+    _spec("similarity.first", "Sim.", "first recommended item"),
+    _spec("similarity.mean@10", "Sim. list", "the ten recommended items, averaged"),
+    _spec("similarity.first.scrubbed", "Sim. scrubbed", f"first recommended item{_SCRUBBED}"),
+    _spec("similarity.mean@10.scrubbed", "Sim. list scrubbed", f"the ten recommended items, averaged{_SCRUBBED}"),
+)
+
+
+def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.float32]) -> tuple[FloatArray, FloatArray]:
+    """Cosine of each list's first item, and the mean over its items, with the target.
+
+    Places that hold no item (-1) and items whose feature row is zero (no text) have no cosine: they are left out of
+    the mean, which is therefore over what was really recommended. NaN where nothing is left, or where the target
+    has no text.
+
+    Args:
+        lists: [M, k] item ids, -1 at empty places.
+        targets: [M].
+        features: [N, D]; rows need not have unit length.
+
+    Returns:
+        ([M], [M]) float64.
+    """
+    first = np.full(len(lists), np.nan)
+    mean = np.full(len(lists), np.nan)
+    if lists.shape[1] == 0:
+        return first, mean
+    norms = np.linalg.norm(features.astype(np.float64), axis=1)
+    for start in range(0, len(lists), CHUNK):
+        rows = slice(start, start + CHUNK)
+        items, wanted = lists[rows], targets[rows]
+        known = np.where(items >= 0, items, 0)
+        products = np.einsum("mkd,md->mk", features[known].astype(np.float64), features[wanted].astype(np.float64))
+        scale = norms[known] * norms[wanted][:, None]
+        valid = (items >= 0) & (scale > 0)
+        cosines = np.clip(products / np.where(valid, scale, 1.0), -1.0, 1.0)
+        first[rows] = np.where(valid[:, 0], cosines[:, 0], np.nan)
+        count = valid.sum(axis=1)
+        total = np.where(valid, cosines, 0.0).sum(axis=1)
+        mean[rows] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return first, mean
+
+
+def similarity_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
+    """First-item and list similarity, plain and scrubbed, of every block."""
+    empty = "no list with an item and a target that both have a text"
+    return [
+        user_mean(name, block.group, block.numbers(column), beam=block.beam, empty=empty)
+        for block in blocks
+        for name, column in _COLUMNS.items()
+    ]

@@ -1,0 +1,157 @@
+"""Runs a suite of measurements on one model: decode once, fill the per-user table, sum it up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.evaluation.collateral import (
+    category_neighbours,
+    collateral_values,
+    judge,
+    prefix_neighbours,
+)
+from genrec_unlearn_bench.evaluation.concept import concept_places
+from genrec_unlearn_bench.evaluation.concept_rate import concept_rate_values, original_space_lists
+from genrec_unlearn_bench.evaluation.context import EvaluationContext
+from genrec_unlearn_bench.evaluation.group_lists import GroupLists, decode_groups
+from genrec_unlearn_bench.evaluation.history_influence import Influence, influence_values, measure_influence
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.evaluation.overlap_change import overlap_values
+from genrec_unlearn_bench.evaluation.per_user import block_frame, blocks, join
+from genrec_unlearn_bench.evaluation.ranking import ranking_values
+from genrec_unlearn_bench.evaluation.similarity import list_similarity, similarity_values
+from genrec_unlearn_bench.evaluation.user_block import BEAMS, LIST_LENGTH, WIDE_BEAM
+from genrec_unlearn_bench.progress import Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from genrec_unlearn_bench.decoding.ranking import Ranking
+
+__all__ = ["Evaluation", "evaluate", "recompute", "suites"]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What a suite measured.
+
+    Attributes:
+        values: Every metric of the suite that this run decides by itself. The gap to the oracle, the change from the
+            original and the cost need other runs or the clock: see ``gap``, ``collateral`` and ``cost``.
+        per_user: One row a test example and beam (columns: ``per_user.COLUMNS``).
+    """
+
+    values: tuple[MetricValue, ...]
+    per_user: pd.DataFrame
+
+
+def suites() -> tuple[str, ...]:
+    """Names of the suites there are."""
+    return ("core",)
+
+
+def evaluate(context: EvaluationContext, suite: str, progress: Progress) -> Evaluation:
+    """Measure a model.
+
+    Each test group is decoded once at each beam of the protocol; all measurements share these lists. USER-level
+    values are computed from the per-user table and from nothing else.
+
+    Raises:
+        UnknownName: There is no such suite.
+    """
+    if suite not in suites():
+        raise UnknownName("suite", suite, suites())
+    groups = decode_groups(context, progress)
+    frames = [frame for lists in groups for frame in _group_frames(context, lists, progress)]
+    per_user = join(frames)
+    return Evaluation((*recompute(per_user), *overlap_values(context)), per_user)
+
+
+def recompute(per_user: pd.DataFrame) -> tuple[MetricValue, ...]:
+    """Every USER-level metric from a per-user table, to the bit as ``evaluate`` reported it."""
+    parts = tuple(blocks(per_user))
+    return (
+        *ranking_values(parts),
+        *similarity_values(parts),
+        *concept_rate_values(parts),
+        *influence_values(parts),
+        *collateral_values(parts),
+    )
+
+
+def _group_frames(context: EvaluationContext, lists: GroupLists, progress: Progress) -> list[pd.DataFrame]:
+    influence = measure_influence(context, lists, progress)
+    original = original_space_lists(context, lists, progress)
+    near = _near_columns(context, lists)
+    frames = []
+    for beam in BEAMS:
+        wide = beam == WIDE_BEAM
+        columns = {
+            **_list_columns(context, lists, beam),
+            **_original_columns(context, lists, original if wide else None),
+            **_influence_columns(influence, wide=wide),
+            **near,
+        }
+        frames.append(block_frame(lists.group, beam, columns))
+    return frames
+
+
+def _list_columns(context: EvaluationContext, lists: GroupLists, beam: int) -> dict[str, NDArray[Any]]:
+    examples, ranking, top = lists.examples, lists.rankings[beam], lists.top(beam)
+    ranks = ranking.ranks(examples.targets)
+    place = np.maximum(ranks - 1, 0)[:, None]
+    found = np.take_along_axis(ranking.log_probs, place, axis=1)[:, 0].astype(np.float64)
+    first, mean = list_similarity(top, examples.targets, context.features.plain)
+    first_scrubbed, mean_scrubbed = list_similarity(top, examples.targets, context.features.scrubbed)
+    return {
+        "example": np.arange(len(examples)),
+        "user": examples.users,
+        "target": examples.targets,
+        "rank": ranks,
+        "log_prob": np.where(ranks > 0, found, np.nan),
+        "first_similarity": first,
+        "mean_similarity": mean,
+        "first_similarity_scrubbed": first_scrubbed,
+        "mean_similarity_scrubbed": mean_scrubbed,
+        "concept_in_list": concept_places(context.split, top, examples.users).sum(axis=1),
+        "n_list": (top >= 0).sum(axis=1),
+    }
+
+
+def _original_columns(
+    context: EvaluationContext, lists: GroupLists, original: Ranking | None
+) -> dict[str, NDArray[Any]]:
+    if original is None:
+        absent = np.full(len(lists.examples), -1)
+        return dict.fromkeys(("original_rank", "original_concept_in_list", "original_n_list"), absent)
+    top = original.items[:, :LIST_LENGTH]
+    return {
+        "original_rank": original.ranks(lists.examples.targets),
+        "original_concept_in_list": concept_places(context.split, top, lists.examples.users).sum(axis=1),
+        "original_n_list": (top >= 0).sum(axis=1),
+    }
+
+
+def _influence_columns(influence: Influence, *, wide: bool) -> dict[str, NDArray[Any]]:
+    nothing = np.full(len(influence.concept_items), np.nan)
+    return {
+        "concept_in_history": influence.concept_items,
+        "js_forget": influence.js_forget if wide else nothing,
+        "js_random": influence.js_random if wide else nothing,
+        "change_forget": influence.change_forget if wide else nothing,
+        "change_random": influence.change_random if wide else nothing,
+    }
+
+
+def _near_columns(context: EvaluationContext, lists: GroupLists) -> dict[str, NDArray[Any]]:
+    concept, targets, table = context.split.items, lists.examples.targets, context.original_sids
+    # Forgotten interactions are no concept with neighbours: their items are spread over the whole catalogue.
+    asked = lists.group is Group.RETAIN and bool(concept.any())
+    prefix = prefix_neighbours(table, concept) if asked and table is not None else None
+    category = category_neighbours(context.items, concept) if asked else None
+    return {"near_prefix": judge(prefix, targets), "near_category": judge(category, targets)}

@@ -1,0 +1,105 @@
+"""Collateral damage: a planted ranker that is worse beside the concept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from genrec_unlearn_bench.evaluation.collateral import (
+    category_neighbours,
+    change_from_original,
+    prefix_depth,
+    prefix_neighbours,
+)
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.evaluation.suite import evaluate
+from genrec_unlearn_bench.progress import Progress
+
+from .planted import PlantedRanker, context, examples, item_table, lists, split, table
+
+SIZE = 64
+CODES = [[item // 16, item // 4 % 4, item % 4] for item in range(SIZE)]
+"""Items of one block of four share two codes, of one block of sixteen one code."""
+
+
+def test_prefix_depth() -> None:
+    assert [prefix_depth(table([[0] * levels])) for levels in (1, 2, 3, 4)] == [1, 1, 2, 2]
+
+
+def test_prefix_neighbours() -> None:
+    concept = np.zeros(SIZE, dtype=np.bool_)
+    concept[[0, 21]] = True
+    assert np.flatnonzero(prefix_neighbours(table(CODES), concept)).tolist() == [0, 1, 2, 3, 20, 21, 22, 23]
+    short = table([row[:2] for row in CODES])
+    assert np.flatnonzero(prefix_neighbours(short, concept)).tolist() == list(range(32))
+
+
+def test_category_neighbours() -> None:
+    paths = [("a", "b"), ("a", "b"), ("a", "c"), (), ("a",)]
+    concept = np.array([True, False, False, False, False])
+    assert category_neighbours(item_table(5, paths), concept).tolist() == [1, 1, 0, -1, 0]
+    # A concept item without categories makes nobody a neighbour.
+    concept = np.array([False, False, False, True, False])
+    assert category_neighbours(item_table(5, paths), concept).tolist() == [0, 0, 0, -1, 0]
+
+
+def run(near_rank: int, far_rank: int, *, categories: list[tuple[str, ...]] | None = None) -> tuple[MetricValue, ...]:
+    """Retain targets 1..39; targets 1, 2, 3 are neighbours of the concept item 0."""
+    targets = list(range(1, 40))
+
+    def answer(histories, k, beam):  # type: ignore[no-untyped-def]
+        rows = []
+        for target in histories.items[:, 0].tolist():
+            row = [item for item in range(SIZE) if item != target]
+            row.insert((near_rank if target < 4 else far_rank) - 1, target)
+            rows.append(row)
+        return lists(rows, k)
+
+    task = split(SIZE, examples([[0]], [0]), examples([[target] for target in targets], targets), concept=[0])
+    setting = context(PlantedRanker(answer), task, original=table(CODES), items=item_table(SIZE, categories))
+    return evaluate(setting, "core", Progress()).values
+
+
+def pick(values: tuple[MetricValue, ...], metric: str, group: Group, beam: int = 10) -> MetricValue:
+    return next(v for v in values if (v.metric, v.group, v.beam) == (metric, group, beam))
+
+
+def test_planted_difference() -> None:
+    values = run(near_rank=3, far_rank=1)
+    near = pick(values, "collateral.prefix.ndcg@10", Group.NEIGHBOURS)
+    rest = pick(values, "collateral.prefix.ndcg@10", Group.REST)
+    assert (near.value, near.n) == (0.5, 3)
+    assert (rest.value, rest.n) == (1.0, 36)
+    assert pick(values, "collateral.prefix.hr@10", Group.NEIGHBOURS).value == 1.0
+    # No categories in this catalogue: said so, not zero.
+    silent = pick(values, "collateral.category.ndcg@10", Group.NEIGHBOURS)
+    assert silent.value is None
+    assert silent.note is not None
+    assert "categories" in silent.note
+
+
+def test_by_category() -> None:
+    categories = [("toys", "near") if item < 10 else ("toys", "far") for item in range(SIZE)]
+    values = run(near_rank=3, far_rank=1, categories=categories)
+    near = pick(values, "collateral.category.ndcg@10", Group.NEIGHBOURS)
+    assert near.n == 9
+    assert near.value == pytest.approx((3 * 0.5 + 6) / 9)
+    assert pick(values, "collateral.category.ndcg@10", Group.REST).value == 1.0
+
+
+def test_change_from_the_original() -> None:
+    before, after = run(near_rank=1, far_rank=1), run(near_rank=20, far_rank=3)
+    changes = change_from_original(after, before)
+    assert pick(changes, "collateral-change.prefix.ndcg@10", Group.NEIGHBOURS).value == pytest.approx(-1.0)
+    assert pick(changes, "collateral-change.prefix.ndcg@10", Group.REST).value == pytest.approx(-0.5)
+    assert pick(changes, "collateral-excess.prefix.ndcg@10", Group.RETAIN).value == pytest.approx(-0.5)
+    assert pick(changes, "collateral-excess.category.hr@10", Group.RETAIN).value is None
+    unchanged = change_from_original(before, before)
+    assert {v.value for v in unchanged} <= {0.0, None}
+
+
+def test_no_rest_and_no_neighbours_are_told_apart() -> None:
+    everywhere = run(near_rank=1, far_rank=1, categories=[("one",)] * SIZE)
+    assert pick(everywhere, "collateral.category.hr@10", Group.REST).note == "every judged target is a neighbour"
+    apart = run(near_rank=1, far_rank=1, categories=[("alone",)] + [("others",)] * (SIZE - 1))
+    assert pick(apart, "collateral.category.hr@10", Group.NEIGHBOURS).note == "no judged target is a neighbour"

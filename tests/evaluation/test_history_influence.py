@@ -1,0 +1,196 @@
+"""History influence: planted rankers that ignore histories, follow the concept, or follow everything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_1samp
+
+from genrec_unlearn_bench.data.examples import PAD, Histories
+from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.evaluation.group_lists import decode_groups
+from genrec_unlearn_bench.evaluation.history_influence import drop_places, measure_influence, random_places
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.evaluation.suite import evaluate
+from genrec_unlearn_bench.progress import Progress
+
+from .planted import PlantedRanker, PlantedRecommender, context, examples, lists, split, table
+
+SIZE = 120
+CONCEPT = range(10)
+Key = tuple[str, Group, int | None]
+
+
+def random_histories(rows: int, seed: int, length: int = 6) -> list[list[int]]:
+    generator = np.random.default_rng(seed)
+    return [
+        generator.integers(0, SIZE, size=generator.integers(1, length + 1)).tolist()
+        + generator.integers(0, 10, size=generator.integers(0, 3)).tolist()
+        for _ in range(rows)
+    ]
+
+
+def planted_task(seed: int = 0, rows: int = 60):  # type: ignore[no-untyped-def]
+    generator = np.random.default_rng(seed)
+    forget = examples(random_histories(rows, seed + 1), generator.integers(0, 10, size=rows).tolist())
+    retain = examples(random_histories(rows, seed + 2), generator.integers(10, SIZE, size=rows).tolist())
+    return split(SIZE, forget, retain, concept=CONCEPT)
+
+
+def start_of(histories: Histories, items: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    """A list's first item, as a function of the chosen items of the history alone."""
+    weights = np.where((histories.items != PAD) & items[np.maximum(histories.items, 0)], histories.items + 1, 0)
+    return np.asarray(weights.sum(axis=1))
+
+
+def answer_from(mask: np.ndarray):  # type: ignore[no-untyped-def,type-arg]
+    def answer(histories: Histories, k: int, beam: int) -> Ranking:
+        starts = start_of(histories, mask)
+        return lists([[(int(start) * 7 + place) % SIZE for place in range(k)] for start in starts], k)
+
+    return answer
+
+
+def by_key(values: tuple[MetricValue, ...]) -> dict[Key, MetricValue]:
+    return {(v.metric, v.group, v.beam): v for v in values}
+
+
+def test_a_ranker_that_ignores_histories_is_not_influenced_at_all() -> None:
+    ranker = PlantedRanker(lambda histories, k, beam: lists([list(range(SIZE))] * len(histories), k))
+    values = by_key(evaluate(context(ranker, planted_task()), "core", Progress()).values)
+    for group in (Group.FORGET, Group.RETAIN):
+        for name in ("js", "js-random", "js-excess", "change@10", "change@10-random", "change@10-excess"):
+            value = values[f"influence.{name}", group, 50]
+            assert value.value == 0.0
+            assert value.n is not None
+            assert value.n > 20
+        assert values["influence.js-excess", group, 50].interval == (0.0, 0.0)
+
+
+def test_a_ranker_that_reads_the_concept_alone_shows_all_of_it_as_excess() -> None:
+    concept = np.zeros(SIZE, dtype=np.bool_)
+    concept[list(CONCEPT)] = True
+    follower = PlantedRanker(answer_from(concept))
+    values = by_key(evaluate(context(follower, planted_task()), "core", Progress()).values)
+    for group in (Group.FORGET, Group.RETAIN):
+        forget = values["influence.change@10", group, 50].value
+        excess = values["influence.change@10-excess", group, 50]
+        assert forget is not None
+        assert forget > 0.4
+        assert values["influence.js-random", group, 50].value == 0.0
+        assert excess.value == pytest.approx(forget, abs=1e-12)
+        assert excess.interval is not None
+        assert excess.interval[0] > 0
+
+
+def test_a_ranker_that_reads_retain_items_alone_shows_none() -> None:
+    retain = np.ones(SIZE, dtype=np.bool_)
+    retain[list(CONCEPT)] = False
+    values = by_key(evaluate(context(PlantedRanker(answer_from(retain)), planted_task()), "core", Progress()).values)
+    for group in (Group.FORGET, Group.RETAIN):
+        assert values["influence.js", group, 50].value == 0.0
+        excess = values["influence.js-excess", group, 50]
+        assert excess.interval is not None
+        assert excess.interval[1] < 0
+
+
+def test_the_interval_is_the_paired_t_interval() -> None:
+    everything = np.ones(SIZE, dtype=np.bool_)
+    result = evaluate(context(PlantedRanker(answer_from(everything)), planted_task(3)), "core", Progress())
+    excess = by_key(result.values)["influence.js-excess", Group.RETAIN, 50]
+    rows = result.per_user[(result.per_user["group"] == "retain") & (result.per_user["beam"] == 50)]
+    difference = (rows["js_forget"] - rows["js_random"]).dropna().to_numpy()
+    interval = ttest_1samp(difference, 0).confidence_interval(0.95)
+    assert excess.n == len(difference)
+    assert excess.interval == pytest.approx((interval.low, interval.high), abs=1e-12)
+
+
+def test_what_is_dropped() -> None:
+    marked = np.array([[True, False, False, True], [False, True, False, False]])
+    histories = Histories(np.array([[0, 20, 21, 1], [30, 2, PAD, PAD]]), np.array([0, 1]))
+    assert drop_places(histories, marked).items.tolist() == [[20, 21, PAD, PAD], [30, PAD, PAD, PAD]]
+
+
+def test_random_places_are_uniform_and_of_the_right_number() -> None:
+    generator = np.random.default_rng(0)
+    candidates = np.tile(np.array([True, False, True, True, False, True]), (4000, 1))
+    counts = np.tile(np.array([1, 2, 3, 4]), 1000)
+    places = random_places(candidates, counts, generator)
+    assert not (places & ~candidates).any()
+    assert (places.sum(axis=1) == counts).all()
+    shares = places[counts == 2].mean(axis=0)
+    np.testing.assert_allclose(shares[[0, 2, 3, 5]], 0.5, atol=0.06)
+
+
+def test_who_counts_and_who_is_left_out() -> None:
+    histories = [
+        [50, 51, 52],  # no concept item
+        [1, 2, 50],  # two concept items, one other: left out
+        [1, 50, 51],  # counts
+        [1, 1, 50, 51],  # the same item twice is two places: counts
+        [],  # nothing at all
+        [3, 50, 51, 52, 53, 54],  # the concept item lies beyond what the model reads
+    ]
+    task = split(SIZE, examples([], []), examples(histories, [60] * 6), concept=CONCEPT)
+    asked: list[list[int]] = []
+
+    def answer(read: Histories, k: int, beam: int) -> Ranking:
+        asked.extend(row[row != PAD].tolist() for row in read.items)
+        return lists([list(range(SIZE))] * len(read), k)
+
+    ranker = PlantedRecommender(answer, table([[0]] * SIZE), limit=5)
+    setting = context(ranker, task)
+    _, retain = decode_groups(setting, Progress())
+    asked.clear()
+    influence = measure_influence(setting, retain, Progress())
+    assert influence.concept_items.tolist() == [0, 2, 1, 2, 0, 0]
+    assert np.isfinite(influence.js_forget).tolist() == [False, False, True, True, False, False]
+    assert np.isfinite(influence.js_random).tolist() == [False, False, True, True, False, False]
+    # Forget drops first (longest first), then the random ones, each as long as its twin.
+    assert sorted(map(sorted, asked[:2])) == [[50, 51], [50, 51]]
+    assert sorted(map(len, asked[2:])) == [2, 2]
+    assert all(row.count(1) == len([x for x in row if x < 10]) > 0 for row in asked[2:])
+    value = by_key(evaluate(setting, "core", Progress()).values)["influence.js", Group.RETAIN, 50]
+    assert value.n == 2
+    assert value.note is not None
+    assert value.note.startswith("1 users left out")
+
+
+def test_a_model_served_without_the_concept_items_loses_nothing_by_the_drop() -> None:
+    concept = np.zeros(SIZE, dtype=np.bool_)
+    concept[list(CONCEPT)] = True
+    everything = np.ones(SIZE, dtype=np.bool_)
+    ranker = PlantedRecommender(answer_from(everything), table([[0]] * SIZE), limit=4, ignored=concept)
+    values = by_key(evaluate(context(ranker, planted_task(5)), "core", Progress()).values)
+    for group in (Group.FORGET, Group.RETAIN):
+        assert values["influence.js", group, 50].value == 0.0
+        assert values["influence.change@10", group, 50].value == 0.0
+        random = values["influence.js-random", group, 50].value
+        assert random is not None
+        assert random > 0.1
+
+
+def test_interaction_requests_drop_the_users_own_pairs() -> None:
+    # Item 7 is forgotten by user 0 alone: user 1 has it too, and it is nothing special there.
+    histories = [[7, 50, 51], [7, 50, 51]]
+    task = split(
+        SIZE, examples([[60]], [7], users=[0]), examples(histories, [70, 71], users=[0, 1]), pairs=[(0, 7), (1, 9)]
+    )
+    ranker = PlantedRanker(answer_from(np.ones(SIZE, dtype=np.bool_)))
+    setting = context(ranker, task)
+    _, retain = decode_groups(setting, Progress())
+    influence = measure_influence(setting, retain, Progress())
+    assert influence.concept_items.tolist() == [1, 0]
+    assert np.isfinite(influence.js_forget).tolist() == [True, False]
+
+
+def test_draws_depend_on_the_seed_alone() -> None:
+    task = planted_task(8)
+    everything = answer_from(np.ones(SIZE, dtype=np.bool_))
+
+    def random_side(seed: int) -> np.ndarray:  # type: ignore[type-arg]
+        frame = evaluate(context(PlantedRanker(everything), task, seed=seed), "core", Progress()).per_user
+        return frame["js_random"].to_numpy()
+
+    np.testing.assert_array_equal(random_side(0), random_side(0))
+    assert not np.array_equal(random_side(0), random_side(1), equal_nan=True)

@@ -1,0 +1,107 @@
+"""Ranks to metrics: by hand, against ir-measures, and for a ranker that puts the target where we say."""
+
+from __future__ import annotations
+
+import io
+
+import ir_measures
+import numpy as np
+import pytest
+from ir_measures import RR, Success, nDCG
+
+from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.evaluation.metric import Better, Group
+from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, SPECS, rank_metric
+from genrec_unlearn_bench.evaluation.suite import evaluate
+from genrec_unlearn_bench.evaluation.trec import trec_qrels, trec_run
+from genrec_unlearn_bench.progress import Progress
+
+from .planted import PlantedRanker, context, examples, lists, split
+
+
+def test_by_hand() -> None:
+    ranks = np.array([0, 1, 2, 5, 6, 10, 11], dtype=np.int64)
+    expected = {
+        "hr@1": [0, 1, 0, 0, 0, 0, 0],
+        "hr@5": [0, 1, 1, 1, 0, 0, 0],
+        "hr@10": [0, 1, 1, 1, 1, 1, 0],
+        "ndcg@5": [0, 1, 1 / np.log2(3), 1 / np.log2(6), 0, 0, 0],
+        "ndcg@10": [0, 1, 1 / np.log2(3), 1 / np.log2(6), 1 / np.log2(7), 1 / np.log2(11), 0],
+        "mrr@10": [0, 1, 1 / 2, 1 / 5, 1 / 6, 1 / 10, 0],
+    }
+    assert set(expected) == {metric.name for metric in RANK_METRICS}
+    for name, values in expected.items():
+        np.testing.assert_allclose(rank_metric(name).of(ranks), values, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ir_measures_reads_the_same_from_exported_files(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    rows, catalogue, k = 300, 40, 12
+    order = np.argsort(generator.random((rows, catalogue)), axis=1)[:, :k].astype(np.int64)
+    # Short lists, empty lists, and targets beyond the catalogue's end of the list.
+    filled = generator.integers(0, k + 1, size=rows)
+    order[np.arange(k)[None, :] >= filled[:, None]] = -1
+    # All scores equal: the order must not depend on how a reader of the run breaks ties.
+    ranking = Ranking(order, np.zeros((rows, k), dtype=np.float32))
+    targets = generator.integers(0, catalogue, size=rows).astype(np.int64)
+    names = [f"item {i:02d} ü" for i in range(catalogue)]
+
+    run = list(ir_measures.read_trec_run(io.StringIO("\n".join(trec_run(ranking, ids=names)))))
+    qrels = list(ir_measures.read_trec_qrels(io.StringIO("\n".join(trec_qrels(targets, ids=names)))))
+    peers = {
+        "hr@1": Success @ 1,
+        "hr@5": Success @ 5,
+        "hr@10": Success @ 10,
+        "ndcg@5": nDCG @ 5,
+        "ndcg@10": nDCG @ 10,
+        "mrr@10": RR @ 10,
+    }
+    aggregate = ir_measures.calc_aggregate(list(peers.values()), qrels, run)
+    single = {name: np.zeros(rows) for name in peers}
+    for value in ir_measures.iter_calc(list(peers.values()), qrels, run):
+        name = next(n for n, measure in peers.items() if measure == value.measure)
+        single[name][int(value.query_id)] = value.value
+    for metric in RANK_METRICS:
+        ours = metric.of(ranking.ranks(targets))
+        assert 0 < ours.mean() < 1
+        np.testing.assert_allclose(ours, single[metric.name], rtol=0, atol=1e-9)
+        assert abs(ours.mean() - aggregate[peers[metric.name]]) < 1e-9
+
+
+@pytest.mark.parametrize("rank", [1, 4, 6, 10, 11, 0])
+def test_a_ranker_that_puts_the_target_at_a_rank(rank: int) -> None:
+    size = 80
+    history = [[row] for row in range(20)]
+    targets = [40 + row for row in range(20)]
+    by_first = dict(zip(range(20), targets, strict=True))
+
+    def answer(histories, k, beam):  # type: ignore[no-untyped-def]
+        rows = []
+        for first in histories.items[:, 0].tolist():
+            row = [item for item in range(size) if item != by_first[first]]
+            if rank:
+                row.insert(rank - 1, by_first[first])
+            rows.append(row)
+        return lists(rows, k)
+
+    ranker = PlantedRanker(answer)
+    task = split(size, examples(history[:8], targets[:8]), examples(history[8:], targets[8:]), concept=range(40, 48))
+    result = evaluate(context(ranker, task), "core", Progress())
+    by_key = {(v.metric, v.group, v.beam): v for v in result.values}
+    for group, n in ((Group.FORGET, 8), (Group.RETAIN, 12)):
+        for beam in (10, 50):
+            for metric in RANK_METRICS:
+                value = by_key[metric.name, group, beam]
+                ranks = np.full(1, rank, dtype=np.int64)
+                assert value.value == pytest.approx(float(metric.of(ranks)[0]), abs=1e-15)
+                assert value.n == n
+                assert value.sd == pytest.approx(0.0, abs=1e-12)
+    # A ranker without a beam is asked once for each group (once more for histories that lose items: none here).
+    assert len(ranker.calls) == 2
+
+
+def test_directions_follow_the_group() -> None:
+    for spec in SPECS:
+        assert spec.better == {Group.FORGET: Better.LOWER, Group.RETAIN: Better.HIGHER}
+        assert spec.range == (0.0, 1.0)

@@ -1,0 +1,78 @@
+"""The core suite as a whole: empty groups, empty catalog corners, every value declared, and a real TIGER."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.evaluation.invariants import check_invariants
+from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.evaluation.suite import evaluate, suites
+from genrec_unlearn_bench.progress import Progress
+
+from .planted import PlantedRanker, PlantedRecommender, context, examples, lists, split, table
+
+SIZE = 60
+
+
+def fixed(histories, k, beam):  # type: ignore[no-untyped-def]
+    return lists([list(range(SIZE))] * len(histories), k)
+
+
+def test_unknown_suite() -> None:
+    assert suites() == ("core",)
+    task = split(SIZE, examples([], []), examples([], []), concept=[0])
+    with pytest.raises(UnknownName, match="core"):
+        evaluate(context(PlantedRanker(fixed), task), "cor", Progress())
+
+
+@pytest.mark.parametrize("side", ["forget", "retain", "both"])
+@pytest.mark.parametrize("kind", ["concept", "interaction"])
+def test_empty_groups_give_none_with_a_note(side: str, kind: str) -> None:
+    full, empty = examples([[1, 30], [31]], [40, 41]), examples([], [])
+    forget = empty if side in ("forget", "both") else full
+    retain = empty if side in ("retain", "both") else full
+    where = {"concept": range(5)} if kind == "concept" else {"pairs": [(0, 1)]}
+    task = split(SIZE, forget, retain, **where)  # type: ignore[arg-type]
+    for ranker in (PlantedRanker(fixed), PlantedRecommender(fixed, table([[0, 0, 0]] * SIZE))):
+        result = evaluate(context(ranker, task, original=table([[0, 0, 0]] * SIZE)), "core", Progress())
+        assert check_invariants(result.values) == []
+        for value in result.values:
+            assert value.value is None or math.isfinite(value.value)
+            assert value.value is not None or value.note
+        gone = {Group.FORGET: side in ("forget", "both"), Group.RETAIN: side in ("retain", "both")}
+        hits = {v.group: v for v in result.values if v.metric == "hr@10" and v.beam == 10}
+        for group, is_empty in gone.items():
+            assert (hits[group].value is None) == is_empty
+            assert hits[group].n == (0 if is_empty else 2)
+
+
+def test_a_recommender_that_finds_nothing() -> None:
+    task = split(SIZE, examples([[1]], [0]), examples([[]], [30]), concept=[0])
+    ranker = PlantedRecommender(lambda histories, k, beam: lists([[]] * len(histories), k), table([[0]] * SIZE))
+    result = evaluate(context(ranker, task), "core", Progress())
+    assert check_invariants(result.values) == []
+    values = {(v.metric, v.group, v.beam): v for v in result.values}
+    assert values["hr@10", Group.FORGET, 10].value == 0.0
+    assert values["concept-rate@10", Group.FORGET, 10].value is None
+    assert values["similarity.first", Group.RETAIN, 10].value is None
+
+
+def test_each_history_is_decoded_as_often_as_it_must_be() -> None:
+    # 2 groups x 2 beams, and 2 drops for the one retain user whose history has a concept item.
+    task = split(SIZE, examples([[30, 31]], [0]), examples([[1, 32, 33], [34]], [40, 41]), concept=range(5))
+    original = table([[0, 0, 0]] * SIZE)
+    ranker = PlantedRecommender(fixed, original)
+    evaluate(context(ranker, task, original=original), "core", Progress())
+    assert sorted((len(h), beam) for h, _, beam, _ in ranker.calls) == [
+        (1, 10),
+        (1, 50),
+        (1, 50),
+        (1, 50),
+        (2, 10),
+        (2, 50),
+    ]
+    assert np.sum([sids is not None for *_, sids in ranker.calls]) == 0
