@@ -1,0 +1,66 @@
+"""LETTER's and LC-Rec's layout: ``inter.json`` with one whole sequence for each user, beside it ``index.json`` (their
+own semantic IDs) and, for some sets, ``item.json``.
+
+Sequences carry no dates; the split that goes with them is leave-one-out. Without ``item.json`` the catalogue is that of
+``index.json``, or else the items that occur, and there is no metadata: such a set trains a recommender and holds a
+decoder against published numbers, but no concept can be named in it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from genrec_unlearn_bench.data.formats.columns import ItemColumns
+from genrec_unlearn_bench.data.formats.folder import UNKNOWN_ITEM, check_unknown
+from genrec_unlearn_bench.data.formats.lines import Faults, json_document
+from genrec_unlearn_bench.data.formats.minionerec import add_items_document
+from genrec_unlearn_bench.data.formats.numbers import as_int64, by_number, whole_number
+from genrec_unlearn_bench.data.raw import RawData, Sequences
+from genrec_unlearn_bench.progress import Progress
+
+__all__ = ["read"]
+
+
+def read(files: Mapping[str, Path], progress: Progress) -> RawData:
+    """Read ``sequences`` (inter.json) and, where they are there, ``items`` and ``index``."""
+    dropped: Counter[str] = Counter()
+    columns = ItemColumns(dropped)
+    users = _document(files["sequences"])
+    notes: tuple[str, ...] = ()
+    if "items" in files:
+        add_items_document(columns, files["items"])
+    else:
+        occurring = (item for items in users for item in items)
+        for item_id in sorted(set(json_document(files["index"]) if "index" in files else occurring), key=by_number):
+            columns.add(item_id)
+        notes = ("no item metadata: texts are item numbers, and no brand or price can be named",)
+    rows, lengths = array("q"), array("q")
+    for items in progress.track("sequences", users):
+        known = [row for item in items if (row := columns.row.get(item)) is not None]
+        rows.extend(known)
+        lengths.append(len(known))
+    unknown = sum(map(len, users)) - len(rows)
+    check_unknown(unknown, len(rows), files["sequences"])
+    if unknown:
+        dropped[UNKNOWN_ITEM] = unknown
+    owners = np.repeat(np.arange(len(lengths), dtype=np.int64), as_int64(lengths))
+    return RawData(columns.finish(), Sequences(owners, as_int64(rows)), dropped, notes)
+
+
+def _document(path: Path) -> list[list[str]]:
+    """One list of item numbers, as text, for each user, in the file's order."""
+    users: list[list[str]] = []
+    faults = Faults()
+    for user, items in json_document(path).items():
+        numbers = [whole_number(item) for item in items] if isinstance(items, list) else [None]
+        if None in numbers:
+            faults.add(path, None, f"user {user!r} has no list of item numbers")
+        else:
+            users.append([str(number) for number in numbers])
+    faults.check(path, "one list of item numbers for each user is expected; fetch the file again")
+    return users

@@ -1,0 +1,107 @@
+"""Reading input line by line, plain or gzipped, and saying exactly where it is broken.
+
+Everything that can be wrong with a file's bytes becomes a ``DataFault`` here, so that no reader has to think of it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from genrec_unlearn_bench.errors import DataFault
+
+__all__ = ["BrokenLine", "Faults", "json_document", "json_object", "read_lines"]
+
+SHOWN = 20
+"""How many faults an error lists."""
+
+_GZIP = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
+
+
+class BrokenLine(ValueError):
+    """A line that cannot be used; the message is a reason, without the line itself."""
+
+
+class Faults:
+    """Collects what is wrong with strict input, so that a user mends everything in one go."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.count = 0
+
+    def add(self, path: Path, line: int | None, what: str) -> None:
+        """One fault at ``path:line``."""
+        self.count += 1
+        if len(self.shown) < SHOWN:
+            place = path.name if line is None else f"{path.name}:{line}"
+            self.shown.append(f"{place}: {what}")
+
+    def check(self, where: Path, mend: str) -> None:
+        """Raise DataFault with the first faults if there was any."""
+        if not self.count:
+            return
+        listing = "".join(f"\n  - {line}" for line in self.shown)
+        more = f"\n  … and {self.count - len(self.shown)} more" if self.count > len(self.shown) else ""
+        plural = "fault" if self.count == 1 else "faults"
+        raise DataFault(f"{self.count} {plural} in the data:{listing}{more}", where=str(where), mend=mend)
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number from 1, text without its line end) of every line that is not blank.
+
+    Raises:
+        DataFault: not UTF-8, a damaged or cut-off gzip file, no line at all, or a file that cannot be read.
+    """
+    number = 0
+    empty = True
+    try:
+        with path.open("rb") as probe:
+            zipped = probe.read(2) == _GZIP
+        with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                text = (raw[3:] if number == 1 and raw.startswith(_BOM) else raw).decode().rstrip("\r\n")
+                if text.strip():
+                    empty = False
+                    yield number, text
+    except UnicodeDecodeError as fault:
+        raise DataFault(
+            f"not UTF-8: byte 0x{fault.object[fault.start]:02x}",
+            where=f"{path}:{number}",
+            mend="convert the file to UTF-8, for example with `iconv -f latin1 -t utf-8`",
+        ) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
+        raise DataFault(
+            f"damaged or cut-off gzip file ({fault})",
+            where=f"{path}, after line {number}",
+            mend="remove the file and fetch it again",
+        ) from None
+    except OSError as fault:
+        raise DataFault(f"cannot be read: {fault.strerror or fault}", where=str(path)) from None
+    if empty:
+        raise DataFault("the file is empty", where=str(path), mend="put the whole file there, or fetch it again")
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """One JSON object; raises BrokenLine with the reason."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as fault:
+        raise BrokenLine(f"broken JSON: {fault.msg} at column {fault.colno}") from None
+    except (ValueError, RecursionError):
+        raise BrokenLine("broken JSON: a number too long or a nesting too deep") from None
+    if not isinstance(value, dict):
+        raise BrokenLine(f"a JSON object is expected, not {type(value).__name__}")
+    return value
+
+
+def json_document(path: Path) -> dict[str, Any]:
+    """A whole file that is one JSON object; raises DataFault."""
+    try:
+        return json_object("\n".join(text for _, text in read_lines(path)))
+    except BrokenLine as fault:
+        raise DataFault(str(fault), where=str(path), mend="fetch the file again") from None
