@@ -1,0 +1,124 @@
+"""From what a reader hands on to what is split: repeated lines, the k-core, users who did one thing, new numbers.
+
+The same user, item and time twice is one interaction written twice; the copy is dropped. The same user and item at
+different times are two interactions and stay. Sequences have no times, so a repeat in them cannot be told from a copy
+and stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.data.kcore import k_core
+from genrec_unlearn_bench.data.raw import Interactions, RawData, Sequences
+from genrec_unlearn_bench.errors import DataFault
+
+__all__ = ["Cleaned", "clean", "first_appearance", "take_items"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Cleaned:
+    """What is split.
+
+    Attributes:
+        items: The catalogue, without items that the k-core removed.
+        users: [E] numbered from 0 by first appearance.
+        rows: [E] rows of ``items``.
+        times: [E], or None for sequences.
+    """
+
+    items: ItemTable
+    users: IntArray
+    rows: IntArray
+    times: IntArray | None
+
+
+def clean(raw: RawData, log: Interactions | Sequences, k: int, dropped: Counter[str], where: str) -> Cleaned:
+    """Filter and number a log; everything left out is added to ``dropped``.
+
+    Raises:
+        DataFault: nothing is left.
+    """
+    times = log.times if isinstance(log, Interactions) else None
+    keep = np.ones(len(log), dtype=np.bool_) if times is None else _first_copies(log.users, log.items, times)
+    _count(dropped, "repeated line (same user, item and time)", len(log) - int(keep.sum()))
+    users, rows = log.users[keep], log.items[keep]
+    times = None if times is None else times[keep]
+
+    # A single interaction is never predicted and never predicts anything.
+    core = _in_core(users, rows, k) if k > 1 else np.ones(len(users), dtype=np.bool_)
+    lonely = (np.bincount(users[core], minlength=int(users.max(initial=0)) + 1) < 2)[users] & core
+    kept = core & ~lonely
+    if k > 1:
+        _count(dropped, f"interaction outside the {k}-core", int((~core).sum()))
+        _count(dropped, f"user outside the {k}-core", len(np.unique(users)) - len(np.unique(users[core])))
+    _count(dropped, "user with a single interaction", int(lonely.sum()))
+    if not kept.any():
+        raise DataFault(
+            f"no interactions are left of {len(log)}"
+            + (f" after {k}-core filtering" if k > 1 else ": every user has a single one"),
+            where=where,
+            mend="choose a smaller k" if k > 1 else "a user needs at least two interactions",
+        )
+    users, rows = users[kept], rows[kept]
+    items = raw.items
+    if k > 1:
+        occurring, rows = np.unique(rows, return_inverse=True)
+        _count(dropped, f"item outside the {k}-core", len(items) - len(occurring))
+        items = take_items(items, occurring)
+    return Cleaned(items, first_appearance(users), rows.astype(np.int64), None if times is None else times[kept])
+
+
+def first_appearance(users: IntArray) -> IntArray:
+    """The same users numbered from 0 in the order in which they first appear."""
+    _, first, numbers = np.unique(users, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.int64)
+    return np.asarray(rank[numbers], dtype=np.int64)
+
+
+def take_items(items: ItemTable, rows: IntArray) -> ItemTable:
+    """The chosen rows of an item table, in the order given."""
+
+    def cut(column: tuple[T, ...]) -> tuple[T, ...]:
+        return tuple(column[row] for row in rows)
+
+    return ItemTable(
+        ids=cut(items.ids),
+        titles=cut(items.titles),
+        descriptions=cut(items.descriptions),
+        brands=cut(items.brands),
+        brands_raw=cut(items.brands_raw),
+        prices=items.prices[rows],
+        categories=cut(items.categories),
+        texts=cut(items.texts),
+    )
+
+
+def _first_copies(users: IntArray, items: IntArray, times: IntArray) -> BoolArray:
+    """Which rows are not a copy of an earlier one."""
+    order = np.lexsort((times, items, users))
+    same = np.ones(max(len(order) - 1, 0), dtype=np.bool_)
+    for column in (users, items, times):
+        ordered = column[order]
+        same &= ordered[1:] == ordered[:-1]
+    keep = np.ones(len(order), dtype=np.bool_)
+    keep[order[1:][same]] = False
+    return keep
+
+
+def _in_core(users: IntArray, rows: IntArray, k: int) -> BoolArray:
+    return k_core(np.unique(users, return_inverse=True)[1], rows, k)
+
+
+def _count(dropped: Counter[str], reason: str, number: int) -> None:
+    if number:
+        dropped[reason] += number

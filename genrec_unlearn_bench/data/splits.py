@@ -1,0 +1,139 @@
+"""Cutting logs into next-item examples and dividing these into train, valid and test.
+
+An example is (user, everything the user did before, next item); one without any history is no example. The histories of
+valid and test reach back over everything earlier, train and valid targets included, as at serving time. All three parts
+are views of one flat array of events, sorted by user and then by time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
+from genrec_unlearn_bench.data.raw import GivenPart, GivenRows
+
+__all__ = ["Parts", "as_given", "global_time", "leave_one_out"]
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The three parts of a dataset, over the same events."""
+
+    train: Examples
+    valid: Examples
+    test: Examples
+
+
+def global_time(users: IntArray, items: IntArray, times: IntArray) -> Parts:
+    """80/10/10 of all examples by the time of their target, as MiniOneRec cuts them.
+
+    With n examples, the first ⌊8n/10⌋ are train and those up to ⌊9n/10⌋ are valid. Ties in time, also within one
+    user's history, are broken by the order of the source.
+
+    Args:
+        users, items, times: [E] in source order.
+    """
+    order = np.lexsort((times, users))  # stable: ties stay in source order
+    timeline = _Timeline.of(users[order], items[order], times[order])
+    targets = np.flatnonzero(timeline.positions > 0)
+    by_time = targets[np.lexsort((order[targets], timeline.times[targets]))]
+    count = len(by_time)
+    first, second = count * 8 // 10, count * 9 // 10
+    return Parts(
+        timeline.examples(by_time[:first]),
+        timeline.examples(by_time[first:second]),
+        timeline.examples(by_time[second:]),
+    )
+
+
+def leave_one_out(users: IntArray, items: IntArray, times: IntArray | None = None) -> Parts:
+    """Each user's last item is the test target, the one before it the valid target, all earlier ones are train targets.
+
+    A user with two items has a test example alone. ``times`` become the position within the user's sequence where the
+    source has none.
+
+    Args:
+        users, items: [E]; without ``times``, a user's rows stand in order.
+        times: [E] or None.
+    """
+    order = np.lexsort((users,)) if times is None else np.lexsort((times, users))
+    timeline = _Timeline.of(users[order], items[order], None if times is None else times[order])
+    from_end = timeline.lengths - 1 - timeline.positions
+    has_history = timeline.positions > 0
+
+    def part(chosen: BoolArray) -> Examples:
+        return timeline.examples(np.flatnonzero(has_history & chosen))
+
+    return Parts(part(from_end >= 2), part(from_end == 1), part(from_end == 0))
+
+
+def as_given(rows: GivenRows, users: IntArray) -> Parts:
+    """Ready-made examples as they are; each history is a slice of its own.
+
+    Args:
+        users: [M over all parts] user numbers from 0, train rows first, then valid, then test.
+    """
+    parts = (rows.train, rows.valid, rows.test)
+    lengths = np.concatenate([part.lengths for part in parts])
+    events = np.concatenate([part.histories for part in parts])
+    ends = np.cumsum(lengths)
+    owners = np.repeat(users, lengths)
+    bounds = np.cumsum([0, *map(len, parts)])
+
+    def cut(part: GivenPart, first: int, last: int) -> Examples:
+        return Examples(
+            users=users[first:last],
+            targets=part.targets,
+            times=np.arange(first, last, dtype=np.int64),
+            events=events,
+            event_users=owners,
+            starts=(ends - lengths)[first:last],
+            ends=ends[first:last],
+        )
+
+    train, valid, test = (cut(part, int(bounds[i]), int(bounds[i + 1])) for i, part in enumerate(parts))
+    return Parts(train, valid, test)
+
+
+@dataclass(frozen=True, eq=False)
+class _Timeline:
+    """Events sorted by user and time.
+
+    Attributes:
+        users, items, times: [E].
+        starts: [E] where the events of this event's user begin.
+        lengths: [E] how many events this event's user has.
+    """
+
+    users: IntArray
+    items: IntArray
+    times: IntArray
+    starts: IntArray
+    lengths: IntArray
+
+    @classmethod
+    def of(cls, users: IntArray, items: IntArray, times: IntArray | None) -> _Timeline:
+        _, first, counts = np.unique(users, return_index=True, return_counts=True)
+        starts = np.repeat(first, counts).astype(np.int64)
+        lengths = np.repeat(counts, counts).astype(np.int64)
+        positions = np.arange(len(users), dtype=np.int64) - starts
+        return cls(users, items, positions if times is None else times, starts, lengths)
+
+    @property
+    def positions(self) -> IntArray:
+        """[E] 0 for a user's first event."""
+        return np.arange(len(self.users), dtype=np.int64) - self.starts
+
+    def examples(self, rows: IntArray) -> Examples:
+        """Examples whose targets are the events ``rows``."""
+        return Examples(
+            users=self.users[rows],
+            targets=self.items[rows],
+            times=self.times[rows],
+            events=self.items,
+            event_users=self.users,
+            starts=self.starts[rows],
+            ends=rows,
+        )
