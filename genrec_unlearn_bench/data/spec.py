@@ -1,0 +1,153 @@
+"""What a dataset's YAML says: format, files, split, filtering, terms and citation.
+
+This module and its neighbour ``catalogue`` import neither NumPy nor a reader, as ``bench ls`` has to be quick.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import Literal
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import Field, field_validator
+
+from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.data.formats.layout import FormatName, role_faults
+from genrec_unlearn_bench.errors import ConfigError
+
+__all__ = [
+    "Citation",
+    "DatasetSpec",
+    "FileSpec",
+    "SplitName",
+    "TextField",
+    "check_spec",
+    "dump_spec",
+    "load_spec",
+    "load_spec_file",
+]
+
+SplitName = Literal["global-time", "as-given", "leave-one-out"]
+TextField = Literal["title", "brand", "categories", "description", "text"]
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class FileSpec(StrictModel):
+    """One file of a dataset."""
+
+    role: str
+    """What the reader calls it (items, interactions, reviews, meta, train …)."""
+    names: tuple[str, ...] = Field(min_length=1)
+    """Where it lies in the dataset's folder; of several, the first that exists. A download gets the first name."""
+    url: str | None = None
+    """Public address, where there is a stable one."""
+    size: int | None = Field(default=None, ge=1)
+    """Bytes of the public file, where known."""
+    blake2b: str | None = Field(default=None, pattern="^[0-9a-f]{32}$")
+    """blake2b-128 of the public file, where known; a download that differs is refused."""
+
+    @field_validator("names")
+    @classmethod
+    def _stay_inside(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            path = PurePosixPath(name)
+            if not name or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+                raise ValueError(f"{name!r} does not lie inside the dataset's folder")
+        return names
+
+    @field_validator("url")
+    @classmethod
+    def _http(cls, url: str | None) -> str | None:
+        if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
+            raise ValueError("only http and https addresses are fetched")
+        return url
+
+
+class Citation(StrictModel):
+    """A paper that results on this dataset have to cite."""
+
+    key: str
+    bibtex: str
+
+
+class DatasetSpec(StrictModel):
+    """A dataset by name. Everything that decides what is read is in here."""
+
+    name: str
+    """Lower-case letters, digits and hyphens; tasks are called ``<name>-brand`` and so on."""
+    title: str
+    format: FormatName
+    files: tuple[FileSpec, ...] = ()
+    aliases: tuple[str, ...] = ()
+    """Other names that the dataset's folder may have."""
+    split: SplitName
+    k_core: int = Field(default=0, ge=0)
+    """Filtering that is done here; 0 or 1 for none."""
+    text_fields: tuple[TextField, ...] = ("title", "brand", "categories", "description", "text")
+    """The fields that make up an item's text, in order."""
+    terms: str = ""
+    """Licence or terms of use."""
+    where: str = ""
+    """How to get the files that have no public address."""
+    citations: tuple[Citation, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise ValueError("a name has lower-case letters, digits and single hyphens between them")
+        return name
+
+    @field_validator("aliases")
+    @classmethod
+    def _folder_names(cls, aliases: tuple[str, ...]) -> tuple[str, ...]:
+        for alias in aliases:
+            if not alias or alias in (".", "..") or "/" in alias or "\\" in alias:
+                raise ValueError(f"{alias!r} is no folder name")
+        return aliases
+
+
+def check_spec(spec: DatasetSpec, where: str) -> None:
+    """Raise ConfigError where format, files, split and filtering do not go together."""
+    faults = role_faults(spec.format, [file.role for file in spec.files])
+    given = spec.format == "minionerec"
+    if given != (spec.split == "as-given"):
+        faults.append("split: as-given and the format minionerec go together, as its rows come with their split")
+    if given and spec.k_core > 1:
+        faults.append("k_core: rows that come with their split are not filtered")
+    undated = spec.format == "letter" or any(file.role == "sequences" for file in spec.files)
+    if undated and spec.split == "global-time":
+        faults.append("split: sequences have no dates, so they can only be split leave-one-out")
+    if faults:
+        raise ConfigError(faults, where=where)
+
+
+def load_spec(text: str, where: str) -> DatasetSpec:
+    """Read a dataset's YAML; raises ConfigError with every fault at once."""
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as fault:
+        raise ConfigError([f"no valid YAML: {fault}"], where=where) from None
+    if not isinstance(content, dict):
+        raise ConfigError([f"a mapping is expected, not {type(content).__name__}"], where=where)
+    spec = parse(DatasetSpec, {str(key): value for key, value in content.items()}, where=where)
+    check_spec(spec, where)
+    return spec
+
+
+def load_spec_file(path: Path) -> DatasetSpec:
+    """Read a dataset's YAML file; raises ConfigError."""
+    try:
+        return load_spec(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as fault:
+        raise ConfigError([f"cannot be read: {fault}"], where=str(path)) from None
+
+
+def dump_spec(spec: DatasetSpec) -> str:
+    """The YAML of a specification, defaults left out."""
+    content = spec.model_dump(mode="json", exclude_defaults=True)
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
