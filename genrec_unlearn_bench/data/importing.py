@@ -1,0 +1,83 @@
+"""``bench data import``: check a user's folder from end to end and write the dataset's YAML beside the files."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from genrec_unlearn_bench.config import parse
+from genrec_unlearn_bench.data.catalogue import SPEC_FILE, packaged_datasets
+from genrec_unlearn_bench.data.dataset import Dataset
+from genrec_unlearn_bench.data.formats.layout import FormatName, discover
+from genrec_unlearn_bench.data.prepare import prepare
+from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec, SplitName, check_spec, dump_spec
+from genrec_unlearn_bench.errors import DataMissing, StorageError, UsageError
+from genrec_unlearn_bench.progress import Progress
+
+__all__ = ["import_folder"]
+
+_SPLITS: dict[str, SplitName] = {"minionerec": "as-given", "letter": "leave-one-out"}
+
+
+def import_folder(
+    folder: Path,
+    name: str,
+    progress: Progress,
+    *,
+    format_name: FormatName = "folder",
+    split: SplitName | None = None,
+    k_core: int = 0,
+    title: str | None = None,
+) -> tuple[DatasetSpec, Dataset]:
+    """Validate the data in ``folder`` and make it known as the dataset ``name``.
+
+    The files stay where they are; ``dataset.yaml`` is written beside them, and only if everything is right. An earlier
+    one is replaced.
+
+    Args:
+        split: None for what the format allows: by time where there are dates, else leave-one-out, else as given.
+
+    Raises:
+        UsageError: the name belongs to a dataset that ships with the package.
+        DataMissing: no such folder.
+        ConfigError: name, split and filtering do not go together, or the name is none.
+        DataFault: what is wrong with the data, as far as possible all at once.
+        StorageError: the YAML cannot be written.
+    """
+    if name in packaged_datasets():
+        raise UsageError(f"the name {name!r} belongs to a dataset of this package", mend="choose another name")
+    if not folder.is_dir():
+        raise DataMissing("there is no such folder", where=str(folder))
+    found = discover(format_name, folder)
+    undated = "sequences" in found
+    spec = parse(
+        DatasetSpec,
+        {
+            "name": name,
+            "title": title or name,
+            "format": format_name,
+            "files": tuple(FileSpec(role=role, names=(path,)) for role, path in found.items()),
+            "split": split or _SPLITS.get(format_name, "leave-one-out" if undated else "global-time"),
+            "k_core": k_core,
+        },
+        where=str(folder),
+    )
+    check_spec(spec, str(folder))
+    dataset = prepare(spec, folder, progress)
+    _write(folder / SPEC_FILE, dump_spec(spec))
+    return spec, dataset
+
+
+def _write(path: Path, text: str) -> None:
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, path)
+    except OSError as fault:
+        full = fault.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise StorageError(
+            "the disk is full" if full else f"cannot write: {fault.strerror or fault}",
+            where=str(path),
+            mend="free some space" if full else "copy the folder to a place that can be written to and import it there",
+        ) from None

@@ -1,0 +1,142 @@
+"""The whole line from files to a dataset: locate, read, clean, filter, split, and say what was dropped on the way.
+
+The outcome depends on the content of the files and on the specification alone, to the byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from genrec_unlearn_bench.data.cleaning import clean, first_appearance
+from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, SourceFile
+from genrec_unlearn_bench.data.digest import content_digest
+from genrec_unlearn_bench.data.formats.readers import reader
+from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.data.locate import Located, locate
+from genrec_unlearn_bench.data.raw import GivenRows, Interactions, RawData, Sequences
+from genrec_unlearn_bench.data.spec import DatasetSpec, check_spec
+from genrec_unlearn_bench.data.splits import Parts, as_given, global_time, leave_one_out
+from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.progress import Progress
+
+__all__ = ["PREPARATION_VERSION", "prepare", "source_digests"]
+
+PREPARATION_VERSION = 1
+"""Raised when the same files and specification give another dataset; part of a prepared dataset's key."""
+
+
+def prepare(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Dataset:
+    """Read and prepare a dataset.
+
+    Args:
+        data_dir: The dataset's folder or one that holds it; None for the usual places (see ``data.locate``).
+
+    Raises:
+        DataMissing: files are not there and could not be downloaded.
+        DataFault: files that cannot be used as they are, or nothing left after filtering.
+        ConfigError: the specification contradicts itself.
+    """
+    check_spec(spec, f"dataset {spec.name}")
+    located = _located(spec, data_dir, progress)
+    sources = _sources(spec, located)
+    raw = _read(spec, located, progress)
+    where = spec.name if located is None else str(located.folder)
+    dropped = Counter(raw.dropped)
+    items, parts, interactions = _split(spec, raw, dropped, where)
+    for name, part in (("train", parts.train), ("valid", parts.valid), ("test", parts.test)):
+        if not len(part):
+            raise DataFault(
+                f"the {name} part is empty",
+                where=where,
+                mend="more interactions, a smaller k_core or another split are needed",
+            )
+    everyone = np.concatenate([parts.train.event_users, parts.train.users, parts.valid.users, parts.test.users])
+    manifest = DatasetManifest(
+        name=spec.name,
+        format=spec.format,
+        split=spec.split,
+        k_core=spec.k_core,
+        items=len(items),
+        users=len(np.unique(everyone)),
+        interactions=interactions,
+        train=len(parts.train),
+        valid=len(parts.valid),
+        test=len(parts.test),
+        with_brand=sum(1 for brand in items.brands if brand),
+        with_price=int(np.isfinite(items.prices).sum()),
+        dropped=dict(sorted(dropped.items())),
+        sources=sources,
+        digest=content_digest(items, parts, spec.split),
+        notes=(*spec.notes, *raw.notes, *_remarks(items, parts)),
+    )
+    progress.say(f"{spec.name}: {manifest.items} items, {manifest.users} users, {manifest.interactions} interactions")
+    return Dataset(spec.name, items, parts.train, parts.valid, parts.test, manifest)
+
+
+def source_digests(
+    spec: DatasetSpec, data_dir: Path | None, progress: Progress | None = None
+) -> tuple[SourceFile, ...]:
+    """What would be read: the files' names, sizes and digests, in order; the generator's source for ``demo``.
+
+    Files are read at most once a process. Files that are missing are downloaded, as ``prepare`` would do.
+    """
+    return _sources(spec, _located(spec, data_dir, progress or Progress()))
+
+
+def _located(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Located | None:
+    return None if spec.format == "demo" else locate(spec, data_dir, progress)
+
+
+def _sources(spec: DatasetSpec, located: Located | None) -> tuple[SourceFile, ...]:
+    if located is not None:
+        return located.sources()
+    source = (resources.files("genrec_unlearn_bench.data") / "demo.py").read_bytes()
+    digest = hashlib.blake2b(source, digest_size=16).hexdigest()
+    return (SourceFile(name="genrec_unlearn_bench/data/demo.py", size=len(source), digest=digest),)
+
+
+def _read(spec: DatasetSpec, located: Located | None, progress: Progress) -> RawData:
+    if located is None:
+        from genrec_unlearn_bench.data.demo import generate
+
+        return generate()
+    progress.say(f"reading {spec.name} from {located.folder}")
+    return reader(spec.format)(located.files, progress)
+
+
+def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -> tuple[ItemTable, Parts, int]:
+    """(items, parts, number of interactions; for rows as given the number of rows)."""
+    if isinstance(raw.log, GivenRows):
+        rows = raw.log
+        users = first_appearance(np.concatenate([rows.train.users, rows.valid.users, rows.test.users]))
+        return raw.items, as_given(rows, users), len(rows)
+    log: Interactions | Sequences = raw.log
+    cleaned = clean(raw, log, spec.k_core, dropped, where)
+    if spec.split == "leave-one-out":
+        parts = leave_one_out(cleaned.users, cleaned.rows, cleaned.times)
+    elif cleaned.times is not None:
+        parts = global_time(cleaned.users, cleaned.rows, cleaned.times)
+    else:
+        raise DataFault("sequences have no dates, so they cannot be split by time", where=where)
+    return cleaned.items, parts, len(cleaned.rows)
+
+
+def _remarks(items: ItemTable, parts: Parts) -> tuple[str, ...]:
+    """What a reader of the manifest should know about items that carry little."""
+    seen = np.zeros(len(items), dtype=np.bool_)
+    for part in (parts.train, parts.valid, parts.test):
+        seen[part.targets] = True
+        seen[part.events] = True
+    fields = zip(items.titles, items.descriptions, items.texts, items.brands, items.categories, strict=True)
+    textless = sum(1 for row in fields if not any(row))
+    remarks = []
+    if unseen := int((~seen).sum()):
+        remarks.append(f"{unseen} items occur in no interaction and stay in the catalogue")
+    if textless:
+        remarks.append(f"{textless} items have no text at all; their id stands in for it")
+    return tuple(remarks)
