@@ -1,0 +1,242 @@
+"""From a task and a dataset to what is forgotten and what is retained (protocol §2).
+
+The forget set is every example whose target is a concept item (for ``interaction``: the drawn examples); all others
+are retained, in train, validation and test alike. Retain histories keep their concept items; the share is measured.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from genrec_unlearn_bench.data.brands import brand_key, clean_brand
+from genrec_unlearn_bench.data.dataset import Dataset
+from genrec_unlearn_bench.data.draws import draw_stratified, draw_subset, rounded, uniform_subsets
+from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
+from genrec_unlearn_bench.data.forget import ForgetSplit, Groups
+from genrec_unlearn_bench.data.price_bands import price_bands, valid_prices
+from genrec_unlearn_bench.data.task_manifest import sealed
+from genrec_unlearn_bench.data.task_spec import BrandConcept, InteractionConcept, ItemConcept, PriceConcept, TaskSpec
+from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault
+from genrec_unlearn_bench.seeding import numpy_generator
+
+__all__ = ["resolve"]
+
+_PRICED_PER_BAND = 4
+"""Fewer priced items than this for each band, and a band is no concept but a few items by chance."""
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What a concept came to: marked items, and how they were found."""
+
+    items: BoolArray
+    concepts: tuple[str, ...]
+    draws: int = 1
+    within: bool = True
+
+
+def resolve(task: TaskSpec, dataset: Dataset) -> ForgetSplit:
+    """Divide a dataset as a task asks. The same task on the same dataset gives the same manifest, byte for byte.
+
+    Raises:
+        ConfigError: The task's own parameters leave nothing to forget or to retain, or name brands that do not exist.
+        DataFault: The dataset has no brands, too few prices, or too few interactions for the task.
+    """
+    if isinstance(task.concept, InteractionConcept):
+        return _interactions(task, task.concept, dataset)
+    if isinstance(task.concept, BrandConcept):
+        chosen = _brands(task, task.concept, dataset)
+    elif isinstance(task.concept, PriceConcept):
+        chosen = _prices(task, task.concept, dataset)
+    else:
+        chosen = _single_items(task, task.concept, dataset)
+    if chosen.items.all():
+        raise ConfigError(
+            [f"the concept covers all {len(dataset.items)} items of {dataset.name!r}: nothing is left to retain"],
+            where=_where(task),
+            mend="choose fewer brands, or a narrower concept",
+        )
+    parts = [_divided(part, chosen.items[part.targets]) for part in (dataset.train, dataset.valid, dataset.test)]
+    affected = parts[0].retain.history_contains(chosen.items)
+    pairs = np.empty((0, 2), dtype=np.int64)
+    return _split(task, dataset, chosen, pairs, parts, affected)
+
+
+def _where(task: TaskSpec) -> str:
+    return f"task {task.name!r} on dataset {task.dataset!r}"
+
+
+def _divided(part: Examples, forget: BoolArray) -> Groups:
+    return Groups(forget=part.subset(forget), retain=part.subset(~forget))
+
+
+def _target_counts(dataset: Dataset) -> IntArray:
+    """[N] number of train examples with each item as their target."""
+    return np.bincount(dataset.train.targets, minlength=len(dataset.items)).astype(np.int64)
+
+
+def _brands(task: TaskSpec, concept: BrandConcept, dataset: Dataset) -> _Chosen:
+    named = np.asarray([bool(brand) for brand in dataset.items.brands], dtype=np.bool_)
+    names = sorted({brand for brand in dataset.items.brands if brand})
+    if not names:
+        raise DataFault(
+            f"no item of {dataset.name!r} has a brand, so there is no brand to forget",
+            where=_where(task),
+            mend="add brands to the items, or take another kind: item, interaction, or price where there are prices",
+        )
+    code = {name: row for row, name in enumerate(names)}
+    item_codes = np.asarray([code.get(brand, -1) for brand in dataset.items.brands], dtype=np.int64)
+    if concept.brands is not None:
+        rows = _listed(task, concept.brands, names)
+        return _Chosen(named & np.isin(item_codes, rows), tuple(names[row] for row in rows))
+    counts = _target_counts(dataset)
+    weights = np.zeros(len(names), dtype=np.int64)
+    np.add.at(weights, item_codes[named], counts[named])
+    draw = draw_subset(
+        weights,
+        rounded(concept.share_of_brands, len(names)),
+        total=max(len(dataset.train), 1),
+        target=concept.target_share,
+        tolerance=concept.tolerance,
+        max_draws=concept.max_draws,
+        generator=numpy_generator(task.seed, "concept", "brand"),
+    )
+    concepts = tuple(names[row] for row in draw.chosen)
+    return _Chosen(named & np.isin(item_codes, draw.chosen), concepts, draw.draws, draw.within)
+
+
+def _listed(task: TaskSpec, wanted: Sequence[str], names: Sequence[str]) -> list[int]:
+    rows: set[int] = set()
+    faults = []
+    code = {brand_key(name): row for row, name in enumerate(names)}
+    for brand in wanted:
+        key = brand_key(clean_brand(brand))
+        if key in code:
+            rows.add(code[key])
+            continue
+        near = [names[code[other]] for other in difflib.get_close_matches(key, code, n=3, cutoff=0.6)]
+        faults.append(f"no item has the brand {brand!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+    if faults:
+        raise ConfigError(faults, where=f"{_where(task)}: concept.brands")
+    return sorted(rows)
+
+
+def _prices(task: TaskSpec, concept: PriceConcept, dataset: Dataset) -> _Chosen:
+    prices = dataset.items.prices
+    valid = valid_prices(prices)
+    band = concept.bands if concept.band is None else concept.band
+    if band > concept.bands:
+        raise ConfigError(
+            [f"concept.band is {band}, but there are {concept.bands} bands"],
+            where=_where(task),
+            mend=f"give a band from 1 (cheapest) to {concept.bands}",
+        )
+    different = len(np.unique(prices[valid]))
+    if valid.sum() < _PRICED_PER_BAND * concept.bands or different < concept.bands:
+        raise DataFault(
+            f"{int(valid.sum())} of the {len(dataset.items)} items of {dataset.name!r} have a valid price, with "
+            f"{different} different prices; {concept.bands} price bands need {_PRICED_PER_BAND * concept.bands} and "
+            f"{concept.bands}",
+            where=_where(task),
+            mend="take a dataset with prices (demo, steam), or another kind: brand, item, interaction",
+        )
+    items = price_bands(prices, concept.bands) == band
+    low, high = float(prices[items].min()), float(prices[items].max())
+    return _Chosen(items, (f"price {low!r} to {high!r} (band {band} of {concept.bands})",))
+
+
+def _single_items(task: TaskSpec, concept: ItemConcept, dataset: Dataset) -> _Chosen:
+    counts = _target_counts(dataset)
+    if not counts.any():
+        raise _empty(task, dataset, "train", "example")
+    draw = draw_stratified(
+        counts,
+        strata=concept.strata,
+        total=len(dataset.train),
+        target=concept.target_share,
+        tolerance=concept.tolerance,
+        max_draws=concept.max_draws,
+        generator=numpy_generator(task.seed, "concept", "item"),
+    )
+    items = np.zeros(len(counts), dtype=np.bool_)
+    items[draw.chosen] = True
+    return _Chosen(items, tuple(dataset.items.ids[row] for row in draw.chosen), draw.draws, draw.within)
+
+
+def _interactions(task: TaskSpec, concept: InteractionConcept, dataset: Dataset) -> ForgetSplit:
+    """Draw train examples by their (user, item) pair; the drawn ones are also what is validated and tested on.
+
+    What stands at the very start of a user's sequence is never a target, so it is never drawn.
+    """
+    width = len(dataset.items)
+    train = dataset.train
+    codes = train.users * width + train.targets
+    pool = np.unique(codes)
+    size = rounded(concept.share, len(pool)) if len(pool) else 0
+    if size < 2:
+        raise DataFault(
+            f"{concept.share:.0%} of the {len(pool)} train interactions of {dataset.name!r} are fewer than two, too "
+            "few to validate and to test on",
+            where=_where(task),
+            mend="raise concept.share, or take a larger dataset",
+        )
+    generator = numpy_generator(task.seed, "concept", "interaction")
+    drawn = pool[np.sort(uniform_subsets(len(pool), size, 1, generator)[0])]
+    validation = drawn[uniform_subsets(size, min(rounded(concept.valid_share, size), size - 1), 1, generator)[0]]
+    forget = np.isin(codes, drawn)
+    held = np.isin(codes, validation)
+    parts = [
+        _divided(train, forget),
+        Groups(forget=train.subset(held), retain=dataset.valid),
+        Groups(forget=train.subset(forget & ~held), retain=dataset.test),
+    ]
+    gone = np.isin(train.event_users * width + train.events, drawn)
+    before = np.concatenate([[0], np.cumsum(gone)])
+    kept = parts[0].retain
+    chosen = _Chosen(np.zeros(width, dtype=np.bool_), ())
+    pairs = np.stack([drawn // width, drawn % width], axis=1)
+    return _split(task, dataset, chosen, pairs, parts, np.asarray(before[kept.ends] > before[kept.starts]))
+
+
+def _split(
+    task: TaskSpec, dataset: Dataset, chosen: _Chosen, pairs: IntArray, parts: Sequence[Groups], affected: BoolArray
+) -> ForgetSplit:
+    train, valid, test = parts
+    # Validation without forget examples is allowed: a deletion request for one small brand can still be measured.
+    needed = (("train", "forget", train.forget), ("train", "retain", train.retain), ("valid", "retain", valid.retain))
+    for part, side, group in (*needed, ("test", "forget", test.forget), ("test", "retain", test.retain)):
+        if not len(group):
+            raise _empty(task, dataset, part, f"{side} example", chosen.concepts)
+    ids = dataset.items.ids
+    named = (("train", train), ("valid", valid), ("test", test))
+    manifest = sealed(
+        task=task.name,
+        version=task.version,
+        dataset=dataset.name,
+        dataset_digest=dataset.manifest.digest,
+        kind=task.kind,
+        concepts=chosen.concepts,
+        forget_items=tuple(ids[row] for row in np.flatnonzero(chosen.items)),
+        forget_interactions=tuple((int(user), ids[item]) for user, item in pairs),
+        train_share=len(train.forget) / len(dataset.train),
+        draws=chosen.draws,
+        within_tolerance=chosen.within,
+        retain_history_share=float(affected.sum()) / len(affected),
+        counts={
+            f"{name}_{side}": len(getattr(groups, side)) for name, groups in named for side in ("forget", "retain")
+        },
+    )
+    return ForgetSplit(task.kind, chosen.items, pairs, train, valid, test, manifest)
+
+
+def _empty(task: TaskSpec, dataset: Dataset, part: str, what: str, concepts: Sequence[str] = ()) -> BenchError:
+    listing = f" for {', '.join(concepts[:5])}{' …' if len(concepts) > 5 else ''}" if concepts else ""
+    message = f"the {part} part of {dataset.name!r} has no {what}{listing}: the task cannot be run"
+    mend = "choose a larger concept, or a dataset with more interactions"
+    if isinstance(task.concept, BrandConcept) and task.concept.brands is not None:
+        return ConfigError([message], where=f"{_where(task)}: concept.brands", mend=mend)
+    return DataFault(message, where=_where(task), mend=mend)

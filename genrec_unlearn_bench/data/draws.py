@@ -1,0 +1,122 @@
+"""Seeded draws of concepts, vectorised.
+
+Every draw uses ``Generator.random`` alone: it is the raw bit stream scaled to [0, 1), so that a draw stays the same
+when NumPy changes how it samples from other distributions. A task's manifest must never change under one version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from genrec_unlearn_bench.data.examples import IntArray
+
+__all__ = ["Draw", "draw_stratified", "draw_subset", "rounded", "uniform_subsets"]
+
+_CELLS = 1 << 20
+"""Random numbers held at a time. Rows are filled one after the other, so the size of a batch changes no draw."""
+
+_ROUNDING = 1e-12
+"""So that a share of exactly 9 % lies within 10 % ± 1 %, although 0.10 - 0.09 > 0.01 in floating point."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What was drawn.
+
+    Attributes:
+        chosen: [k] ascending positions.
+        draws: How many draws it took.
+        within: Whether the weight of the chosen lies within the tolerance.
+    """
+
+    chosen: IntArray
+    draws: int
+    within: bool
+
+
+def rounded(share: float, count: int) -> int:
+    """``share`` of ``count`` things, rounded half up, but one at least."""
+    return max(1, int(np.floor(share * count + 0.5)))
+
+
+def uniform_subsets(count: int, size: int, rows: int, generator: np.random.Generator) -> IntArray:
+    """[rows, size] subsets of ``range(count)``, each uniform among all of that size and independent of the others."""
+    keys = generator.random((rows, count))
+    if size >= count:
+        return np.tile(np.arange(count, dtype=np.int64), (rows, 1))
+    return np.asarray(np.argpartition(keys, size - 1, axis=1)[:, :size], dtype=np.int64)
+
+
+def draw_subset(
+    weights: IntArray,
+    size: int,
+    *,
+    total: int,
+    target: float,
+    tolerance: float,
+    max_draws: int,
+    generator: np.random.Generator,
+) -> Draw:
+    """Uniform subsets until one weighs ``target ± tolerance`` of ``total``; the nearest (first of equals) if none does.
+
+    Accepting the first that fits leaves every fitting subset equally likely.
+
+    Args:
+        weights: [B] weight of each thing, for instance the train targets of each brand.
+        size: How many things a subset has.
+        total: What the shares refer to (things outside the draw, such as items without a brand, count here too).
+    """
+    batch = max(1, min(max_draws, _CELLS // max(len(weights), 1)))
+    nearest: tuple[float, IntArray] | None = None
+    for start in range(0, max_draws, batch):
+        subsets = uniform_subsets(len(weights), size, min(batch, max_draws - start), generator)
+        distance = np.abs(weights[subsets].sum(axis=1) / total - target)
+        row = int(np.argmin(distance))
+        fitting = np.flatnonzero(distance <= tolerance + _ROUNDING)
+        if len(fitting):
+            return Draw(np.sort(subsets[fitting[0]]), start + int(fitting[0]) + 1, within=True)
+        if nearest is None or distance[row] < nearest[0]:
+            nearest = (float(distance[row]), subsets[row])
+    if nearest is None:
+        raise ValueError("max_draws must be positive")
+    return Draw(np.sort(nearest[1]), max_draws, within=False)
+
+
+def draw_stratified(
+    weights: IntArray,
+    *,
+    strata: int,
+    total: int,
+    target: float,
+    tolerance: float,
+    max_draws: int,
+    generator: np.random.Generator,
+) -> Draw:
+    """Single things, equally many of each stratum of weight, until they weigh ``target`` of ``total``.
+
+    Things of positive weight are ordered by weight (ties by position) and cut into ``strata`` parts of equal size. Each
+    round takes one random thing of every stratum, in random order; the draw ends where the running share is nearest to
+    ``target``. It is repeated while that lies outside the tolerance, as it can where single things are heavy.
+    """
+    order = np.flatnonzero(weights > 0)
+    order = order[np.argsort(weights[order], kind="stable")]
+    parts = np.array_split(order, min(strata, max(len(order), 1)))
+    nearest: tuple[float, IntArray] | None = None
+    for draw in range(1, max_draws + 1):
+        shuffled = [part[np.argsort(generator.random(len(part)), kind="stable")] for part in parts]
+        rounds = np.concatenate([np.arange(len(part)) for part in parts])
+        sequence = np.concatenate(shuffled)[np.lexsort((generator.random(len(order)), rounds))]
+        distance = np.abs(np.cumsum(weights[sequence]) / total - target)
+        if not len(distance):
+            break
+        end = int(np.argmin(distance))
+        chosen = np.sort(sequence[: end + 1])
+        if distance[end] <= tolerance + _ROUNDING:
+            return Draw(chosen, draw, within=True)
+        if nearest is None or distance[end] < nearest[0]:
+            nearest = (float(distance[end]), chosen)
+    if nearest is None:
+        raise ValueError("nothing of positive weight to draw from")
+    return Draw(nearest[1], max_draws, within=False)

@@ -1,0 +1,202 @@
+"""Item texts with a task's concept taken out, for the oracle's own tokenizer and for scrubbed similarity (protocol §2).
+
+Dropping the brand field is not enough: in MiniOneRec's Industrial files 2,708 of 3,686 titles carry their brand's name.
+
+- **brand**: names and tokens of the concept's brands leave title, description and text of every item, whole words only
+  and whatever their case; the brand field of concept items is emptied. Ordinary words must survive, so what is removed
+  where follows from how common it is among the other items (``brand_words``). Brand fields of retained items stay, even
+  where such a name contains a forgotten one.
+- **price**: amounts of money leave the texts of every item.
+- **item**, **interaction**: nothing is removed. Single items and single interactions share no words; the oracle keeps
+  concept items out of its tokenizer's training instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from genrec_unlearn_bench.data.brands import clean_brand
+from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
+from genrec_unlearn_bench.data.items import TEXT_FIELDS, ItemTable
+
+__all__ = ["BrandWords", "brand_words", "scrubbed_items", "scrubbed_text", "without_prices"]
+
+Phrase = tuple[str, ...]
+"""A name as its words, case folded."""
+
+COMMON_NAME = 0.05
+"""A brand name that more of the other items' texts than this contain is an ordinary word ("generic", "tape")."""
+COMMON_TOKEN = 0.005
+"""A part of a name that more of the other items' texts than this contain is an ordinary word ("supply", "tools")."""
+SHORTEST_TOKEN = 3
+"""Parts of a name shorter than this ("3", "co") are never removed by themselves."""
+
+_WORD = re.compile(r"[^\W_]+")
+_OWNER = re.compile(r"(?:['’]s\b)?\s*[®™©]*", re.IGNORECASE)
+_TRIM = re.compile(r"^[\s,;:.|/–—-]+|[\s,;:|/–—-]+$")
+_SPACES = re.compile(r"\s{2,}")
+_EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
+
+_AMOUNT = r"\d{1,3}(?:[,.]\d{3})+(?:[.,]\d{1,2})?|\d+(?:[.,]\d{1,2})?"
+_PRICE = re.compile(
+    rf"(?:(?:us|ca|au|c|a)?[$€£¥]|\b(?:usd|eur|gbp|cad|aud)\s?)\s?(?:{_AMOUNT})\b"
+    rf"|(?<![\w.,])(?:{_AMOUNT})\s?(?:[€£¥]|(?:usd|eur|gbp|dollars?|euros?|bucks|cents?)\b)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class BrandWords:
+    """What is removed for a set of brands.
+
+    Attributes:
+        everywhere: Phrases taken out of every item's text.
+        own: Phrases of each brand that are ordinary words, or part of a retained brand's name as well: taken out of the
+            texts of that brand's own items alone.
+    """
+
+    everywhere: frozenset[Phrase]
+    own: Mapping[str, frozenset[Phrase]]
+
+
+def scrubbed_text(items: ItemTable, split: ForgetSplit, fields: Iterable[str] = TEXT_FIELDS) -> list[str]:
+    """[N] each item's text without the concept; equal to the plain text wherever there was nothing to remove."""
+    return scrubbed_items(items, split).plain_text(fields)
+
+
+def scrubbed_items(items: ItemTable, split: ForgetSplit) -> ItemTable:
+    """The item table with the concept taken out of its texts. Categories, prices and ids stay."""
+    if split.kind is ConceptKind.BRAND:
+        return _without_brands(items, split)
+    if split.kind is ConceptKind.PRICE:
+        return replace(
+            items,
+            titles=tuple(map(without_prices, items.titles)),
+            descriptions=tuple(map(without_prices, items.descriptions)),
+            texts=tuple(map(without_prices, items.texts)),
+        )
+    return items
+
+
+def without_prices(text: str) -> str:
+    """The text without amounts of money ("$12.99", "EUR 5", "20 dollars"); bare numbers stay."""
+    return _mended(_PRICE.sub(" ", text)) if _PRICE.search(text) else text
+
+
+def brand_words(items: ItemTable, split: ForgetSplit) -> BrandWords:
+    """Which words stand for the concept's brands, and which of them are ordinary words.
+
+    A brand's whole name, in every spelling that the catalogue has, joined together as well ("Fisher-Price",
+    "FisherPrice"), is removed everywhere if it has a letter and is not common among the other items. A part of a longer
+    name is removed everywhere if it has three characters or more with a letter among them, is rare among the other
+    items, and is no part of a retained brand's name. The rest leaves the brand's own items only, except for parts that
+    are too short or without a letter: these stay.
+    """
+    names: dict[str, set[Phrase]] = {}
+    for row in np.flatnonzero(split.items):
+        found = names.setdefault(items.brands[row], set())
+        found |= {_words(items.brands[row]), _words(clean_brand(items.brands_raw[row]))} - {()}
+    for found in names.values():
+        found |= {("".join(name),) for name in found}
+    whole = frozenset().union(*names.values())
+    parts = {brand: {(word,) for name in found for word in name if _telling(word)} for brand, found in names.items()}
+    others = np.flatnonzero(~split.items)
+    shares = _document_shares(items, others, whole.union(*parts.values()))
+    retained = {word for row in others for word in _words(items.brands[row])}
+    everywhere = {name for name in whole if shares[name] <= COMMON_NAME and _has_letter("".join(name))}
+    for part in frozenset().union(*parts.values()) - whole:
+        if shares[part] <= COMMON_TOKEN and part[0] not in retained:
+            everywhere.add(part)
+    own = {brand: frozenset((names[brand] | parts[brand]) - everywhere) for brand in names}
+    return BrandWords(frozenset(everywhere), own)
+
+
+def _telling(word: str) -> bool:
+    return len(word) >= SHORTEST_TOKEN and _has_letter(word)
+
+
+def _has_letter(word: str) -> bool:
+    return any(character.isalpha() for character in word)
+
+
+def _without_brands(items: ItemTable, split: ForgetSplit) -> ItemTable:
+    words = brand_words(items, split)
+    shared = _by_first(words.everywhere)
+    own = {brand: _by_first(words.everywhere | phrases) for brand, phrases in words.own.items()}
+    wanted = [own[brand] if split.items[row] else shared for row, brand in enumerate(items.brands)]
+
+    def column(texts: Sequence[str]) -> tuple[str, ...]:
+        return tuple(_removed(text, phrases) for text, phrases in zip(texts, wanted, strict=True))
+
+    def brands(column: Sequence[str]) -> tuple[str, ...]:
+        return tuple("" if split.items[row] else name for row, name in enumerate(column))
+
+    return replace(
+        items,
+        titles=column(items.titles),
+        descriptions=column(items.descriptions),
+        texts=column(items.texts),
+        brands=brands(items.brands),
+        brands_raw=brands(items.brands_raw),
+    )
+
+
+def _words(text: str) -> Phrase:
+    return tuple(word.casefold() for word in _WORD.findall(text))
+
+
+def _by_first(phrases: Iterable[Phrase]) -> Mapping[str, tuple[Phrase, ...]]:
+    """Phrases by their first word, the longest first."""
+    out: dict[str, list[Phrase]] = {}
+    for phrase in sorted(phrases, key=lambda phrase: (-len(phrase), phrase)):
+        out.setdefault(phrase[0], []).append(phrase)
+    return {first: tuple(found) for first, found in out.items()}
+
+
+def _document_shares(items: ItemTable, rows: Iterable[int], phrases: Iterable[Phrase]) -> dict[Phrase, float]:
+    """Share of the chosen items in whose title, description or text each phrase stands."""
+    wanted = _by_first(phrases)
+    counts = {phrase: 0 for found in wanted.values() for phrase in found}
+    total = 0
+    for row in rows:
+        total += 1
+        found: set[Phrase] = set()
+        for text in (items.titles[row], items.descriptions[row], items.texts[row]):
+            words = _words(text)
+            for at, word in enumerate(words):
+                found.update(phrase for phrase in wanted.get(word, ()) if words[at : at + len(phrase)] == phrase)
+        for phrase in found:
+            counts[phrase] += 1
+    return {phrase: count / max(total, 1) for phrase, count in counts.items()}
+
+
+def _removed(text: str, wanted: Mapping[str, tuple[Phrase, ...]]) -> str:
+    """The text without the phrases, words being compared case folded, whatever stands between them."""
+    matches = list(_WORD.finditer(text))
+    words = tuple(match.group().casefold() for match in matches)
+    pieces: list[str] = []
+    end = at = 0
+    while at < len(words):
+        phrase = next((phrase for phrase in wanted.get(words[at], ()) if words[at : at + len(phrase)] == phrase), None)
+        if phrase is None:
+            at += 1
+            continue
+        pieces.append(text[end : matches[at].start()])
+        last = matches[at + len(phrase) - 1].end()
+        owner = _OWNER.match(text, last)
+        end = owner.end() if owner else last
+        at += len(phrase)
+        while at < len(words) and matches[at].start() < end:
+            at += 1
+    if not end:
+        return text
+    pieces.append(text[end:])
+    return _mended(" ".join(pieces))
+
+
+def _mended(text: str) -> str:
+    return _TRIM.sub("", _SPACES.sub(" ", _EMPTY_BRACKETS.sub(" ", text)))

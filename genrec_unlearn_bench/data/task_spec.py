@@ -1,0 +1,112 @@
+"""What a task fixes: dataset, concept and seed, with every parameter of the draw as a field.
+
+A task's name says where it lies (``<dataset>-<kind>`` for those that ship); its version rises whenever a change here
+or in ``data.concepts`` would make it resolve to something else. This module does without NumPy, as ``bench ls`` has
+to be quick.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from genrec_unlearn_bench.config import StrictModel
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.data.forget import ConceptKind
+
+__all__ = [
+    "DEFAULT_CONCEPTS",
+    "BrandConcept",
+    "Concept",
+    "InteractionConcept",
+    "ItemConcept",
+    "PriceConcept",
+    "TaskSpec",
+]
+
+Share = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+class BrandConcept(StrictModel):
+    """Brands drawn uniformly until their share of the train targets is right, or a given list of brands."""
+
+    kind: Literal["brand"] = "brand"
+    share_of_brands: Share = 0.05
+    """Share of the catalogue's brands in one draw: ``max(1, floor(share * brands + 1/2))`` of them."""
+    target_share: Share = 0.10
+    """Share of the train targets that the drawn brands should have."""
+    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
+    """How far from ``target_share`` a draw may lie."""
+    max_draws: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """After so many draws the nearest one is taken, and the manifest says so."""
+    brands: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """These brands instead of a draw (their spelling is normalised as the catalogue's is)."""
+
+
+class PriceConcept(StrictModel):
+    """One price band of several of equal size."""
+
+    kind: Literal["price"] = "price"
+    bands: Annotated[int, Field(ge=2, le=100)] = 5
+    """Number of quantile bands over the items that have a price."""
+    band: Annotated[int, Field(ge=1)] | None = None
+    """The band to be forgotten, from 1 (cheapest); the top one where none is given."""
+
+
+class ItemConcept(StrictModel):
+    """Single items, as popular on average as the catalogue is."""
+
+    kind: Literal["item"] = "item"
+    target_share: Share = 0.10
+    """Share of the train targets that the drawn items should have."""
+    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
+    """How far from ``target_share`` a draw may lie."""
+    strata: Annotated[int, Field(ge=1, le=1000)] = 5
+    """Popularity strata: items by their number of train targets, cut into so many parts of equal size."""
+    max_draws: Annotated[int, Field(ge=1, le=100_000)] = 100
+    """After so many draws the nearest one is taken, and the manifest says so."""
+
+
+class InteractionConcept(StrictModel):
+    """Single interactions; every item stays in the catalogue."""
+
+    kind: Literal["interaction"] = "interaction"
+    share: Share = 0.05
+    """Share of the distinct (user, item) pairs among the train examples."""
+    valid_share: Share = 0.10
+    """Share of the drawn pairs whose examples are the validation forget group; the others are the test forget group."""
+
+
+Concept = Annotated[BrandConcept | PriceConcept | ItemConcept | InteractionConcept, Field(discriminator="kind")]
+
+
+class TaskSpec(StrictModel):
+    """One task: a dataset, what is asked to be forgotten, and the seed of the draw."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=80)]
+    version: Annotated[int, Field(ge=1)] = 1
+    """Rises whenever the task would resolve to something else on the same dataset."""
+    dataset: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=80)]
+    concept: Concept
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of the draw. It has nothing to do with the training seed of a run."""
+    title: str = ""
+    description: str = ""
+
+    @property
+    def kind(self) -> ConceptKind:
+        """The kind of concept."""
+        from genrec_unlearn_bench.data.forget import ConceptKind
+
+        return ConceptKind(self.concept.kind)
+
+
+DEFAULT_CONCEPTS: dict[str, BrandConcept | PriceConcept | ItemConcept | InteractionConcept] = {
+    "brand": BrandConcept(),
+    "price": PriceConcept(),
+    "item": ItemConcept(),
+    "interaction": InteractionConcept(),
+}
+"""By kind, with the protocol's parameters: what a task on an imported dataset asks for."""

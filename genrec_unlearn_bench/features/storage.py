@@ -1,0 +1,96 @@
+"""Item features on disk: ``features.safetensors`` and ``features.json``, tied together by a digest."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+import numpy as np
+from pydantic import ValidationError
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
+from genrec_unlearn_bench.features.item_features import ItemFeatures
+
+__all__ = ["FeaturesRecord", "load_features", "save_features"]
+
+_TENSORS = "features.safetensors"
+_RECORD = "features.json"
+_MEND = "delete the folder; the features are computed anew"
+
+
+class FeaturesRecord(StrictModel):
+    """What ``features.json`` holds."""
+
+    format: int = 1
+    encoder: str
+    items: int
+    dims: tuple[int, int]
+    """Width of the plain and of the scrubbed rows."""
+    digest: str
+    """``ItemFeatures.digest``."""
+
+
+def save_features(features: ItemFeatures, folder: Path) -> None:
+    """Write the features into ``folder``, which is created if need be.
+
+    Each file appears whole or not at all; a crash between the two leaves a pair that ``load_features`` refuses.
+
+    Raises:
+        StorageError: The file system refused.
+    """
+    from safetensors.numpy import save
+
+    record = FeaturesRecord(
+        encoder=features.encoder,
+        items=len(features.plain),
+        dims=(features.plain.shape[1], features.scrubbed.shape[1]),
+        digest=features.digest,
+    )
+    tensors = {"plain": features.plain, "scrubbed": features.scrubbed}
+    content: bytes = save({name: np.ascontiguousarray(rows, dtype=np.float32) for name, rows in tensors.items()})
+    _write(folder / _TENSORS, content)
+    _write(folder / _RECORD, (record.model_dump_json(indent=2) + "\n").encode())
+
+
+def load_features(folder: Path) -> ItemFeatures:
+    """Read what ``save_features`` wrote.
+
+    Raises:
+        CorruptArtefact: A file is missing, broken, or not the one that the record belongs to.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        record = FeaturesRecord.model_validate_json((folder / _RECORD).read_bytes())
+        tensors = load((folder / _TENSORS).read_bytes())
+        features = ItemFeatures(
+            np.asarray(tensors["plain"], dtype=np.float32),
+            np.asarray(tensors["scrubbed"], dtype=np.float32),
+            record.encoder,
+        )
+    except (OSError, SafetensorError, ValidationError, KeyError, ValueError) as fault:
+        raise CorruptArtefact(
+            f"the stored item features cannot be read ({type(fault).__name__})", where=str(folder), mend=_MEND
+        ) from fault
+    if features.digest != record.digest or len(features.plain) != record.items:
+        raise CorruptArtefact("the stored item features do not match their digest", where=str(folder), mend=_MEND)
+    return features
+
+
+def _write(place: Path, content: bytes) -> None:
+    draft = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(content)
+        os.replace(draft, place)
+    except OSError as fault:
+        raise StorageError(
+            f"the item features cannot be written: {fault.strerror}",
+            where=str(place),
+            mend="free some space or mend the permissions, or choose another folder, and run it again",
+        ) from fault
+    finally:
+        draft.unlink(missing_ok=True)

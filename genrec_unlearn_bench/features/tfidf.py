@@ -1,0 +1,54 @@
+"""TF-IDF with truncated SVD: the offline encoder, good enough where texts are short and share their words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.features.unit_rows import unit_rows
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import derive
+
+__all__ = ["TfidfEncoder"]
+
+_SMALL = 200
+"""Below so many texts a word counts even if only one text has it."""
+
+
+@dataclass(frozen=True)
+class TfidfEncoder:
+    """Word uni- and bigrams, sublinear term frequency, projected by a seeded randomised SVD.
+
+    It is fitted on the very texts it encodes, all of them at once. So two lists of texts have two bases: rows of one
+    call may be compared with each other, never with rows of another call.
+
+    Words of a single text say nothing about which items are alike and are left out of larger catalogues. Signs are
+    fixed by scikit-learn (the largest loading of each component is positive).
+    """
+
+    dim: int
+
+    def encode(self, texts: Sequence[str], progress: Progress) -> NDArray[np.float32]:
+        """[N, min(dim, N, words)] float32, unit rows; zero rows where a text has no word that counts."""
+        from sklearn.decomposition import TruncatedSVD
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        progress.say(f"fitting TF-IDF on {len(texts)} texts")
+        least = 2 if len(texts) >= _SMALL else 1
+        vectoriser = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=least, dtype=np.float64)
+        try:
+            weights = vectoriser.fit_transform(texts)
+        except ValueError as fault:
+            raise DataFault(
+                f"the items' texts hold no words to make features from ({fault})",
+                where=f"{len(texts)} item texts",
+                mend="choose other text fields, or another text encoder",
+            ) from fault
+        components = min(self.dim, *weights.shape)
+        seed = derive(0, "features", "tfidf") % 2**32
+        svd = TruncatedSVD(components, algorithm="randomized", n_iter=7, n_oversamples=32, random_state=seed)
+        return unit_rows(svd.fit_transform(weights))
