@@ -22,6 +22,7 @@ from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor, nn
 
     from genrec_unlearn_bench.backbones.vocabulary import SidVocabulary
@@ -131,6 +132,11 @@ class Recommender(Ranker):
     @abstractmethod
     def module(self) -> nn.Module:
         """The network with all trainable parameters, token embeddings included."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters live."""
+        return next(self.module.parameters()).device
 
     @property
     @abstractmethod

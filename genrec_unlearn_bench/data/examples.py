@@ -57,6 +57,15 @@ class Histories:
         width = int((items != PAD).sum(axis=1).max(initial=0))
         return Histories(items[:, :width], self.users[index])
 
+    def latest(self, limit: int) -> Histories:
+        """Only the ``limit`` most recent items of each history."""
+        if self.items.shape[1] <= limit:
+            return self
+        lengths = self.lengths
+        columns = np.maximum(lengths - limit, 0)[:, None] + np.arange(limit, dtype=np.int64)[None, :]
+        padded = np.concatenate([self.items, np.full((len(self), limit), PAD, dtype=np.int64)], axis=1)
+        return Histories(np.take_along_axis(padded, columns, axis=1), self.users)
+
     def without(self, items: BoolArray) -> Histories:
         """Histories with the marked items taken out, the rest moved together. ``items``: [N]."""
         keep = (self.items != PAD) & ~items[np.where(self.items == PAD, 0, self.items)]

@@ -1,0 +1,33 @@
+"""The backbones by name, imported only when one is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from genrec_unlearn_bench.errors import UnknownName
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.backbone import Backbone
+
+__all__ = ["backbones", "load_backbone"]
+
+_PLACES = {"tiger": "genrec_unlearn_bench.backbones.tiger:Tiger"}
+
+
+def backbones() -> dict[str, str]:
+    """Name -> ``module:Class``."""
+    return dict(_PLACES)
+
+
+def load_backbone(name: str) -> type[Backbone]:
+    """The backbone of that name.
+
+    Raises:
+        UnknownName: There is none.
+    """
+    if name not in _PLACES:
+        raise UnknownName("backbone", name, _PLACES)
+    module, _, attribute = _PLACES[name].partition(":")
+    found: type[Backbone] = getattr(importlib.import_module(module), attribute)
+    return found

@@ -1,0 +1,235 @@
+"""A generative recommender on a T5 encoder-decoder trained from scratch over SID tokens.
+
+TIGER (Rajput et al. 2023, arXiv 2305.05065) and the recommenders of its successors share this adapter: the encoder
+reads the history's SID tokens, oldest item first, without separators; the decoder writes the L tokens of the next
+item and nothing else (no end-of-sequence token is trained or scored).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from genrec_unlearn_bench.backbones.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from genrec_unlearn_bench.backbones.recommender import (
+    Capability,
+    Context,
+    Recommender,
+    ServingRules,
+    SoftSids,
+    StepOutput,
+)
+from genrec_unlearn_bench.backbones.serve import TrieCache, ranked
+from genrec_unlearn_bench.backbones.vocabulary import EMPTY, PAD_TOKEN, SidVocabulary
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.examples import PAD, Histories, IntArray
+from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.decoding.t5_session import T5Session
+from genrec_unlearn_bench.sids.table import SidTable
+
+if TYPE_CHECKING:
+    from transformers import T5ForConditionalGeneration
+
+__all__ = ["T5Recommender", "T5Shape"]
+
+
+class T5Shape(StrictModel):
+    """Architecture of the network, and what of a history it reads."""
+
+    d_model: int = 128
+    """Width of the residual stream."""
+    d_kv: int = 64
+    """Width of one attention head."""
+    d_ff: int = 1024
+    """Width of the feed-forward layers (T5 v1.0: ReLU, not gated)."""
+    layers: int = 4
+    """Encoder blocks; as many decoder blocks."""
+    heads: int = 6
+    """Attention heads."""
+    dropout: float = 0.1
+    """Dropout probability."""
+    history_limit: int = 20
+    """Most recent items the encoder reads."""
+    user_tokens: int = 0
+    """Hashed user tokens put before the history (TIGER: 2000); 0 puts none."""
+
+
+class T5Recommender(Recommender):
+    """T5 over SID tokens; see the module's docstring."""
+
+    name = "t5"
+    capabilities = frozenset({Capability.HAS_CODEBOOKS})
+
+    def __init__(
+        self,
+        model: T5ForConditionalGeneration,
+        shape: T5Shape,
+        sids: SidTable,
+        serving: ServingRules | None = None,
+    ) -> None:
+        self.model = model
+        self.shape = shape
+        self.sids = sids
+        self.serving = serving or ServingRules()
+        self._vocabulary = SidVocabulary(sids.level_sizes, shape.user_tokens)
+        if model.config.vocab_size != self._vocabulary.size:
+            raise ValueError(f"the model has {model.config.vocab_size} tokens, the table {self._vocabulary.size}")
+        self._tokens = torch.from_numpy(self._vocabulary.tokens(sids)).to(self.device)
+        self._tries = TrieCache()
+
+    @classmethod
+    def fresh(cls, shape: T5Shape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
+        """Random weights from ``seed``; the global generator is left as it was."""
+        from transformers import T5Config, T5ForConditionalGeneration
+
+        config = T5Config(
+            vocab_size=SidVocabulary(sids.level_sizes, shape.user_tokens).size,
+            d_model=shape.d_model,
+            d_kv=shape.d_kv,
+            d_ff=shape.d_ff,
+            num_layers=shape.layers,
+            num_decoder_layers=shape.layers,
+            num_heads=shape.heads,
+            dropout_rate=shape.dropout,
+            pad_token_id=PAD_TOKEN,
+            decoder_start_token_id=PAD_TOKEN,  # type: ignore[call-arg]
+            eos_token_id=None,
+            use_cache=False,
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model: Any = T5ForConditionalGeneration(config)
+        return cls(model.to(device), shape, sids)
+
+    @property
+    def module(self) -> nn.Module:
+        module: nn.Module = self.model
+        return module
+
+    @property
+    def vocabulary(self) -> SidVocabulary:
+        return self._vocabulary
+
+    @property
+    def history_limit(self) -> int:
+        return self.shape.history_limit
+
+    def codes_of(self, items: IntArray) -> Tensor:
+        return torch.from_numpy(self.sids.codes[items]).to(self.device)
+
+    def encode(self, histories: Histories, *, soft: SoftSids | None = None, hidden: bool = False) -> Context:
+        if self.serving.ignored is not None:
+            histories = histories.without(self.serving.ignored)
+        histories = histories.latest(self.history_limit)
+        items = torch.from_numpy(histories.items).to(self.device)
+        tokens = self._tokens[items.clamp_min(0)].masked_fill((items == PAD)[..., None], PAD_TOKEN)  # [B, T, L]
+        levels = tokens.shape[-1]
+        embeds = self.model.shared(tokens)
+        if soft is not None:
+            embeds = self._soften(embeds, items, soft)
+        mask = (items != PAD)[..., None].expand(-1, -1, levels).flatten(1)
+        position_items = items[..., None].expand(-1, -1, levels).flatten(1)
+        embeds, mask, position_items = self._lead(embeds.flatten(1, 2), mask, position_items, histories)
+        output = self.model.encoder(inputs_embeds=embeds, attention_mask=mask.long(), output_hidden_states=hidden)
+        states = tuple(output.hidden_states) if hidden else ()
+        return Context(output.last_hidden_state, mask, position_items, states)
+
+    def _soften(self, embeds: Tensor, items: Tensor, soft: SoftSids) -> Tensor:
+        """Replace the embeddings of softened items by expectations under their token distributions."""
+        batch, place = torch.nonzero((items != PAD) & (soft.row_of_item[items.clamp_min(0)] >= 0), as_tuple=True)
+        if len(batch) == 0:
+            return embeds
+        rows = soft.row_of_item[items[batch, place]]
+        offsets = self._vocabulary.offsets
+        mixtures = torch.stack(
+            [
+                weights[rows] @ self.model.shared.weight[offsets[level] : offsets[level] + weights.shape[1]]
+                for level, weights in enumerate(soft.weights)
+            ],
+            dim=1,
+        )  # [M, Q, D]
+        changed = torch.cat([mixtures, embeds[batch, place, len(soft.weights) :]], dim=1)
+        return embeds.index_put((batch, place), changed)
+
+    def _lead(
+        self, embeds: Tensor, mask: Tensor, position_items: Tensor, histories: Histories
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Put a user token before each history, or EMPTY before those without any item, where needed."""
+        empty = torch.from_numpy(histories.lengths == 0).to(self.device)
+        if self.shape.user_tokens:
+            users = torch.from_numpy(histories.users).to(self.device)
+            first = self._vocabulary.user_offset + users.clamp_min(0) % self.shape.user_tokens
+            seen = torch.ones_like(empty)
+        elif bool(empty.any()):
+            first = torch.where(empty, EMPTY, PAD_TOKEN)
+            seen = empty
+        else:
+            return embeds, mask, position_items
+        head = self.model.shared(first)[:, None]
+        nothing = torch.full_like(first[:, None], PAD)
+        return (
+            torch.cat([head, embeds], 1),
+            torch.cat([seen[:, None], mask], 1),
+            torch.cat([nothing, position_items], 1),
+        )
+
+    def decode(
+        self, context: Context, codes: Tensor, *, rows: Tensor | None = None, hidden: bool = False
+    ) -> StepOutput:
+        from transformers.modeling_outputs import BaseModelOutput
+
+        offsets = torch.tensor(self._vocabulary.offsets, device=codes.device)
+        labels = codes + offsets
+        start = torch.full_like(labels[:, :1], PAD_TOKEN)
+        states, mask = context.state, context.mask
+        if rows is not None:
+            states, mask = states[rows], mask[rows]
+        output: Any = self.model(
+            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            attention_mask=mask.long(),
+            decoder_input_ids=torch.cat([start, labels[:, :-1]], 1),
+            output_hidden_states=hidden,
+            use_cache=False,
+        )
+        return StepOutput(output.logits, labels, tuple(output.decoder_hidden_states) if hidden else ())
+
+    def session(self, context: Context) -> T5Session:
+        return T5Session(self.model, context.state, context.mask)
+
+    def with_sids(self, table: SidTable) -> Self:
+        return type(self)(self.model, self.shape, table, self.serving)
+
+    def with_serving(self, rules: ServingRules) -> Self:
+        return type(self)(self.model, self.shape, self.sids, rules)
+
+    def clone(self) -> Self:
+        import copy
+
+        return type(self)(copy.deepcopy(self.model), self.shape, self.sids, self.serving)
+
+    def recommend(
+        self,
+        histories: Histories,
+        k: int,
+        *,
+        beam: int = 50,
+        exact: bool = False,
+        sids: SidTable | None = None,
+    ) -> Ranking:
+        trie = self._tries.get(sids or self.sids, self.serving.blocked)
+        return ranked(self, trie, histories, k, beam=beam, exact=exact)
+
+    def save(self, folder: Path) -> None:
+        write_checkpoint(
+            folder, Checkpoint(self.name, self.shape.model_dump(), self.sids, self.serving), self.model.state_dict()
+        )
+
+    @classmethod
+    def load(cls, folder: Path, *, device: str = "cpu") -> Self:
+        checkpoint, weights = read_checkpoint(folder, device=device)
+        recommender = cls.fresh(T5Shape.model_validate(checkpoint.shape), checkpoint.sids, seed=0, device=device)
+        recommender.model.load_state_dict(weights)
+        return recommender.with_serving(checkpoint.serving)

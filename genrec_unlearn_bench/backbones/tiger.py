@@ -1,0 +1,111 @@
+"""TIGER: T5 trained from scratch to generate the next item's semantic ID.
+
+Rajput et al. 2023, "Recommender systems with generative retrieval", arXiv 2305.05065. There is no official code;
+the settings under ``official`` are the paper's. ``paper`` are those of TRACER (arXiv 2606.07688, implementation
+details) with T5 of LETTER-TIGER's size (d 128, 4+4 layers, 6 heads, feed-forward 1024), as that paper gives none.
+
+Deviations: no end-of-sequence token (all SIDs have the same length); decoding is constrained to the catalogue
+(TIGER decodes freely and drops invalid IDs); AdamW in place of the paper's unnamed optimiser.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from genrec_unlearn_bench.backbones.backbone import Backbone, BackboneConfig, Scale
+from genrec_unlearn_bench.backbones.recommender import Capability
+from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.training import TrainingConfig, train_recommender
+from genrec_unlearn_bench.data.examples import Examples
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.sids.presets import sid_preset
+from genrec_unlearn_bench.sids.table import SidTable
+
+__all__ = ["Tiger", "TigerConfig"]
+
+
+class TigerConfig(BackboneConfig):
+    """The network and its training."""
+
+    shape: T5Shape = Field(default_factory=T5Shape)
+    """Architecture and history length."""
+    training: TrainingConfig = Field(default_factory=TrainingConfig)
+    """Optimisation and early stopping."""
+
+
+_PRESETS = {
+    Scale.SMOKE: TigerConfig(
+        shape=T5Shape(d_model=64, d_kv=16, d_ff=256, layers=2, heads=4, history_limit=10),
+        training=TrainingConfig(lr=3e-3, batch_size=256, epochs=12, warmup_steps=40, evaluations=4, valid_rows=500),
+    ),
+    Scale.SMALL: TigerConfig(
+        shape=T5Shape(d_model=128, d_kv=32, d_ff=512, layers=2, heads=4, history_limit=10),
+        training=TrainingConfig(lr=1e-3, epochs=40, max_steps=2500, warmup_steps=250, evaluations=12, patience=3),
+    ),
+    Scale.PAPER: TigerConfig(
+        shape=T5Shape(),
+        training=TrainingConfig(
+            lr=5e-4, batch_size=128, epochs=200, warmup_steps=2000, evaluations=100, patience=10, valid_rows=5000
+        ),
+    ),
+    Scale.OFFICIAL: TigerConfig(
+        shape=T5Shape(user_tokens=2000),
+        training=TrainingConfig(
+            lr=1e-2,
+            weight_decay=0.0,
+            batch_size=256,
+            epochs=10_000,
+            max_steps=200_000,
+            warmup_steps=10_000,
+            schedule="inverse-sqrt",
+            evaluations=100,
+            patience=100,
+            valid_rows=5000,
+        ),
+    ),
+}
+
+
+class Tiger(Backbone):
+    """TIGER (arXiv 2305.05065): T5 from scratch over RQ-VAE semantic IDs."""
+
+    name: ClassVar[str] = "tiger"
+    Config: ClassVar[type[BackboneConfig]] = TigerConfig
+    capabilities: ClassVar[frozenset[Capability]] = T5Recommender.capabilities
+
+    @classmethod
+    def preset(cls, scale: Scale) -> TigerConfig:
+        return _PRESETS[scale]
+
+    @classmethod
+    def sid_preset(cls, scale: Scale) -> SidConfig:
+        return sid_preset(scale.value)
+
+    @classmethod
+    def fit(
+        cls,
+        config: BackboneConfig,
+        *,
+        train: Examples,
+        valid: Examples,
+        sids: SidTable,
+        seed: int,
+        device: str,
+        progress: Progress,
+    ) -> T5Recommender:
+        if not isinstance(config, TigerConfig):
+            raise TypeError(f"TIGER takes a TigerConfig, not {type(config).__name__}")
+        recommender = T5Recommender.fresh(config.shape, sids, seed=derive(seed, "weights"), device=device)
+        train_recommender(
+            recommender, config.training, train=train, valid=valid, seed=seed, device=device, progress=progress
+        )
+        return recommender
+
+    @classmethod
+    def load(cls, folder: Path, *, device: str = "cpu") -> T5Recommender:
+        return T5Recommender.load(folder, device=device)

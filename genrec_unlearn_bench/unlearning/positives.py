@@ -1,0 +1,38 @@
+"""The positive set P(i): the retain items whose text is most like a concept item's (TRACER, sec. 3.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+from genrec_unlearn_bench.features.item_features import ItemFeatures
+from genrec_unlearn_bench.sids.table import SidTable
+
+__all__ = ["positive_items"]
+
+
+def positive_items(
+    features: ItemFeatures, table: SidTable, targets: IntArray, concept: BoolArray, count: int
+) -> IntArray:
+    """[len(targets), count] nearest retain items of each target by cosine of scrubbed text, -1 where there are fewer.
+
+    Scrubbed text, because the nearest plain texts of a branded item are those that share the brand's name. Left out:
+    concept items, the target itself, and items that carry the target's quantised codes (a coherence target that
+    equals the suppressed one would fight the forget loss).
+
+    Args:
+        targets: [n] item ids.
+        concept: [N] items that may not be suggested.
+    """
+    codes = table.codes[:, : table.quantised_levels]
+    out = np.full((len(targets), count), -1, dtype=np.int64)
+    for first in range(0, len(targets), 512):
+        block = targets[first : first + 512]
+        cosine = features.scrubbed[block] @ features.scrubbed.T
+        same = (codes[block][:, None, :] == codes[None]).all(-1)
+        cosine[same | concept[None, :]] = -np.inf
+        cosine[np.arange(len(block)), block] = -np.inf
+        best = np.argsort(-cosine, axis=1, kind="stable")[:, :count]
+        found = np.isfinite(np.take_along_axis(cosine, best, axis=1))
+        out[first : first + len(block), : best.shape[1]] = np.where(found, best, -1)
+    return out

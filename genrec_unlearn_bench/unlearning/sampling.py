@@ -1,0 +1,39 @@
+"""Batches for unlearning: every forget example once an epoch, each batch beside as many random retain examples.
+
+This is how open-unlearning and MUSE anchor their loaders on the forget set (method notes, section 0.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from genrec_unlearn_bench.data.examples import Examples
+from genrec_unlearn_bench.data.forget import Groups
+
+__all__ = ["PairedBatch", "paired_batches", "steps_per_epoch"]
+
+
+@dataclass(frozen=True, eq=False)
+class PairedBatch:
+    """Equally many forget and retain examples."""
+
+    forget: Examples
+    retain: Examples
+
+
+def steps_per_epoch(groups: Groups, batch_size: int) -> int:
+    """Batches that one pass over the forget examples makes."""
+    return -(-len(groups.forget) // batch_size)
+
+
+def paired_batches(groups: Groups, batch_size: int, generator: np.random.Generator) -> Iterator[PairedBatch]:
+    """One epoch. Retain examples are drawn without replacement, anew each epoch (with, if there are too few)."""
+    forget = generator.permutation(len(groups.forget))
+    scarce = len(groups.retain) < len(forget)
+    retain = generator.choice(len(groups.retain), size=len(forget), replace=scarce)
+    for first in range(0, len(forget), batch_size):
+        part = slice(first, first + batch_size)
+        yield PairedBatch(groups.forget.subset(forget[part]), groups.retain.subset(retain[part]))

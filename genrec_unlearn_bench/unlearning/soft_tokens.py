@@ -1,0 +1,174 @@
+"""TRACER's soft tokenizer: distances, the learnable perturbation φ, its mask and its optimiser.
+
+Numbers in comments (R1 …) are the resolutions of the paper's ambiguities that docs/tracer.md lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from genrec_unlearn_bench.backbones.recommender import SoftSids
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+from genrec_unlearn_bench.sids.table import SidTable
+
+__all__ = ["MaskedAdam", "MaskedSgd", "SoftTokens", "anneal", "gap_units", "retain_frequencies", "update_mask"]
+
+
+def anneal(start: float, end: float, step: int, total: int) -> float:
+    """Exponential interpolation from ``start`` (step 0) to ``end`` (step total - 1)."""
+    if total <= 1:
+        return end
+    return float(start * (end / start) ** (min(step, total - 1) / (total - 1)))
+
+
+def gap_units(table: SidTable) -> list[float]:
+    """σ_l: median over all items of (second smallest − smallest) squared distance at level l (R1).
+
+    The paper gives temperatures of 2.0, 0.1 and 0.005 without the scale of its latents; in units of σ_l a
+    temperature means the same for every tokenizer.
+    """
+    out = []
+    for distances in table.distances(np.arange(len(table))):
+        nearest = np.partition(distances, 1, axis=1)[:, :2] if distances.shape[1] > 1 else distances
+        gap = float(np.median(nearest[:, -1] - nearest[:, 0]))
+        out.append(gap if gap > 0 else max(float(np.mean(nearest)), 1e-12))
+    return out
+
+
+def retain_frequencies(table: SidTable, retain_items: IntArray) -> list[Tensor]:
+    """ρ_l(k): share of the given items (one entry per item or per interaction, R5) whose level-l code is k."""
+    return [
+        torch.from_numpy(np.bincount(table.codes[retain_items, level], minlength=size) / max(len(retain_items), 1))
+        for level, size in enumerate(table.level_sizes[: table.quantised_levels])
+    ]
+
+
+@dataclass(eq=False)
+class SoftTokens:
+    """q_φ(s_i^l = k) = softmax((−D[i,l,k] + φ[i,l,k]) / T) for the n concept items (eq. 5).
+
+    Attributes:
+        items: [n] concept items.
+        distances: Q tensors [n, K_l], squared distances along the original codes, in the units chosen.
+        phi: Q leaf tensors [n, K_l], zero at first (R13: the tokenizer as it is).
+        row_of_item: [N] row of each item, -1 for retain items.
+    """
+
+    items: IntArray
+    distances: list[Tensor]
+    phi: list[Tensor]
+    row_of_item: Tensor
+
+    @classmethod
+    def start(cls, table: SidTable, concept: BoolArray, units: Sequence[float], device: torch.device) -> SoftTokens:
+        """φ = 0 on the concept items of ``table``."""
+        items = np.flatnonzero(concept).astype(np.int64)
+        distances = [
+            torch.from_numpy(level / unit).float().to(device)
+            for level, unit in zip(table.distances(items), units, strict=True)
+        ]
+        rows = torch.full((len(table),), -1, dtype=torch.long)
+        rows[torch.from_numpy(items)] = torch.arange(len(items))
+        phi = [torch.zeros_like(level, requires_grad=True) for level in distances]
+        return cls(items, distances, phi, rows.to(device))
+
+    def follow_codes(self, table: SidTable, units: Sequence[float]) -> None:
+        """R11, ``recompute``: measure each level's distances along the codes that φ now prefers."""
+        if table.codebooks is None or table.latents is None:
+            raise ValueError("this table has no codebooks")
+        residual = torch.from_numpy(table.latents[self.items]).to(self.distances[0].device)
+        for level, book in enumerate(table.codebooks):
+            words = torch.from_numpy(book).to(residual.device)
+            self.distances[level] = torch.cdist(residual, words).square() / units[level]
+            residual = residual - words[(self.phi[level].detach() - self.distances[level]).argmax(1)]
+
+    def assignment(self, temperature: float) -> tuple[Tensor, ...]:
+        """Q tensors [n, K_l], differentiable in φ."""
+        return tuple(
+            ((phi - distance) / temperature).softmax(-1) for phi, distance in zip(self.phi, self.distances, strict=True)
+        )
+
+    def soft_sids(self, weights: tuple[Tensor, ...]) -> SoftSids:
+        """The assignment as recommenders take it."""
+        return SoftSids(self.row_of_item, weights)
+
+    def scores(self) -> list[Tensor]:
+        """−D + φ by level, for discretisation."""
+        return [(phi - distance).detach() for phi, distance in zip(self.phi, self.distances, strict=True)]
+
+    def regulariser(self) -> Tensor:
+        """Mean |φ|. The paper's sum over |I_c|·L·K entries would swamp every other term (R12)."""
+        return torch.cat([phi.abs().flatten() for phi in self.phi]).mean()
+
+
+def normalised_entropy(weights: Sequence[Tensor]) -> float:
+    """Mean over items and levels of H(q) / log K, in [0, 1]."""
+    levels = [-(w * w.clamp_min(1e-30).log()).sum(-1).mean() / np.log(w.shape[-1]) for w in weights]
+    return float(torch.stack(levels).mean().detach())
+
+
+def update_mask(
+    weights: Sequence[Tensor], rho: Sequence[Tensor], forget_gradient: Sequence[Tensor], kind: str
+) -> list[Tensor]:
+    """M = 1[ρ_l(k) > E_q ρ_l] · 1[∂L_F/∂φ > 0] (eq. 9), as Q float tensors [n, K_l].
+
+    Args:
+        kind: ``on``; ``off`` (all ones) and ``overlap-only`` (first factor alone) are ablations.
+    """
+    if kind == "off":
+        return [torch.ones_like(w) for w in weights]
+    overlap = [
+        (r[None] > (w.detach() * r[None]).sum(-1, keepdim=True)).to(w.dtype) for w, r in zip(weights, rho, strict=True)
+    ]
+    if kind == "overlap-only":
+        return overlap
+    return [m * (g > 0) for m, g in zip(overlap, forget_gradient, strict=True)]
+
+
+class MaskedSgd:
+    """Plain masked gradient descent, φ ← φ − η M ⊙ g: the step the paper's lemma is about."""
+
+    def __init__(self, parameters: Sequence[Tensor], lr: float) -> None:
+        self.parameters, self.lr = list(parameters), lr
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor], masks: Sequence[Tensor]) -> None:
+        """One step."""
+        for parameter, gradient, mask in zip(self.parameters, gradients, masks, strict=True):
+            parameter.sub_(self.lr * mask * gradient)
+
+
+class MaskedAdam:
+    """Adam whose masked coordinates do not move and keep their moments (R6).
+
+    Under ordinary Adam, momentum goes on moving a coordinate whose mask is now 0, which the lemma excludes. Every
+    coordinate counts its own steps for the bias correction.
+    """
+
+    def __init__(
+        self, parameters: Sequence[Tensor], lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
+    ) -> None:
+        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
+        self._first = [torch.zeros_like(p) for p in self.parameters]
+        self._second = [torch.zeros_like(p) for p in self.parameters]
+        self._count = [torch.zeros_like(p) for p in self.parameters]
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor], masks: Sequence[Tensor]) -> None:
+        """One step on the coordinates whose mask is not 0."""
+        slow, fast = self.betas
+        for index, (parameter, gradient, mask) in enumerate(zip(self.parameters, gradients, masks, strict=True)):
+            on = mask != 0
+            first, second, count = self._first[index], self._second[index], self._count[index]
+            count[on] += 1
+            first[on] = slow * first[on] + (1 - slow) * gradient[on]
+            second[on] = fast * second[on] + (1 - fast) * gradient[on].square()
+            direction = (first[on] / (1 - slow ** count[on])) / (
+                (second[on] / (1 - fast ** count[on])).sqrt() + self.eps
+            )
+            parameter[on] -= self.lr * direction

@@ -1,0 +1,31 @@
+"""Output filter: the concept's leaves are taken out of the trie. The model itself is left as it is.
+
+A trivial reference that the TRACER paper leaves out: forget scores are 0 by construction and at no cost, so that any
+claim of an unlearning method has to rest on something else (histories, retain quality, probing, relearning).
+Not defined for requests to forget single interactions, whose items stay in the catalogue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.errors import CapabilityMissing
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+from genrec_unlearn_bench.unlearning.request import ForgetRequest
+
+
+class Filter(UnlearningMethod[MethodConfig]):
+    """Concept items are never recommended; nothing else changes."""
+
+    name = "filter"
+
+    def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
+        if not request.items.any():
+            raise CapabilityMissing(
+                "an output filter needs concept items, and this request has none",
+                where="method filter",
+                mend="use a brand, price or item task, or a method that unlearns interactions",
+            )
+        return recommender.with_serving(replace(recommender.serving, blocked=request.items))
