@@ -1,0 +1,37 @@
+# Two commands for users: `make demo` and `make test`. Everything is installed into .venv from constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo test lint types smoke speed clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+demo: install
+	$(BIN)/bench run --task demo-brand --method tracer
+
+test: install lint types
+	$(BIN)/python -m pytest
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install
+	$(BIN)/mypy
+
+smoke: install
+	$(BIN)/bench smoke
+
+speed: install
+	$(BIN)/python -m pytest tests/benchmarks -m speed -s
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
