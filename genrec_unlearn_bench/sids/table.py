@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.sids.residuals import squared_distances
+
 __all__ = ["SidTable"]
 
 FloatArray = NDArray[np.float32]
@@ -58,6 +60,11 @@ class SidTable:
         return tuple(int(x) for x in np.concatenate([[0], np.cumsum(self.level_sizes)[:-1]]))
 
     @property
+    def quantised_codes(self) -> CodeArray:
+        """[N, Q] the codes that come from codebooks, without the collision ordinal."""
+        return self.codes[:, : self.quantised_levels]
+
+    @property
     def digest(self) -> str:
         """blake2b-128 over codes, level sizes and version."""
         state = hashlib.blake2b(digest_size=16)
@@ -83,7 +90,6 @@ class SidTable:
         out = []
         for level, book in enumerate(self.codebooks):
             words = book.astype(np.float64)
-            squared = (residual**2).sum(1)[:, None] - 2 * residual @ words.T + (words**2).sum(1)[None, :]
-            out.append(np.maximum(squared, 0).astype(np.float32))
+            out.append(squared_distances(residual, words))
             residual = residual - words[self.codes[items, level]]
         return out

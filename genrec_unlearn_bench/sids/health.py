@@ -1,0 +1,200 @@
+"""Is a table of semantic IDs any good? Usage, collisions, errors, and what its prefixes have to do with the concept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.sids.prefixes import prefix_ids
+from genrec_unlearn_bench.sids.table import SidTable
+
+__all__ = ["Collisions", "LevelHealth", "PrefixHealth", "SidHealth", "health"]
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+class LevelHealth(StrictModel):
+    """How one level's codes are used."""
+
+    level: int
+    """From 1."""
+    quantised: bool
+    """False for the collision ordinal."""
+    size: int
+    used: int
+    used_share: float
+    perplexity: float
+    """exp of the entropy of the codes' frequencies; ``size`` where all are used alike."""
+    largest_share: float
+    """Share of the items under the most frequent code."""
+    prefixes: int
+    """Distinct prefixes up to and including this level."""
+    error: float | None
+    """Mean squared residual after this level, as a share of the latents' variance; None without codebooks."""
+    nearest_share: float | None
+    """Share of items whose code is the nearest one: 1 but where collisions were resolved, items reassigned or the
+    codebooks are surrogates. None without codebooks."""
+
+
+class Collisions(StrictModel):
+    """Items with equal codes."""
+
+    groups: int
+    items: int
+    """Items in those groups."""
+    excess: int
+    """Items beyond the first of each group: N minus the distinct SIDs."""
+    largest: int
+    """Size of the largest group; 1 where nothing collides."""
+
+
+class PrefixHealth(StrictModel):
+    """Prefixes of one length, as far as they hold two or more items."""
+
+    length: int
+    shared: int
+    """Prefixes with two or more items."""
+    brand_pure: float | None
+    """Share of those whose items with a brand, two or more, all have the same one. None without labels."""
+    category_pure: float | None
+    """The same for categories."""
+    concept_shared: float | None
+    """Share of concept items whose prefix of this length some retain item has too. None without a concept."""
+
+
+class SidHealth(StrictModel):
+    """The health report of one table."""
+
+    items: int
+    version: int
+    levels: tuple[LevelHealth, ...]
+    quantised_collisions: Collisions
+    """On the quantised levels: what the tokenizer left."""
+    collisions: Collisions
+    """On whole SIDs: what a decoder meets."""
+    prefixes: tuple[PrefixHealth, ...]
+    """Lengths 1 to the number of quantised levels."""
+
+    def rows(self) -> list[tuple[str, str, str, str, str, str, str]]:
+        """Level by level, for a table: level, codes used, perplexity, largest share, prefixes, error, nearest."""
+        return [
+            (
+                f"{level.level}" if level.quantised else f"{level.level} (ordinal)",
+                f"{level.used}/{level.size}",
+                f"{level.perplexity:.1f}",
+                f"{level.largest_share:.1%}",
+                f"{level.prefixes}",
+                "-" if level.error is None else f"{level.error:.3f}",
+                "-" if level.nearest_share is None else f"{level.nearest_share:.1%}",
+            )
+            for level in self.levels
+        ]
+
+
+def health(
+    table: SidTable,
+    *,
+    items_by_concept: BoolArray | None = None,
+    brands: Sequence[str] | None = None,
+    categories: Sequence[str] | None = None,
+) -> SidHealth:
+    """The report. Labels are one string an item, ``""`` where unknown; the concept is a mask [N]."""
+    if not len(table):
+        raise ValueError("a table without items has no health")
+    ids = prefix_ids(table.codes)
+    errors, nearest = _quantisation(table)
+    quantised = table.quantised_levels
+    return SidHealth(
+        items=len(table),
+        version=table.version,
+        levels=tuple(
+            _level(table, level, ids, errors[level], nearest[level])
+            if level < quantised
+            else _level(table, level, ids, None, None)
+            for level in range(table.levels)
+        ),
+        quantised_collisions=_collisions(ids[:, quantised - 1]),
+        collisions=_collisions(ids[:, -1]),
+        prefixes=tuple(
+            PrefixHealth(
+                length=level + 1,
+                shared=int((np.bincount(ids[:, level]) > 1).sum()),
+                brand_pure=_purity(ids[:, level], brands),
+                category_pure=_purity(ids[:, level], categories),
+                concept_shared=_concept_shared(ids[:, level], items_by_concept),
+            )
+            for level in range(quantised)
+        ),
+    )
+
+
+def _level(table: SidTable, level: int, ids: IntArray, error: float | None, nearest: float | None) -> LevelHealth:
+    column = table.codes[:, level]
+    counts = np.bincount(column[column >= 0], minlength=table.level_sizes[level])
+    shares = counts[counts > 0] / max(counts.sum(), 1)
+    used = int((counts > 0).sum())
+    return LevelHealth(
+        level=level + 1,
+        quantised=level < table.quantised_levels,
+        size=table.level_sizes[level],
+        used=used,
+        used_share=used / table.level_sizes[level],
+        perplexity=float(np.exp(-(shares * np.log(shares)).sum())),
+        largest_share=float(shares.max(initial=0.0)),
+        prefixes=int(ids[:, level].max()) + 1,
+        error=error,
+        nearest_share=nearest,
+    )
+
+
+def _quantisation(table: SidTable) -> tuple[list[float | None], list[float | None]]:
+    """Relative error after each quantised level, and the share of nearest codes; None without codebooks."""
+    if table.codebooks is None or table.latents is None or (table.codes[:, : table.quantised_levels] < 0).any():
+        return [None] * table.quantised_levels, [None] * table.quantised_levels
+    latents = table.latents.astype(np.float64)
+    variance = float(((latents - latents.mean(0)) ** 2).sum(1).mean()) or 1.0
+    rows = np.arange(len(table))
+    errors: list[float | None] = []
+    nearest: list[float | None] = []
+    for level, distances in enumerate(table.distances(rows)):
+        own = distances[rows, table.codes[:, level]]
+        errors.append(float(own.mean(dtype=np.float64)) / variance)
+        nearest.append(float((own <= distances.min(axis=1)).mean()))
+    return errors, nearest
+
+
+def _collisions(ids: IntArray) -> Collisions:
+    sizes = np.bincount(ids)
+    groups = sizes[sizes > 1]
+    return Collisions(
+        groups=len(groups),
+        items=int(groups.sum()),
+        excess=int((groups - 1).sum()),
+        largest=int(sizes.max()),
+    )
+
+
+def _purity(ids: IntArray, labels: Sequence[str] | None) -> float | None:
+    """Share of prefixes with two or more labelled items whose labels agree; None where there are none."""
+    if labels is None:
+        return None
+    known = np.array([bool(label) for label in labels])
+    names = np.unique(np.asarray(labels, dtype=np.str_)[known], return_inverse=True)[1]
+    groups = np.unique(ids[known], return_inverse=True)[1]
+    if not len(groups):
+        return None
+    sizes = np.bincount(groups)
+    pairs = np.unique(np.stack([groups, names], axis=1), axis=0)
+    kinds = np.bincount(pairs[:, 0])
+    multi = sizes > 1
+    return float((kinds[multi] == 1).mean()) if multi.any() else None
+
+
+def _concept_shared(ids: IntArray, concept: BoolArray | None) -> float | None:
+    if concept is None or not concept.any():
+        return None
+    return float(np.isin(ids[concept], ids[~concept]).mean())

@@ -1,0 +1,92 @@
+"""From item features to a table of semantic IDs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.errors import BenchError, DataFault
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.sids.collisions import resolve, with_ordinals
+from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.sids.residuals import nearest_codes
+from genrec_unlearn_bench.sids.rkmeans import fit_residual_kmeans
+from genrec_unlearn_bench.sids.table import SidTable
+
+__all__ = ["quantise"]
+
+FloatArray = NDArray[np.float32]
+BoolArray = NDArray[np.bool_]
+
+
+def quantise(
+    features: FloatArray,
+    config: SidConfig,
+    *,
+    seed: int,
+    device: str,
+    progress: Progress,
+    fit_rows: BoolArray | None = None,
+) -> SidTable:
+    """The semantic IDs of N items, version 0, with codebooks and latents.
+
+    Codes are the nearest codewords of the residuals, exactly as ``SidTable.distances`` measures them, except on the
+    last codebook where ``config.resolve_rounds`` moved colliding items apart. With ``config.collision_token`` one more
+    level makes every SID unique.
+
+    Args:
+        features: [N, D], finite.
+        device: Where an RQ-VAE is trained; residual k-means runs on the CPU.
+        fit_rows: [N] rows the quantiser is fitted on (an oracle may not see concept items); all rows are encoded.
+
+    Raises:
+        DataFault: Features that are not finite, or fewer than two rows to fit on.
+        BenchError: The RQ-VAE diverged.
+    """
+    features = np.ascontiguousarray(features, dtype=np.float32)
+    fit = np.ones(len(features), dtype=bool) if fit_rows is None else fit_rows
+    _check(features, fit)
+    if config.quantiser == "rkmeans":
+        latents, books = fit_residual_kmeans(features, config, fit=fit, seed=seed, progress=progress)
+    else:
+        latents, books = _rqvae(features, config, fit, seed, device, progress)
+    table = SidTable(
+        codes=nearest_codes(latents, books),
+        level_sizes=(config.codes,) * config.levels,
+        quantised_levels=config.levels,
+        codebooks=books,
+        latents=latents,
+    )
+    table = resolve(table, config, progress=progress)
+    return with_ordinals(table, config.collision_slack) if config.collision_token else table
+
+
+def _rqvae(
+    features: FloatArray, config: SidConfig, fit: BoolArray, seed: int, device: str, progress: Progress
+) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+    import torch
+
+    from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
+
+    model = fit_rqvae(features, config, fit=fit, seed=seed, device=device, progress=progress)
+    latents, books = model.latents(torch.from_numpy(features).to(device)), model.books()
+    if not (np.isfinite(latents).all() and all(np.isfinite(book).all() for book in books)):
+        raise BenchError("the RQ-VAE diverged: its latents are not finite", where="sids", mend="lower the rate `lr`")
+    return latents, books
+
+
+def _check(features: FloatArray, fit: BoolArray) -> None:
+    if features.ndim != 2 or fit.shape != features.shape[:1]:
+        raise ValueError(f"features {features.shape} and rows to fit on {fit.shape} do not belong together")
+    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    if bad.size:
+        raise DataFault(
+            f"the features of {bad.size} items are not finite numbers",
+            where=f"item row {bad[0]}" + (" and others" if bad.size > 1 else ""),
+            mend="check the text encoder, or choose another one",
+        )
+    if int(fit.sum()) < 2:
+        raise DataFault(
+            f"semantic IDs need at least two items to be fitted on, and there are {int(fit.sum())}",
+            mend="check the dataset's filters and the task's concepts",
+        )

@@ -1,0 +1,148 @@
+"""The RQ-VAE: an autoencoder whose latent is quantised level by level (Lee et al. 2022, as used by TIGER).
+
+Sizes, activations and losses follow the public recommenders built on it (MiniOneRec, LETTER): MLP with ReLU, no batch
+norm, no dropout, mean squared errors over elements, losses averaged over levels. Two deviations, with reasons:
+
+- Each residual keeps its gradient to the encoder (``r - sg(c)`` at every level, Lee et al. eq. 8). Both official codes
+  subtract the straight-through codeword instead, which cancels the commitment term of every level but the first.
+- Features are centred and divided by one number, their root mean square, so that the weights of the loss mean the same
+  for every encoder, and a reconstruction error of 1 is that of predicting the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from genrec_unlearn_bench.seeding import torch_generator
+from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.sids.sinkhorn import sinkhorn_codes
+
+__all__ = ["Quantised", "RqVae", "RqVaeLoss", "rqvae_loss"]
+
+_CHUNK = 16_384
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """One batch through the quantiser."""
+
+    codes: Tensor
+    """[B, L] int64."""
+    residuals: Tensor
+    """[B, L, D] r^l, with gradient to the encoder."""
+    words: Tensor
+    """[B, L, D] the chosen codewords, with gradient to the codebooks."""
+
+
+@dataclass(frozen=True)
+class RqVaeLoss:
+    """Scalars; ``total = reconstruction + codebook + beta * commitment``."""
+
+    total: Tensor
+    reconstruction: Tensor
+    codebook: Tensor
+    commitment: Tensor
+
+
+class RqVae(nn.Module):
+    """Encoder, L codebooks, decoder.
+
+    Args:
+        shift: [D_in] the features' mean.
+        scale: Their root mean square around it.
+        seed: Of the weights; the global generator is left alone.
+    """
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(self, shift: Tensor, scale: float, config: SidConfig, *, seed: int) -> None:
+        super().__init__()
+        self.config = config
+        self.register_buffer("shift", shift)
+        self.register_buffer("scale", torch.tensor(scale, dtype=torch.float32))
+        widths = [len(shift), *config.hidden, config.dim]
+        generator = torch_generator(seed, "sids", "rqvae", "weights")
+        self.encoder = _mlp(widths, generator)
+        self.decoder = _mlp(widths[::-1], generator)
+        self.codebooks = nn.ParameterList(
+            nn.Parameter(torch.zeros(config.codes, config.dim)) for _ in range(config.levels)
+        )
+
+    def standardise(self, features: Tensor) -> Tensor:
+        """The encoder's input, and what the decoder has to give back: [B, D_in]."""
+        return (features - self.shift) / self.scale
+
+    def quantise(self, latents: Tensor, sinkhorn: Literal["off", "last", "all"] = "off") -> Quantised:
+        """Codes, residuals and codewords of latents [B, D]; ``sinkhorn`` balances assignments over the batch."""
+        residual, codes, residuals, words = latents, [], [], []
+        last = self.config.levels - 1
+        for level, book in enumerate(self.codebooks):
+            balanced = sinkhorn == "all" or (sinkhorn == "last" and level == last)
+            code = self._assign(residual.detach(), book.detach(), balanced)
+            word = functional.embedding(code, book)
+            codes.append(code)
+            residuals.append(residual)
+            words.append(word)
+            residual = residual - word.detach()
+        return Quantised(torch.stack(codes, 1), torch.stack(residuals, 1), torch.stack(words, 1))
+
+    def forward(self, inputs: Tensor, sinkhorn: Literal["off", "last", "all"] = "off") -> tuple[RqVaeLoss, Quantised]:
+        """Losses and assignments of standardised inputs [B, D_in]."""
+        latents = self.encoder(inputs)
+        quantised = self.quantise(latents, sinkhorn)
+        chosen = quantised.words.sum(1)
+        # Straight-through: the decoder sees the codewords, the encoder gets the decoder's gradient.
+        output = self.decoder(latents + (chosen - latents).detach())
+        return rqvae_loss(inputs, output, quantised, self.config.beta), quantised
+
+    @torch.no_grad()
+    def latents(self, features: Tensor) -> NDArray[np.float32]:
+        """[N, D] encoder outputs z_i of raw features [N, D_in], in chunks."""
+        parts = [self.encoder(self.standardise(chunk)).float().cpu() for chunk in torch.split(features, _CHUNK)]
+        return cast("NDArray[np.float32]", torch.cat(parts).numpy())
+
+    def books(self) -> tuple[NDArray[np.float32], ...]:
+        """The codebooks, L arrays [K, D]."""
+        return tuple(book.detach().float().cpu().numpy().copy() for book in self.codebooks)
+
+    def _assign(self, residual: Tensor, book: Tensor, balanced: bool) -> Tensor:
+        distances = (residual**2).sum(1, keepdim=True) - 2 * residual @ book.T + (book**2).sum(1)
+        if balanced:
+            config = self.config
+            return sinkhorn_codes(distances, epsilon=config.sinkhorn_epsilon, iterations=config.sinkhorn_iterations)
+        return distances.argmin(dim=1)
+
+
+def rqvae_loss(inputs: Tensor, output: Tensor, quantised: Quantised, beta: float) -> RqVaeLoss:
+    """Mean squared reconstruction error plus the codebook and commitment terms, averaged over levels.
+
+    Every level has as many elements as the next, so one mean over [B, L, D] is the mean over levels.
+    """
+    reconstruction = functional.mse_loss(output, inputs)
+    codebook = functional.mse_loss(quantised.words, quantised.residuals.detach())
+    commitment = functional.mse_loss(quantised.residuals, quantised.words.detach())
+    return RqVaeLoss(reconstruction + codebook + beta * commitment, reconstruction, codebook, commitment)
+
+
+def _mlp(widths: Sequence[int], generator: torch.Generator) -> nn.Sequential:
+    """Linear layers with ReLU between them, Xavier-normal weights, zero biases."""
+    layers: list[nn.Module] = []
+    for index, (inputs, outputs) in enumerate(pairwise(widths)):
+        if index:
+            layers.append(nn.ReLU())
+        # By way of the meta device, because the default initialisation draws from the global generator.
+        linear = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
+        nn.init.xavier_normal_(linear.weight, generator=generator)
+        nn.init.zeros_(linear.bias)
+        layers.append(linear)
+    return nn.Sequential(*layers)
