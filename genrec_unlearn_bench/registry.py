@@ -28,6 +28,7 @@ __all__ = [
     "load_class",
     "methods",
     "source_digest",
+    "source_file",
 ]
 
 METHOD_PACKAGE = "genrec_unlearn_bench.methods"
@@ -120,12 +121,16 @@ def load_class(entry: Entry, base: type[T]) -> type[T]:
 
 def source_digest(entry: Entry) -> str:
     """blake2b-256 of the method's source file, or of the reference row's name, in hex."""
-    if entry.kind == "reference":
-        content = entry.name.encode()
-    else:
-        path = entry.source or _module_file(entry.target.partition(":")[0])
-        content = path.read_bytes()
+    path = source_file(entry)
+    content = entry.name.encode() if path is None else path.read_bytes()
     return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
+def source_file(entry: Entry) -> Path | None:
+    """The file a method is written in; None for a reference row. Raises UsageError where it has none."""
+    if entry.kind == "reference":
+        return None
+    return entry.source or _module_file(entry.target.partition(":")[0])
 
 
 def _package_entries() -> list[Entry]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import BaseModel
 
@@ -18,9 +18,7 @@ __all__ = ["KEY_VERSION", "KeyContent", "KeyValue", "canonical", "content_key", 
 
 KEY_VERSION = 1
 
-KeyValue = (
-    None | bool | int | float | str | list["KeyValue"] | tuple["KeyValue", ...] | dict[str, "KeyValue"] | BaseModel
-)
+KeyValue = None | bool | int | float | str | Sequence["KeyValue"] | Mapping[str, "KeyValue"] | BaseModel
 KeyContent = Mapping[str, KeyValue]
 
 

@@ -13,7 +13,7 @@ import hashlib
 import importlib.util
 import io
 import tokenize
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -30,16 +30,23 @@ INERT = frozenset(
 """Modules that say things and compute nothing: the version number, messages, bars, records."""
 
 
-def code_digests(roots: Iterable[str]) -> dict[str, str]:
-    """Module name -> digest for the named modules and everything of this package that they import."""
+def code_digests(roots: Iterable[str], files: Mapping[str, Path] | None = None) -> dict[str, str]:
+    """Module name -> digest for the named modules and everything of this package that they import.
+
+    ``files`` are Python files outside the package (a user's method) under names of their own; of them too, only the
+    imports from this package are followed.
+    """
     found: dict[str, str] = {}
     waiting = list(roots)
+    for name, file in (files or {}).items():
+        found[name], imports = _read(file)
+        waiting.extend(imports)
     while waiting:
         module = waiting.pop()
         path = None if module in found or module in INERT else _path(module)
         if path is None:
             continue
-        found[module], imports = _read(path, module)
+        found[module], imports = _read(path)
         waiting.extend(imports)
     return dict(sorted(found.items()))
 
@@ -65,7 +72,7 @@ def _path(module: str) -> Path | None:
 
 
 @cache
-def _read(path: Path, module: str) -> tuple[str, tuple[str, ...]]:
+def _read(path: Path) -> tuple[str, tuple[str, ...]]:
     text = path.read_text(encoding="utf-8")
     names: list[str] = []
     for node in ast.walk(ast.parse(text)):

@@ -93,6 +93,11 @@ class StageStore:
         self.root = root
         self._progress = progress or Progress()
 
+    @staticmethod
+    def key(name: str, content: KeyContent) -> str:
+        """The key a stage of that content has."""
+        return content_key(name, content)
+
     def folder(self, name: str, key: str) -> Path:
         """Where a stage of that key lies, or would lie."""
         return self.root / name / key[:2] / key

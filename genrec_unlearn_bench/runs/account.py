@@ -1,0 +1,137 @@
+"""Puts a run's record together: what was run, from what, where, at what cost, and what came of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
+from genrec_unlearn_bench.registry import Entry, source_digest
+from genrec_unlearn_bench.runs.environment import describe
+from genrec_unlearn_bench.runs.files import file_digest
+from genrec_unlearn_bench.runs.keys import content_key
+from genrec_unlearn_bench.runs.record import Cell, Cost, RunRecord, StageRef
+from genrec_unlearn_bench.runs.stage_log import read_notes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from genrec_unlearn_bench.evaluation.metric import MetricValue
+    from genrec_unlearn_bench.runs.ground import Ground
+    from genrec_unlearn_bench.runs.scored import Scores
+    from genrec_unlearn_bench.runs.setting import Setting
+    from genrec_unlearn_bench.runs.trained import Trained
+    from genrec_unlearn_bench.runs.workroom import Workroom
+
+__all__ = ["assemble", "cost_of"]
+
+
+def cost_of(entry: Entry, row: Trained, oracle: Trained | None) -> Cost:
+    """What the row cost by itself. The original and popularity forget nothing, so they cost nothing; the retrained
+    rows cost their training."""
+    retrain = oracle.seconds if oracle is not None else None
+    free = entry.name in ("original", "popularity")
+    seconds = 0.0 if free else row.seconds
+    return Cost(
+        unlearn_seconds=seconds,
+        retrain_seconds=retrain,
+        share_of_retraining=seconds / retrain if retrain else None,
+        peak_memory_mib=0.0 if free else row.peak_memory_mib,
+        steps=0 if free else int(read_notes(row.stage.path)["steps"]),
+    )
+
+
+def assemble(
+    room: Workroom,
+    ground: Ground,
+    row: Trained,
+    scores: Scores,
+    oracles: Sequence[tuple[Trained, Scores]],
+    *,
+    cost: Cost,
+    metrics: tuple[MetricValue, ...],
+) -> RunRecord:
+    """The record of one run."""
+    setting = room.setting
+    request = setting.request
+    told = read_notes(row.stage.path)
+    return RunRecord(
+        protocol_version=PROTOCOL_VERSION,
+        suite_version=__version__,
+        key=_key(setting, scores, [measured for _, measured in oracles]),
+        cell=Cell(
+            task=setting.task.name,
+            backbone=setting.backbone.name,
+            method=setting.entry.name,
+            seed=setting.seed,
+            scale=setting.scale.value,
+            suite=request.suite,
+        ),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        dataset_digest=ground.dataset.manifest.digest,
+        task_digest=ground.split.manifest.digest,
+        method_digest=source_digest(setting.entry),
+        method_config=setting.method_config.model_dump(mode="json"),
+        backbone_config=setting.backbone_config.model_dump(mode="json"),
+        sid_config=setting.sid_config.model_dump(mode="json"),
+        encoder=ground.features.encoder,
+        effective_batch_size=_batch_size(setting),
+        stages=tuple(_references(ground, row, scores, oracles)),
+        environment=describe(setting.device, threads=setting.threads),
+        cost=cost,
+        diverged=bool(told["diverged"]),
+        metrics=metrics,
+        report=told["notes"],
+        per_user_digest=file_digest(scores.per_user) if scores.per_user is not None else "",
+        command=request.command(),
+        notes=tuple(_notes(ground, scores)),
+    )
+
+
+def _key(setting: Setting, scores: Scores, oracles: Sequence[Scores]) -> str:
+    """Two rows may share an evaluation (the oracle is its own reference) and still be two results."""
+    return content_key(
+        "result",
+        {
+            "row": setting.entry.name,
+            "evaluation": scores.stage.digest,
+            "evaluation_key": scores.stage.key,
+            "oracles": [oracle.stage.digest for oracle in oracles],
+        },
+    )
+
+
+def _references(
+    ground: Ground, row: Trained, scores: Scores, oracles: Sequence[tuple[Trained, Scores]]
+) -> Iterable[StageRef]:
+    """Every stage the result was built from, once, upstream first."""
+    named = [(stage.name, stage) for stage in (*ground.stages, *row.upstream, row.stage)]
+    for number, (trained, measured) in enumerate(oracles):
+        suffix = f" {number}" if number else ""
+        named += [(f"{trained.stage.name}{suffix}", trained.stage), (f"evaluation of retrain{suffix}", measured.stage)]
+    named.append(("evaluation", scores.stage))
+    distinct = {stage.key: (name, stage) for name, stage in named}
+    for name, stage in distinct.values():
+        yield StageRef(name=name, key=stage.key, digest=stage.digest, seconds=stage.seconds, cached=stage.cached)
+
+
+def _batch_size(setting: Setting) -> int:
+    """Examples per optimiser step of whatever made the row, over all processes; 0 where nothing is trained so."""
+    training: Any = getattr(setting.backbone_config, "training", setting.backbone_config)
+    for config in (setting.method_config, training):
+        size = getattr(config, "batch_size", None)
+        if size is not None:
+            return int(size)
+    return 0
+
+
+def _notes(ground: Ground, scores: Scores) -> Iterable[str]:
+    manifest = ground.split.manifest
+    if not manifest.within_tolerance:
+        yield (
+            f"no draw of the concept met the target share; the nearest was taken ({manifest.train_share:.1%} of the "
+            "train targets)"
+        )
+    if not scores.values:
+        yield "not evaluated: the weights are not finite"
+    yield from ground.dataset.manifest.notes

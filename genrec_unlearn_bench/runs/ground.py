@@ -1,0 +1,125 @@
+"""What every row of a table stands on: the dataset, the resolved task, and the item features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from genrec_unlearn_bench.data import concepts
+from genrec_unlearn_bench.data.dataset import Dataset
+from genrec_unlearn_bench.data.forget import ForgetSplit, TaskManifest
+from genrec_unlearn_bench.data.formats.readers import reader
+from genrec_unlearn_bench.data.prepare import prepare, source_digests
+from genrec_unlearn_bench.data.spec import DatasetSpec
+from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
+from genrec_unlearn_bench.data.task_manifest import check_manifest
+from genrec_unlearn_bench.features.encode_items import encode_items
+from genrec_unlearn_bench.features.item_features import ItemFeatures
+from genrec_unlearn_bench.features.storage import load_features, save_features
+from genrec_unlearn_bench.runs.keys import KeyContent
+from genrec_unlearn_bench.runs.sources import code_digests
+from genrec_unlearn_bench.runs.store import StoredStage
+from genrec_unlearn_bench.runs.workroom import Workroom
+
+__all__ = ["Ground", "lay_ground", "prepared_dataset", "resolved_task"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """Dataset, task and features in memory, with the stages they came from."""
+
+    dataset: Dataset
+    split: ForgetSplit
+    features: ItemFeatures
+    stages: tuple[StoredStage, ...]
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """Digests of all three, for keys."""
+        return {
+            "dataset": self.dataset.manifest.digest,
+            "task": self.split.manifest.digest,
+            "features": self.features.digest,
+        }
+
+
+def lay_ground(room: Workroom) -> Ground:
+    """Prepare the dataset, resolve the task, encode the items; each from the store where it is there."""
+    dataset_stage, dataset = prepared_dataset(room)
+    split = resolved_task(room, dataset)
+    features_stage, features = _features(room, dataset, split)
+    return Ground(dataset, split, features, (dataset_stage, features_stage))
+
+
+def prepared_dataset(room: Workroom) -> tuple[StoredStage, Dataset]:
+    """The dataset of the setting's task."""
+    spec, data_dir = room.setting.dataset, room.setting.data_dir
+    content: KeyContent = {
+        "format": spec.format,
+        "files": [{"role": file.role, "names": file.names} for file in spec.files],
+        "split": spec.split,
+        "k_core": spec.k_core,
+        "name": spec.name,
+        "sources": [source.digest for source in source_digests(spec, data_dir, room.progress)],
+        "code": code_digests([prepare.__module__, save_dataset.__module__, *_reader_module(spec)]),
+    }
+
+    def compute(folder: Path) -> None:
+        save_dataset(prepare(spec, data_dir, room.progress), folder)
+
+    stage = room.stage("dataset", content, compute)
+    return stage, room.load(stage, load_dataset)
+
+
+def _reader_module(spec: DatasetSpec) -> list[str]:
+    # Readers are imported by the format's name, which no import statement shows.
+    return [] if spec.format == "demo" else [str(reader(spec.format).__module__)]
+
+
+def resolved_task(room: Workroom, dataset: Dataset) -> ForgetSplit:
+    """The task on its dataset. Raises ProtocolMismatch where the same version resolved to something else before."""
+    task = room.setting.task
+
+    def resolve() -> ForgetSplit:
+        split = concepts.resolve(task, dataset)
+
+        def compute(folder: Path) -> None:
+            (folder / "manifest.json").write_text(split.manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+        # Neither the concept nor the code is part of this key: a task that resolves to something else under the same
+        # version is exactly what must not pass unnoticed.
+        content: KeyContent = {"task": task.name, "version": task.version, "dataset": dataset.manifest.digest}
+        stage = room.stage("task", content, compute)
+        stored = TaskManifest.model_validate_json((stage.path / "manifest.json").read_bytes())
+        check_manifest(stored, split.manifest)
+        return split
+
+    return room.remember(f"task/{task.model_dump_json()}/{dataset.manifest.digest}", resolve)
+
+
+def _features(room: Workroom, dataset: Dataset, split: ForgetSplit) -> tuple[StoredStage, ItemFeatures]:
+    setting = room.setting
+    fields = setting.dataset.text_fields
+    content: KeyContent = {
+        "dataset": dataset.manifest.digest,
+        "task": split.manifest.digest,
+        # By its key, not by its fields: a model's folder counts by its content, wherever it lies.
+        "encoder": setting.encoder.key,
+        "fields": fields,
+        "code": code_digests([encode_items.__module__, save_features.__module__]),
+    }
+
+    def compute(folder: Path) -> None:
+        features = encode_items(
+            dataset.items,
+            split,
+            setting.encoder,
+            fields,
+            room.progress,
+            cache_dir=room.embeddings,
+            device=setting.device,
+        )
+        save_features(features, folder)
+
+    stage = room.stage("features", content, compute)
+    return stage, room.load(stage, load_features)

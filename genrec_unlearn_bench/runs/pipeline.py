@@ -1,0 +1,145 @@
+"""One cell from end to end: ground, semantic IDs, original, oracles, unlearning, measurements, result.
+
+Every step is a stage of the store, so a second method on the same task pays for its own unlearning and evaluation
+alone, and an interrupted run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.evaluation.collateral import change_from_original
+from genrec_unlearn_bench.evaluation.cost import cost_values
+from genrec_unlearn_bench.evaluation.gap import gap_to_oracle
+from genrec_unlearn_bench.evaluation.invariants import check_invariants
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.runs.account import assemble, cost_of
+from genrec_unlearn_bench.runs.environment import determinism
+from genrec_unlearn_bench.runs.ground import Ground, lay_ground
+from genrec_unlearn_bench.runs.record import Cost, RunRecord
+from genrec_unlearn_bench.runs.request import RunRequest
+from genrec_unlearn_bench.runs.results import write_result
+from genrec_unlearn_bench.runs.scored import Scores, score
+from genrec_unlearn_bench.runs.setting import settle
+from genrec_unlearn_bench.runs.stage_log import LOSSES
+from genrec_unlearn_bench.runs.store import StageStore
+from genrec_unlearn_bench.runs.trained import (
+    Tokens,
+    Trained,
+    oracle,
+    original,
+    popularity,
+    retrain_full,
+    tokens,
+)
+from genrec_unlearn_bench.runs.unlearned import unlearned
+from genrec_unlearn_bench.runs.workroom import Shelf, Workroom
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.evaluation.metric import MetricValue
+
+__all__ = ["Finished", "run_cell"]
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A run's record and the folder it was written to."""
+
+    record: RunRecord
+    folder: Path
+
+
+def run_cell(
+    request: RunRequest, store: StageStore, progress: Progress | None = None, *, shelf: Shelf | None = None
+) -> Finished:
+    """Run one cell and write its result.
+
+    Args:
+        shelf: What earlier cells of this session left in memory; give the same one to all of them.
+
+    Raises:
+        UsageError: The request itself is wrong; nothing was done.
+        BenchError: Data, storage or the run failed; finished stages are kept.
+    """
+    setting = settle(request)
+    room = Workroom(setting, store, progress or Progress(), shelf or Shelf())
+    with determinism(setting.threads):
+        return _run(room)
+
+
+def _run(room: Workroom) -> Finished:
+    setting = room.setting
+    ground = lay_ground(room)
+    sids = tokens(room, ground)
+    before = original(room, ground, sids)
+    oracles = [oracle(room, ground, sids, number) for number in range(setting.request.oracle_seeds)]
+    row = _row(room, ground, sids, before, oracles)
+    scores = {id(trained): score(room, ground, sids, trained) for trained in _distinct([before, *oracles, row])}
+    own = scores[id(row)]
+    reference = [scores[id(trained)] for trained in oracles]
+    cost = cost_of(setting.entry, row, oracles[0] if oracles else None)
+    metrics = _values(own, scores[id(before)], reference) if own.values else ()
+    metrics = (*metrics, *_cost_metrics(cost))
+    record = assemble(room, ground, row, own, list(zip(oracles, reference, strict=True)), cost=cost, metrics=metrics)
+    _check(metrics)
+    folder = write_result(
+        setting.request.results_dir,
+        record,
+        ground.split.manifest,
+        per_user=own.per_user,
+        losses=row.stage.path / LOSSES,
+    )
+    return Finished(record, folder)
+
+
+def _row(room: Workroom, ground: Ground, sids: Tokens, before: Trained, oracles: list[Trained]) -> Trained:
+    """The row that was asked for."""
+    setting = room.setting
+    if setting.method is not None:
+        return unlearned(room, ground, sids, before)
+    if setting.entry.name == "original":
+        return before
+    if setting.entry.name == "retrain":
+        return oracles[0] if oracles else oracle(room, ground, sids)
+    if setting.entry.name == "retrain-full":
+        return retrain_full(room, ground)
+    if setting.entry.name == "popularity":
+        return popularity(room, ground)
+    raise BenchError(f"the reference row {setting.entry.name!r} has no recipe")
+
+
+def _distinct(rankers: list[Trained]) -> list[Trained]:
+    return list({id(trained): trained for trained in rankers}.values())
+
+
+def _values(own: Scores, before: Scores, oracles: list[Scores]) -> tuple[MetricValue, ...]:
+    """What was measured on the run itself, against the original, and against the oracles."""
+    values = own.values
+    return (
+        *values,
+        *change_from_original(values, before.values),
+        *gap_to_oracle(values, [scores.values for scores in oracles]),
+    )
+
+
+def _check(metrics: tuple[MetricValue, ...]) -> None:
+    faults = check_invariants(metrics)
+    if faults:
+        listing = "".join(f"\n  - {fault}" for fault in faults[:10])
+        raise BenchError(
+            f"the result breaks {len(faults)} invariants and was not written:{listing}",
+            mend="this is a fault of the suite: please report it with the command and the output of `bench doctor`",
+        )
+
+
+def _cost_metrics(cost: Cost) -> tuple[MetricValue, ...]:
+    return cost_values(
+        unlearn_seconds=cost.unlearn_seconds,
+        share_of_retraining=cost.share_of_retraining,
+        peak_memory_mib=cost.peak_memory_mib,
+        steps=cost.steps,
+        tuning_trials=cost.tuning_trials,
+    )

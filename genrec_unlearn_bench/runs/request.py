@@ -1,0 +1,86 @@
+"""What a user asks for: one cell and how to run it, as the command line and the library both write it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, Field
+
+from genrec_unlearn_bench.config import StrictModel, parse
+
+__all__ = ["RunRequest", "changed"]
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class RunRequest(StrictModel):
+    """One cell of a grid. What is None takes the default of its task or scale."""
+
+    task: str
+    """Name of a task (``bench ls tasks``)."""
+    method: str
+    """Name of a method or reference row, or ``path/to/file.py:ClassName``."""
+    backbone: str = "tiger"
+    """Name of a backbone."""
+    seed: int = Field(default=0, ge=0)
+    """Training seed; data seeds belong to the task and do not depend on it."""
+    scale: str | None = None
+    """smoke, small, paper or official; ``smoke`` for the demo's tasks and ``small`` for all others."""
+    suite: str = "core"
+    """Which measurements are taken."""
+    data_dir: Path | None = None
+    """Where the dataset's files lie."""
+    encoder: str | None = None
+    """Text encoder; TF-IDF at smoke and small scale, a sentence encoder above."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1 …"""
+    threads: int | None = Field(default=None, ge=1)
+    """CPU threads; the physical cores where none is given."""
+    method_set: dict[str, Any] = Field(default_factory=dict)
+    """Fields of the method's configuration that differ from its defaults."""
+    backbone_set: dict[str, Any] = Field(default_factory=dict)
+    """Fields of the backbone's configuration that differ from the scale's preset; dots go down a level."""
+    sid_set: dict[str, Any] = Field(default_factory=dict)
+    """Fields of the tokenizer's configuration that differ from the scale's preset."""
+    oracle_seeds: int = Field(default=1, ge=0, le=20)
+    """Retrained models the gap is taken against: seeds s, s + 1000, s + 2000 …; 0 takes no gap."""
+    results_dir: Path = Path("results")
+    """Where the result is written."""
+
+    def command(self) -> str:
+        """The command line that repeats this run."""
+        words = ["bench", "run", "--task", self.task, "--method", self.method]
+        for name in ("backbone", "seed", "scale", "suite", "data_dir", "encoder", "device", "threads", "oracle_seeds"):
+            value = getattr(self, name)
+            if value is not None and (name in ("seed", "scale") or value != type(self).model_fields[name].default):
+                words += [f"--{name.replace('_', '-')}", str(value)]
+        for option, fields in (
+            ("--set", self.method_set),
+            ("--set-backbone", self.backbone_set),
+            ("--set-sid", self.sid_set),
+        ):
+            for name, value in fields.items():
+                words += [option, f"{name}={'null' if value is None else value}"]
+        return shlex.join(words)
+
+
+def changed(preset: M, fields: Mapping[str, Any], *, where: str) -> M:
+    """A preset with some fields changed; ``training.epochs`` goes down a level.
+
+    Raises ConfigError with all faults at once.
+    """
+    content = preset.model_dump()
+    for name, value in fields.items():
+        place: Any = content
+        *path, last = name.split(".")
+        for part in path:
+            place = place.setdefault(part, {}) if isinstance(place, dict) else {}
+        if isinstance(place, dict):
+            place[last] = value
+        else:
+            # The name goes below a plain value: let validation say so under the name as it was given.
+            content[name] = value
+    return parse(type(preset), content, where=where)

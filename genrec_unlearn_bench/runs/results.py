@@ -1,0 +1,82 @@
+"""Where results lie and how they are written: one small folder a run, whole or not there at all.
+
+``<results>/<task>/<backbone>/<method>/<scale>-seed<seed>-<key>/`` holds ``result.json`` (the record), the per-user
+table, the losses as JSON lines and the task's manifest. Nothing in it depends on
+the cache, so the cache may be removed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from genrec_unlearn_bench.data.forget import TaskManifest
+from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.runs.files import atomic_folder, file_digest
+from genrec_unlearn_bench.runs.record import RunRecord
+
+__all__ = ["PER_USER", "RECORD", "read_record", "record_text", "result_folder", "write_result"]
+
+RECORD = "result.json"
+PER_USER = "per_user.parquet"
+LOSSES = "losses.jsonl"
+MANIFEST = "manifest.json"
+
+
+def result_folder(root: Path, record: RunRecord) -> Path:
+    """Where a record belongs under the results folder."""
+    cell = record.cell
+    return root / cell.task / cell.backbone / cell.method / f"{cell.scale}-seed{cell.seed}-{record.key[:10]}"
+
+
+def write_result(
+    root: Path, record: RunRecord, manifest: TaskManifest, *, per_user: Path | None, losses: Path | None
+) -> Path:
+    """Write a run's folder; the same run written again takes the old one's place. Returns the folder.
+
+    Raises StorageError where the file system refuses; then nothing is left behind, and what was there stays.
+    """
+    folder = result_folder(root, record)
+    with atomic_folder(folder, "--results-dir", replace=True) as draft:
+        (draft / RECORD).write_text(record_text(record), encoding="utf-8")
+        (draft / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        for source, name in ((per_user, PER_USER), (losses, LOSSES)):
+            if source is not None and source.is_file():
+                shutil.copyfile(source, draft / name)
+    return folder
+
+
+def record_text(record: RunRecord) -> str:
+    """The record as JSON for reading and for diffs: indented, one metric a line, absent parts of a metric left out."""
+    content = record.model_dump(mode="json")
+    rows = [
+        {name: part for name, part in value.items() if part is not None or name == "value"}
+        for value in content.pop("metrics")
+    ]
+    text = json.dumps({**content, "metrics": []}, indent=2, ensure_ascii=False, allow_nan=False)
+    lines = ",\n".join(f"    {json.dumps(row, ensure_ascii=False, allow_nan=False)}" for row in rows)
+    head, _, tail = text.rpartition('"metrics": []')
+    return f'{head}"metrics": [\n{lines}\n  ]{tail}\n' if rows else f"{text}\n"
+
+
+def read_record(folder: Path) -> RunRecord:
+    """The record of a run's folder, its per-user table checked. Raises CorruptArtefact."""
+    path = folder / RECORD
+    mend = "restore the folder, or run the command in its record again"
+    try:
+        record = RunRecord.model_validate_json(path.read_bytes())
+    except OSError as fault:
+        raise CorruptArtefact(f"the result cannot be read: {fault.strerror}", where=str(path), mend=mend) from None
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise CorruptArtefact(
+            f"the result does not fit its schema: {place}: {first['msg']}", where=str(path), mend=mend
+        ) from None
+    table = folder / PER_USER
+    if record.per_user_digest and (not table.is_file() or file_digest(table) != record.per_user_digest):
+        raise CorruptArtefact("the per-user table is missing or was changed", where=str(table), mend=mend)
+    return record

@@ -1,0 +1,89 @@
+"""The stage in which a ranker is measured: metric values and the per-user table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from pydantic import TypeAdapter
+
+from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.evaluation.context import EvaluationContext
+from genrec_unlearn_bench.evaluation.metric import MetricValue
+from genrec_unlearn_bench.evaluation.per_user import write_per_user
+from genrec_unlearn_bench.evaluation.suite import evaluate
+from genrec_unlearn_bench.runs.sources import code_digests
+from genrec_unlearn_bench.runs.store import StoredStage
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.recommender import Ranker
+    from genrec_unlearn_bench.runs.ground import Ground
+    from genrec_unlearn_bench.runs.keys import KeyContent
+    from genrec_unlearn_bench.runs.trained import Tokens, Trained
+    from genrec_unlearn_bench.runs.workroom import Workroom
+
+__all__ = ["PER_USER", "Scores", "score"]
+
+PER_USER = "per_user.parquet"
+VALUES = "values.json"
+
+_VALUES = TypeAdapter(tuple[MetricValue, ...])
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What was measured. A model whose weights are not finite ranks nothing: it has neither values nor table."""
+
+    stage: StoredStage
+    values: tuple[MetricValue, ...]
+
+    @property
+    def per_user(self) -> Path | None:
+        """The per-user table, if anything was measured."""
+        path = self.stage.path / PER_USER
+        return path if path.is_file() else None
+
+
+def score(room: Workroom, ground: Ground, sids: Tokens, trained: Trained) -> Scores:
+    """Measure a stored ranker with the setting's suite."""
+    setting = room.setting
+    content: KeyContent = {
+        "ranker": trained.stage.digest,
+        "original_sids": sids.stage.digest,
+        **ground.identity,
+        "suite": setting.request.suite,
+        "protocol": PROTOCOL_VERSION,
+        "seed": setting.seed,
+        "device": setting.device_kind,
+        "code": code_digests([evaluate.__module__, write_per_user.__module__, setting.backbone.__module__]),
+    }
+
+    def compute(folder: Path) -> None:
+        ranker = trained.load()
+        if not _finite(ranker):
+            (folder / VALUES).write_text("[]\n", encoding="utf-8")
+            return
+        context = EvaluationContext(
+            ranker=ranker,
+            original_sids=sids.table,
+            items=ground.dataset.items,
+            split=ground.split,
+            features=ground.features,
+            seed=setting.seed,
+        )
+        measured = evaluate(context, setting.request.suite, room.progress)
+        (folder / VALUES).write_bytes(_VALUES.dump_json(measured.values, indent=1))
+        write_per_user(measured.per_user, folder / PER_USER)
+
+    stage = room.stage("evaluation", content, compute, of=trained.stage.name)
+    values = room.load(stage, lambda path: _VALUES.validate_json((path / VALUES).read_bytes()))
+    return Scores(stage, values)
+
+
+def _finite(ranker: Ranker) -> bool:
+    if not isinstance(ranker, Recommender):
+        return True
+    return all(bool(torch.isfinite(weight).all()) for weight in ranker.module.parameters())

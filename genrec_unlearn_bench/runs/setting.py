@@ -1,0 +1,139 @@
+"""A request with every default filled in and every name resolved: all that is wrong with a call shows here, before any
+work is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from genrec_unlearn_bench.backbones.backbone import Backbone, BackboneConfig, Scale
+from genrec_unlearn_bench.backbones.catalogue import load_backbone
+from genrec_unlearn_bench.config import parse
+from genrec_unlearn_bench.data.catalogue import find_dataset
+from genrec_unlearn_bench.data.spec import DatasetSpec
+from genrec_unlearn_bench.data.task_spec import TaskSpec
+from genrec_unlearn_bench.data.tasks import find_task
+from genrec_unlearn_bench.errors import CapabilityMissing, UnknownName
+from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
+from genrec_unlearn_bench.registry import Entry, find_method, load_class
+from genrec_unlearn_bench.runs.environment import default_threads, resolve_device
+from genrec_unlearn_bench.runs.request import RunRequest, changed
+from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ENCODERS", "Setting", "settle"]
+
+ENCODERS = {
+    Scale.SMOKE: "tfidf",
+    Scale.SMALL: "tfidf",
+    # TIGER's encoder; TRACER names none. It has to be downloaded, so the small scales do without.
+    Scale.PAPER: "sentence-transformers/sentence-t5-base",
+    Scale.OFFICIAL: "sentence-transformers/sentence-t5-base",
+}
+"""Default text encoder of each scale; the demo's texts are made up and always take TF-IDF."""
+
+DEMO = "demo"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One cell, ready to be run.
+
+    Attributes:
+        request: As it was asked for, with the scale filled in.
+        method: The method's class and configuration; None for a reference row.
+    """
+
+    request: RunRequest
+    task: TaskSpec
+    dataset: DatasetSpec
+    scale: Scale
+    backbone: type[Backbone]
+    backbone_config: BackboneConfig
+    sid_config: SidConfig
+    entry: Entry
+    method: UnlearningMethod[Any] | None
+    method_config: MethodConfig
+    encoder: EncoderSpec
+    device: str
+    threads: int
+
+    @property
+    def seed(self) -> int:
+        """The training seed."""
+        return self.request.seed
+
+    @property
+    def data_dir(self) -> Path | None:
+        """Where the dataset's files lie, if the user said so."""
+        return self.request.data_dir
+
+    @property
+    def device_kind(self) -> str:
+        """``cpu`` or ``cuda``: numbers differ between the two, and not between two GPUs of one kind's index."""
+        return self.device.partition(":")[0]
+
+
+def settle(request: RunRequest) -> Setting:
+    """Resolve a request. Raises UsageError of one kind or another for everything that is wrong with it."""
+    task = find_task(request.task, request.data_dir)
+    entry = find_method(request.method)
+    scale = _scale(request.scale, task)
+    backbone = load_backbone(request.backbone)
+    method, method_config = _method(entry, request.method_set)
+    if method is not None:
+        _check_capabilities(method, backbone)
+    _check_suite(request.suite)
+    encoder = request.encoder or (ENCODERS[Scale.SMOKE] if task.dataset == DEMO else ENCODERS[scale])
+    return Setting(
+        request=request.model_copy(update={"scale": scale.value}),
+        task=task,
+        dataset=find_dataset(task.dataset, request.data_dir),
+        scale=scale,
+        backbone=backbone,
+        backbone_config=changed(backbone.preset(scale), request.backbone_set, where="--set-backbone"),
+        sid_config=changed(backbone.sid_preset(scale), request.sid_set, where="--set-sid"),
+        entry=entry,
+        method=method,
+        method_config=method_config,
+        encoder=parse_encoder(encoder),
+        device=resolve_device(request.device),
+        threads=request.threads or default_threads(),
+    )
+
+
+def _scale(name: str | None, task: TaskSpec) -> Scale:
+    if name is None:
+        return Scale.SMOKE if task.dataset == DEMO else Scale.SMALL
+    if name not in set(Scale):
+        raise UnknownName("scale", name, list(Scale))
+    return Scale(name)
+
+
+def _method(entry: Entry, fields: Mapping[str, Any]) -> tuple[UnlearningMethod[Any] | None, MethodConfig]:
+    if entry.kind == "reference":
+        return None, parse(MethodConfig, fields, where=f"--set (the row {entry.name!r} has nothing to set)")
+    # mypy: an abstract class may be looked for, it is only instantiated below.
+    found: type[UnlearningMethod[Any]] = load_class(entry, UnlearningMethod)  # type: ignore[type-abstract]
+    config = parse(found.Config, fields, where="--set")
+    return found(config), config
+
+
+def _check_capabilities(method: UnlearningMethod[Any], backbone: type[Backbone]) -> None:
+    missing = sorted(method.requires - backbone.capabilities)
+    if missing:
+        raise CapabilityMissing(
+            f"the method {method.name!r} needs what the backbone {backbone.name!r} does not have: {', '.join(missing)}",
+            mend="choose another backbone, or a method that does without (bench ls methods)",
+        )
+
+
+def _check_suite(name: str) -> None:
+    from genrec_unlearn_bench.evaluation.suite import suites
+
+    if name not in suites():
+        raise UnknownName("suite", name, suites())

@@ -1,0 +1,79 @@
+"""The stage in which a method does its work, and is measured doing it: nothing else runs inside the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.registry import Entry, source_file
+from genrec_unlearn_bench.runs.meter import metered
+from genrec_unlearn_bench.runs.sources import code_digests
+from genrec_unlearn_bench.runs.stage_log import StageLog
+from genrec_unlearn_bench.runs.trained import MODEL, Tokens, Trained
+from genrec_unlearn_bench.unlearning.request import ForgetRequest
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.runs.ground import Ground
+    from genrec_unlearn_bench.runs.keys import KeyContent
+    from genrec_unlearn_bench.runs.workroom import Workroom
+
+__all__ = ["unlearned"]
+
+
+def unlearned(room: Workroom, ground: Ground, sids: Tokens, before: Trained) -> Trained:
+    """Apply the setting's method to the original. Raises BenchError where the setting has none (a reference row)."""
+    setting = room.setting
+    method = setting.method
+    if method is None:
+        raise BenchError(f"{setting.entry.name!r} is a reference row, there is nothing to unlearn")
+    content: KeyContent = {
+        "original": before.stage.digest,
+        "sids": sids.stage.digest,
+        **ground.identity,
+        "method": setting.entry.name,
+        "config": setting.method_config,
+        "seed": setting.seed,
+        "device": setting.device_kind,
+        "code": method_code(setting.entry) | code_digests([setting.backbone.__module__]),
+    }
+    request = ForgetRequest(
+        kind=ground.split.kind,
+        items=ground.split.items,
+        pairs=ground.split.pairs,
+        train=ground.split.train,
+        valid=ground.split.valid,
+        features=ground.features,
+        seed=setting.seed,
+    )
+
+    def compute(folder: Path) -> Mapping[str, Any]:
+        log = StageLog(room.progress)
+        recommender = before.load()
+        if not isinstance(recommender, Recommender):
+            raise BenchError(f"the backbone {setting.backbone.name!r} gives no generative recommender to unlearn from")
+        with metered(setting.device) as reading:
+            result = method.unlearn(recommender, request, log)
+        if not isinstance(result, Recommender):
+            raise BenchError(
+                f"the method {setting.entry.name!r} returned {type(result).__name__}, not a recommender",
+                mend="return the recommender that has forgotten from unlearn()",
+            )
+        result.save(folder / MODEL)
+        log.write(folder)
+        return {"seconds": reading.seconds, "peak_memory_mib": reading.peak_memory_mib}
+
+    stage = room.stage("unlearned", content, compute)
+    backbone = setting.backbone
+    return Trained(stage, (sids.stage, before.stage), lambda: backbone.load(stage.path / MODEL, device=setting.device))
+
+
+def method_code(entry: Entry) -> dict[str, str]:
+    """Digests of the method's own source and of everything of this package that it imports."""
+    module = entry.target.rpartition(":")[0]
+    if entry.origin == "package":
+        return code_digests([module])
+    path = source_file(entry)
+    return code_digests([], {entry.name: path} if path is not None else None)

@@ -1,0 +1,80 @@
+"""What the stages of a run share: the setting, the store, the terminal, and what is already in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.runs.keys import KeyContent
+from genrec_unlearn_bench.runs.setting import Setting
+from genrec_unlearn_bench.runs.store import Compute, StageStore, StoredStage
+from genrec_unlearn_bench.seeding import derive
+
+__all__ = ["Shelf", "Workroom"]
+
+T = TypeVar("T")
+
+
+class Shelf:
+    """Stages and loaded objects of one session, so that ten methods in one call read the dataset once.
+
+    Only what nobody changes is kept: datasets, splits, features, tables. Recommenders are loaded anew each time, as a
+    method that forgets to clone would otherwise spoil the next one's original.
+    """
+
+    def __init__(self) -> None:
+        self.stages: dict[str, StoredStage] = {}
+        self.objects: dict[str, Any] = {}
+
+
+class Workroom:
+    """One cell's access to the store."""
+
+    def __init__(self, setting: Setting, store: StageStore, progress: Progress, shelf: Shelf) -> None:
+        self.setting = setting
+        self.progress = progress
+        self._store = store
+        self._shelf = shelf
+
+    @property
+    def embeddings(self) -> Path:
+        """Where a pretrained encoder keeps its rows for all tasks."""
+        return self._store.root / "embeddings"
+
+    def stage(self, name: str, content: KeyContent, compute: Compute, *, of: str = "") -> StoredStage:
+        """The stage from the store, computed if need be; says which (``of`` what), and how long it took."""
+        key = f"{name}/{self._store.key(name, content)}"
+        known = self._shelf.stages.get(key)
+        if known is not None:
+            return replace(known, cached=True)
+        stored = self._store.stage(name, content, self._seeded(name, compute))
+        self._shelf.stages[key] = stored
+        label = f"{name} of {of}" if of else name
+        self.progress.say(f"{label}: from the cache" if stored.cached else f"{label}: {stored.seconds:.1f} s")
+        return stored
+
+    def load(self, stage: StoredStage, loader: Callable[[Path], T]) -> T:
+        """What a stage holds, read once in a session."""
+        return self.remember(f"{stage.name}/{stage.key}", lambda: loader(stage.path))
+
+    def remember(self, key: str, make: Callable[[], T]) -> T:
+        """An immutable object by key, made once in a session."""
+        if key not in self._shelf.objects:
+            self._shelf.objects[key] = make()
+        found: T = self._shelf.objects[key]
+        return found
+
+    def _seeded(self, name: str, compute: Compute) -> Compute:
+        def seeded(folder: Path) -> Any:
+            # Dropout has no generator of its own: it reads torch's global one, which is therefore set for each stage
+            # and put back behind it, so that a stage does not depend on which others were cached.
+            with torch.random.fork_rng():
+                torch.manual_seed(derive(self.setting.seed, "stage", name))
+                return compute(folder)
+
+        return seeded
