@@ -40,6 +40,9 @@ def datasets(data_dir: Path | None = None) -> dict[str, DatasetSpec]:
     found = dict(packaged_datasets())
     for path in _imported(data_dir):
         spec = load_spec_file(path)
+        if path.parent.name not in (spec.name, *spec.aliases):
+            # An imported folder keeps the name it had; the files are looked for by that name, too.
+            spec = spec.model_copy(update={"aliases": (*spec.aliases, path.parent.name)})
         found.setdefault(spec.name, spec)
     return found
 

@@ -47,6 +47,8 @@ def clean(raw: RawData, log: Interactions | Sequences, k: int, dropped: Counter[
     Raises:
         DataFault: nothing is left.
     """
+    if not len(log):
+        raise DataFault("there is no interaction in the data", where=where, mend="check the file of interactions")
     times = log.times if isinstance(log, Interactions) else None
     keep = np.ones(len(log), dtype=np.bool_) if times is None else _first_copies(log.users, log.items, times)
     _count(dropped, "repeated line (same user, item and time)", len(log) - int(keep.sum()))

@@ -1,45 +1,30 @@
-"""Fetching public files: resumable, retried where that can help, never half-written, digest recorded.
+"""Fetching public files: never half-written, digest recorded, checked whenever they are used again.
 
-A download grows as ``<name>.part`` and is renamed when it is whole. An interrupted one goes on where it stopped if the
-server says that the file is still the same (``If-Range`` with its ETag or date). Beside the file stands
-``<name>.download.json`` with address, size and digest, against which the file is checked whenever it is used again.
+A download grows as ``<name>.part`` (see ``data.transfer``) and is renamed when it is whole. Beside the file stands
+``<name>.download.json`` with its address, size and digest.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import http.client
 import os
-import re
-import socket
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.message import Message
 from pathlib import Path
-from typing import IO
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.source_files import file_digest
+from genrec_unlearn_bench.data.transfer import PartNote, fetch_part, note_path, size_of
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, StorageError
 from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["DownloadRecord", "Expected", "download", "record_of", "verify"]
-
-CHUNK = 1 << 20
-ATTEMPTS = 5
-"""In a row without a single new byte."""
-LIMIT = 100
-"""Attempts altogether, for a server that cuts every connection."""
-_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
-_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
 class DownloadRecord(StrictModel):
@@ -55,29 +40,12 @@ class DownloadRecord(StrictModel):
     """UTC, ISO 8601."""
 
 
-class _PartNote(StrictModel):
-    """What the server said about the file that a ``.part`` is the beginning of."""
-
-    url: str
-    etag: str | None = None
-    last_modified: str | None = None
-
-    @property
-    def validator(self) -> str | None:
-        """What ``If-Range`` takes: a strong ETag, or else the date."""
-        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
-
-
 @dataclass(frozen=True)
 class Expected:
     """What is known of the public file beforehand."""
 
     size: int | None = None
     blake2b: str | None = None
-
-
-class _Interrupted(Exception):
-    """A fault that may be gone at the next attempt."""
 
 
 def record_of(path: Path) -> DownloadRecord | None:
@@ -135,132 +103,16 @@ def download(
         if target.exists() and (record := verify(target)) is not None:
             return record
         part = target.with_name(f"{target.name}.part")
-        note = _fetch(url, part, progress, wait, timeout)
+        note = fetch_part(url, part, progress, wait, timeout)
         return _finish(part, target, note, expected or Expected())
 
 
-def _fetch(url: str, part: Path, progress: Progress, wait: Callable[[float], None], timeout: float) -> _PartNote:
-    """Repeat attempts until the part is whole."""
-    farthest, fruitless, reason = _size(part), 0, ""
-    for _ in range(LIMIT):
-        try:
-            return _attempt(url, part, progress, timeout)
-        except _Interrupted as fault:
-            reason = str(fault)
-        reached = _size(part)
-        fruitless = 0 if reached > farthest else fruitless + 1
-        farthest = max(farthest, reached)
-        if fruitless >= ATTEMPTS:
-            break
-        pause = min(2.0**fruitless, 30.0)
-        progress.say(f"{reason}; trying again in {pause:.0f} s")
-        wait(pause)
-    raise DataMissing(
-        f"the download did not come through: {reason}",
-        where=url,
-        mend="run the command again: it goes on where it stopped",
-    )
-
-
-def _attempt(url: str, part: Path, progress: Progress, timeout: float) -> _PartNote:
-    old = _read_note(part)
-    offset = _size(part) if old is not None and old.url == url and old.validator else 0
-    headers = {"User-Agent": "genrec-unlearn-bench", "Accept-Encoding": "identity"}
-    if offset and old is not None and old.validator:
-        headers |= {"Range": f"bytes={offset}-", "If-Range": old.validator}
-    with _open(url, headers, timeout, part) as response:
-        start, total = _extent(response.status, response.headers, offset)
-        note = _PartNote(
-            url=url, etag=response.headers.get("ETag"), last_modified=response.headers.get("Last-Modified")
-        )
-        if start and old is not None and note.etag != old.etag:
-            part.unlink()
-            raise _Interrupted("the file on the server has changed")
-        _note_path(part).write_text(note.model_dump_json(), encoding="utf-8")
-        with part.open("r+b" if start else "wb") as sink:
-            sink.truncate(start)
-            sink.seek(start)
-            steps = None if total is None else -(-(total - start) // CHUNK)
-            for block in progress.track(part.name.removesuffix(".part"), _blocks(response), total=steps):
-                sink.write(block)
-    size = _size(part)
-    if total is not None and size < total:
-        raise _Interrupted(f"the connection was cut after {size} of {total} bytes")
-    if total is not None and size > total:
-        part.unlink()
-        raise _Interrupted(f"{size} bytes came where {total} were announced")
-    return note
-
-
-def _open(url: str, headers: dict[str, str], timeout: float, part: Path) -> http.client.HTTPResponse:
-    """The response, with faults sorted into those that may pass and those that stay."""
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the opener knows http and https alone
-    try:
-        response: http.client.HTTPResponse = _opener().open(request, timeout=timeout)
-    except urllib.error.HTTPError as fault:
-        fault.close()
-        if fault.code == 416:
-            # The part does not fit the file any more.
-            part.unlink(missing_ok=True)
-            raise _Interrupted("the file on the server has changed") from None
-        if fault.code in _TRANSIENT:
-            raise _Interrupted(f"the server answered {fault.code} {fault.reason}") from None
-        raise DataMissing(f"the server answered {fault.code} {fault.reason}", where=url) from None
-    except urllib.error.URLError as fault:
-        reason = fault.reason
-        stays = not isinstance(reason, OSError) or isinstance(reason, socket.gaierror | ConnectionRefusedError)
-        if stays or getattr(reason, "errno", None) in (errno.ENETUNREACH, errno.EHOSTUNREACH):
-            raise DataMissing(f"the server cannot be reached ({reason}); is there a network?", where=url) from None
-        raise _Interrupted(f"the connection failed: {reason}") from None
-    except (OSError, http.client.HTTPException) as fault:
-        raise _Interrupted(f"the connection broke: {fault!r}") from None
-    return response
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    # Built by hand, so that a redirect can lead to no other scheme (file, ftp, data).
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPRedirectHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        urllib.request.UnknownHandler(),
-    ):
-        opener.add_handler(handler)
-    return opener
-
-
-def _extent(status: int, headers: Message, offset: int) -> tuple[int, int | None]:
-    """(first byte that comes, size of the whole file if the server says so)."""
-    if status == 206:
-        match = _RANGE.fullmatch(headers.get("Content-Range", ""))
-        if match is None or int(match[1]) != offset:
-            raise _Interrupted("the server sent another range than asked for")
-        return offset, None if match[3] == "*" else int(match[3])
-    length = headers.get("Content-Length", "")
-    return 0, int(length) if length.isdigit() else None
-
-
-def _blocks(response: IO[bytes]) -> Iterator[bytes]:
-    while True:
-        try:
-            block = response.read(CHUNK)
-        except (OSError, http.client.HTTPException) as fault:
-            raise _Interrupted(f"the connection broke: {fault!r}") from None
-        if not block:
-            return
-        yield block
-
-
-def _finish(part: Path, target: Path, note: _PartNote, expected: Expected) -> DownloadRecord:
-    size, digest = _size(part), file_digest(part)
+def _finish(part: Path, target: Path, note: PartNote, expected: Expected) -> DownloadRecord:
+    size, digest = size_of(part), file_digest(part)
     for name, wanted, found in (("size", expected.size, size), ("digest", expected.blake2b, digest)):
         if wanted is not None and wanted != found:
             part.unlink()
-            _note_path(part).unlink(missing_ok=True)
+            note_path(part).unlink(missing_ok=True)
             raise CorruptArtefact(
                 f"the downloaded file is not the expected one: its {name} is {found}, not {wanted}",
                 where=note.url,
@@ -280,7 +132,7 @@ def _finish(part: Path, target: Path, note: _PartNote, expected: Expected) -> Do
     draft.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
     os.replace(draft, sidecar)
     os.replace(part, target)
-    _note_path(part).unlink(missing_ok=True)
+    note_path(part).unlink(missing_ok=True)
     return record
 
 
@@ -299,20 +151,5 @@ def _storage(target: Path) -> Iterator[None]:
         ) from None
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
 def _sidecar(path: Path) -> Path:
     return path.with_name(f"{path.name}.download.json")
-
-
-def _note_path(part: Path) -> Path:
-    return part.with_name(f"{part.name}.json")
-
-
-def _read_note(part: Path) -> _PartNote | None:
-    try:
-        return _PartNote.model_validate_json(_note_path(part).read_text(encoding="utf-8"))
-    except (OSError, ValidationError, UnicodeDecodeError):
-        return None

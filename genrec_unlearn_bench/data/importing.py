@@ -10,7 +10,8 @@ from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.data.catalogue import SPEC_FILE, packaged_datasets
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.formats.layout import FormatName, discover
-from genrec_unlearn_bench.data.prepare import prepare
+from genrec_unlearn_bench.data.locate import Located
+from genrec_unlearn_bench.data.prepare import prepare_located
 from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec, SplitName, check_spec, dump_spec
 from genrec_unlearn_bench.errors import DataMissing, StorageError, UsageError
 from genrec_unlearn_bench.progress import Progress
@@ -64,7 +65,7 @@ def import_folder(
         where=str(folder),
     )
     check_spec(spec, str(folder))
-    dataset = prepare(spec, folder, progress)
+    dataset = prepare_located(spec, Located(folder, {role: folder / path for role, path in found.items()}), progress)
     _write(folder / SPEC_FILE, dump_spec(spec))
     return spec, dataset
 

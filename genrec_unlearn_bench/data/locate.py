@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, data_roots
+from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, SPEC_FILE, data_roots, packaged_datasets
 from genrec_unlearn_bench.data.dataset import SourceFile
 from genrec_unlearn_bench.data.download import Expected, download, verify
 from genrec_unlearn_bench.data.source_files import file_digest
-from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec
+from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec, load_spec_file
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.progress import Progress
 
@@ -56,7 +56,8 @@ def candidate_folders(spec: DatasetSpec, data_dir: Path | None) -> list[Path]:
     """The folders a dataset may lie in, in the order in which they are searched."""
     names = (spec.name, *spec.aliases)
     own = [] if data_dir is None else [data_dir, *(data_dir / name for name in names)]
-    return list(dict.fromkeys([*own, *(root / name for root in data_roots() for name in names)]))
+    folders = dict.fromkeys([*own, *(root / name for root in data_roots() for name in names)])
+    return [folder for folder in folders if not _is_another_dataset(spec, folder)]
 
 
 def locate(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Located:
@@ -78,6 +79,17 @@ def locate(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Loca
     if reason is not None:
         raise _missing(spec, missing, folders, target, reason)
     return Located(target, {file.role: _present(file, target) or target / file.names[0] for file in spec.files})
+
+
+def _is_another_dataset(spec: DatasetSpec, folder: Path) -> bool:
+    # Plain folders all have the same file names: toys must not be read as sports because --data-dir points there.
+    own, there = {spec.name, *spec.aliases}, folder.resolve().name
+    if there in own:
+        return False
+    imported = folder / SPEC_FILE
+    if imported.is_file():
+        return load_spec_file(imported).name != spec.name
+    return any(there in (other.name, *other.aliases) for other in packaged_datasets().values())
 
 
 def _present(file: FileSpec, folder: Path) -> Path | None:

@@ -24,7 +24,7 @@ from genrec_unlearn_bench.data.splits import Parts, as_given, global_time, leave
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["PREPARATION_VERSION", "prepare", "source_digests"]
+__all__ = ["PREPARATION_VERSION", "prepare", "prepare_located", "source_digests"]
 
 PREPARATION_VERSION = 1
 """Raised when the same files and specification give another dataset; part of a prepared dataset's key."""
@@ -42,7 +42,11 @@ def prepare(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Dat
         ConfigError: the specification contradicts itself.
     """
     check_spec(spec, f"dataset {spec.name}")
-    located = _located(spec, data_dir, progress)
+    return prepare_located(spec, _located(spec, data_dir, progress), progress)
+
+
+def prepare_located(spec: DatasetSpec, located: Located | None, progress: Progress) -> Dataset:
+    """As ``prepare``, with files that were found already; None for ``demo``."""
     sources = _sources(spec, located)
     raw = _read(spec, located, progress)
     where = spec.name if located is None else str(located.folder)

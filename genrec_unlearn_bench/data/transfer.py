@@ -1,0 +1,204 @@
+"""One file over HTTP into a ``.part`` beside its target: resumed, retried where that can help, sizes checked.
+
+An interrupted transfer goes on where it stopped if the server says that the file is still the same: ``If-Range`` with
+its ETag or date, which a note beside the part remembers. Servers that know no ranges send the file anew.
+"""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import re
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from email.message import Message
+from pathlib import Path
+from typing import IO
+
+from pydantic import ValidationError
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import DataMissing
+from genrec_unlearn_bench.progress import Progress
+
+__all__ = ["PartNote", "fetch_part", "note_path", "size_of"]
+
+CHUNK = 1 << 16
+"""Bytes; a connection that breaks loses at most one chunk."""
+ATTEMPTS = 5
+"""In a row without a single new byte."""
+LIMIT = 100
+"""Attempts altogether, for a server that cuts every connection."""
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+_LASTING = (socket.gaierror, ConnectionRefusedError, ssl.SSLCertVerificationError)
+_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+
+
+class PartNote(StrictModel):
+    """What the server said about the file that a ``.part`` is the beginning of."""
+
+    url: str
+    etag: str | None = None
+    last_modified: str | None = None
+
+    @property
+    def validator(self) -> str | None:
+        """What ``If-Range`` takes: a strong ETag, or else the date."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
+
+
+class _Interrupted(Exception):
+    """A fault that may be gone at the next attempt."""
+
+
+class _AlreadyWhole(Exception):
+    """The part is the whole file: the last process ended before it could say so."""
+
+
+def fetch_part(url: str, part: Path, progress: Progress, wait: Callable[[float], None], timeout: float) -> PartNote:
+    """Repeat attempts until the part is whole.
+
+    Args:
+        wait: Called with the seconds between two attempts.
+        timeout: Seconds without a byte after which a connection counts as dead.
+
+    Raises:
+        DataMissing: the server has no such file, refuses it, cannot be reached or keeps cutting the connection.
+        OSError: the part cannot be written.
+    """
+    farthest, fruitless, reason = size_of(part), 0, ""
+    for _ in range(LIMIT):
+        try:
+            return _attempt(url, part, progress, timeout)
+        except _Interrupted as fault:
+            reason = str(fault)
+        reached = size_of(part)
+        fruitless = 0 if reached > farthest else fruitless + 1
+        farthest = max(farthest, reached)
+        if fruitless >= ATTEMPTS:
+            break
+        pause = min(2.0**fruitless, 30.0)
+        progress.say(f"{reason}; trying again in {pause:.0f} s")
+        wait(pause)
+    raise DataMissing(
+        f"the download did not come through: {reason}",
+        where=url,
+        mend="run the command again: it goes on where it stopped",
+    )
+
+
+def _attempt(url: str, part: Path, progress: Progress, timeout: float) -> PartNote:
+    old = _read_note(part)
+    offset = size_of(part) if old is not None and old.url == url and old.validator else 0
+    headers = {"User-Agent": "genrec-unlearn-bench", "Accept-Encoding": "identity"}
+    if offset and old is not None and old.validator:
+        headers |= {"Range": f"bytes={offset}-", "If-Range": old.validator}
+    try:
+        response = _open(url, headers, timeout, part)
+    except _AlreadyWhole:
+        return old or PartNote(url=url)
+    with response:
+        start, total = _extent(response.status, response.headers, offset)
+        note = PartNote(url=url, etag=response.headers.get("ETag"), last_modified=response.headers.get("Last-Modified"))
+        if start and old is not None and note.etag != old.etag:
+            part.unlink()
+            raise _Interrupted("the file on the server has changed")
+        note_path(part).write_text(note.model_dump_json(), encoding="utf-8")
+        with part.open("r+b" if start else "wb") as sink:
+            sink.truncate(start)
+            sink.seek(start)
+            steps = None if total is None else -(-(total - start) // CHUNK)
+            for block in progress.track(part.name.removesuffix(".part"), _blocks(response), total=steps):
+                sink.write(block)
+    size = size_of(part)
+    if total is not None and size < total:
+        raise _Interrupted(f"the connection was cut after {size} of {total} bytes")
+    if total is not None and size > total:
+        part.unlink()
+        raise _Interrupted(f"{size} bytes came where {total} were announced")
+    return note
+
+
+def _open(url: str, headers: dict[str, str], timeout: float, part: Path) -> http.client.HTTPResponse:
+    """The response, with faults sorted into those that may pass and those that stay."""
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the opener knows http and https alone
+    try:
+        response: http.client.HTTPResponse = _opener().open(request, timeout=timeout)
+    except urllib.error.HTTPError as fault:
+        fault.close()
+        if fault.code == 416:
+            # With If-Range, this answer means that the file has not changed.
+            if fault.headers.get("Content-Range") == f"bytes */{size_of(part)}":
+                raise _AlreadyWhole from None
+            part.unlink(missing_ok=True)
+            raise _Interrupted("the file on the server has changed") from None
+        if fault.code in _TRANSIENT:
+            raise _Interrupted(f"the server answered {fault.code} {fault.reason}") from None
+        raise DataMissing(f"the server answered {fault.code} {fault.reason}", where=url) from None
+    except urllib.error.URLError as fault:
+        reason = fault.reason
+        stays = not isinstance(reason, OSError) or isinstance(reason, _LASTING)
+        if stays or getattr(reason, "errno", None) in (errno.ENETUNREACH, errno.EHOSTUNREACH):
+            raise DataMissing(f"the server cannot be reached ({reason}); is there a network?", where=url) from None
+        raise _Interrupted(f"the connection failed: {reason}") from None
+    except (OSError, http.client.HTTPException) as fault:
+        raise _Interrupted(f"the connection broke: {fault!r}") from None
+    return response
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    # Built by hand, so that a redirect can lead to no other scheme (file, ftp, data).
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPRedirectHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.UnknownHandler(),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+def _extent(status: int, headers: Message, offset: int) -> tuple[int, int | None]:
+    """(first byte that comes, size of the whole file if the server says so)."""
+    if status == 206:
+        match = _RANGE.fullmatch(headers.get("Content-Range", ""))
+        if match is None or int(match[1]) != offset:
+            raise _Interrupted("the server sent another range than asked for")
+        return offset, None if match[3] == "*" else int(match[3])
+    length = headers.get("Content-Length", "")
+    return 0, int(length) if length.isdigit() else None
+
+
+def _blocks(response: IO[bytes]) -> Iterator[bytes]:
+    while True:
+        try:
+            block = response.read(CHUNK)
+        except (OSError, http.client.HTTPException) as fault:
+            raise _Interrupted(f"the connection broke: {fault!r}") from None
+        if not block:
+            return
+        yield block
+
+
+def size_of(path: Path) -> int:
+    """Bytes, 0 for a file that is not there."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def note_path(part: Path) -> Path:
+    """Where the note about a part lies."""
+    return part.with_name(f"{part.name}.json")
+
+
+def _read_note(part: Path) -> PartNote | None:
+    try:
+        return PartNote.model_validate_json(note_path(part).read_text(encoding="utf-8"))
+    except (OSError, ValidationError, UnicodeDecodeError):
+        return None

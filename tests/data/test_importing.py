@@ -1,0 +1,95 @@
+"""Bringing one's own catalogue: all or nothing, and known by name afterwards."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, find_dataset
+from genrec_unlearn_bench.data.importing import import_folder
+from genrec_unlearn_bench.data.prepare import prepare
+from genrec_unlearn_bench.errors import ConfigError, DataFault, DataMissing, StorageError, UsageError
+from genrec_unlearn_bench.progress import Progress
+from tests.data.shops import write_shop
+
+
+@pytest.fixture(autouse=True)
+def _own_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+
+
+def test_import_and_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_shop(tmp_path / "root" / "odd name")
+    spec, dataset = import_folder(folder, "my-shop", Progress(), k_core=2, title="My shop")
+    assert (spec.split, spec.k_core) == ("global-time", 2)
+    found = find_dataset("my-shop", folder)
+    assert prepare(found, folder, Progress()).manifest == dataset.manifest
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "root"))
+    assert prepare(find_dataset("my-shop"), None, Progress()).manifest == dataset.manifest
+
+
+def test_split_follows_the_data(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "s", sequences=True)
+    assert import_folder(folder, "my-shop", Progress())[0].split == "leave-one-out"
+    with pytest.raises(ConfigError, match="sequences have no dates"):
+        import_folder(folder, "my-shop", Progress(), split="global-time")
+    dated = write_shop(tmp_path / "d")
+    assert import_folder(dated, "my-shop", Progress(), split="leave-one-out")[0].split == "leave-one-out"
+
+
+def test_nothing_is_written_for_broken_data(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "s")
+    with (folder / "items.jsonl").open("a") as stream:
+        stream.write('{"item_id": "i1"}\n{"item_id"\n')
+    with pytest.raises(DataFault, match="2 faults"):
+        import_folder(folder, "my-shop", Progress())
+    assert sorted(path.name for path in folder.iterdir()) == ["interactions.tsv", "items.jsonl"]
+
+
+def test_again_replaces(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "s")
+    import_folder(folder, "my-shop", Progress())
+    import_folder(folder, "my-shop", Progress(), k_core=3)
+    assert find_dataset("my-shop", folder).k_core == 3
+
+
+def test_another_name_replaces_too(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "s")
+    import_folder(folder, "my-shop", Progress())
+    import_folder(folder, "new-shop", Progress())
+    assert find_dataset("new-shop", folder).name == "new-shop"
+
+
+def test_folder_that_has_the_name_of_a_packaged_dataset(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "steam")
+    _, dataset = import_folder(folder, "my-shop", Progress())
+    assert prepare(find_dataset("my-shop", folder), folder, Progress()).manifest == dataset.manifest
+    assert find_dataset("my-shop", tmp_path).aliases == ("steam",)
+
+
+def test_wrong_calls(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "s")
+    with pytest.raises(UsageError, match="'steam' belongs to a dataset of this package"):
+        import_folder(folder, "steam", Progress())
+    with pytest.raises(ConfigError, match="lower-case"):
+        import_folder(folder, "My Shop", Progress())
+    with pytest.raises(DataMissing, match="no such folder"):
+        import_folder(tmp_path / "nowhere", "my-shop", Progress())
+    with pytest.raises(DataFault, match="no dataset in the format letter"):
+        import_folder(folder, "my-shop", Progress(), format_name="letter")
+
+
+def test_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_shop(tmp_path / "s")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("os.replace", refuse)
+    with pytest.raises(StorageError, match="Read-only"):
+        import_folder(folder, "my-shop", Progress())
+    assert not (folder / "dataset.yaml").exists()

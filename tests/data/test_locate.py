@@ -1,0 +1,124 @@
+"""Where files are looked for, and what the error says if they are nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE
+from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE, locate
+from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec
+from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
+from genrec_unlearn_bench.progress import Progress
+from tests.data.formats.files import write
+from tests.data.http_server import serve
+
+
+@pytest.fixture(autouse=True)
+def _own_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    monkeypatch.delenv(OFFLINE_VARIABLE, raising=False)
+
+
+def shop(url: str | None = None, name: str = "shop") -> DatasetSpec:
+    return DatasetSpec(
+        name=name,
+        title="A shop",
+        format="folder",
+        split="leave-one-out",
+        aliases=("old-shop",),
+        where="Ask the owner.",
+        files=(
+            FileSpec(role="items", names=("items.jsonl", "items.jsonl.gz")),
+            FileSpec(role="sequences", names=("sequences.tsv",), url=url),
+        ),
+    )
+
+
+def fill(folder: Path, *names: str) -> Path:
+    for name in names or ("items.jsonl", "sequences.tsv"):
+        write(folder / name, "x\n")
+    return folder
+
+
+def test_order_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = fill(tmp_path / "home" / "genrec-unlearn-bench" / "data" / "shop")
+    assert locate(shop(), None, Progress()).folder == home
+    env = fill(tmp_path / "env" / "old-shop", "items.jsonl.gz", "sequences.tsv")
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "env"))
+    located = locate(shop(), None, Progress())
+    assert located.folder == env
+    assert located.files["items"].name == "items.jsonl.gz"
+    above = fill(tmp_path / "given" / "shop")
+    assert locate(shop(), tmp_path / "given", Progress()).folder == above
+    own = fill(tmp_path / "given")
+    assert locate(shop(), tmp_path / "given", Progress()).folder == own
+
+
+def test_sources(tmp_path: Path) -> None:
+    sources = locate(shop(), fill(tmp_path), Progress()).sources()
+    assert [source.name for source in sources] == ["items.jsonl", "sequences.tsv"]
+    assert {source.size for source in sources} == {2}
+    assert len({source.digest for source in sources}) == 1
+    assert {source.url for source in sources} == {None}
+
+
+def test_missing_says_everything(tmp_path: Path) -> None:
+    with pytest.raises(DataMissing) as caught:
+        locate(shop(), tmp_path / "nowhere", Progress())
+    text = caught.value.render()
+    for part in (
+        "2 of 2 files of the dataset 'shop'",
+        "items.jsonl or items.jsonl.gz",
+        "sequences.tsv",
+        f"{tmp_path / 'nowhere' / 'shop'} (no such folder)",
+        str(tmp_path / "home"),
+        "Ask the owner.",
+        "--data-dir",
+        DATA_VARIABLE,
+        "demo-brand",
+    ):
+        assert part in text
+    assert caught.value.exit_code == 2
+
+
+def test_folder_of_another_dataset_is_not_read(tmp_path: Path) -> None:
+    # Plain folders share their file names; --data-dir …/toys-2014 for another dataset must not work by accident.
+    fill(tmp_path / "toys-2014")
+    with pytest.raises(DataMissing):
+        locate(shop(), tmp_path / "toys-2014", Progress())
+    fill(tmp_path / "imported")
+    spec = "name: other\ntitle: T\nformat: letter\nsplit: leave-one-out\nfiles: [{role: sequences, names: [x]}]\n"
+    write(tmp_path / "imported" / "dataset.yaml", spec)
+    with pytest.raises(DataMissing):
+        locate(shop(), tmp_path / "imported", Progress())
+
+
+def test_download_beside_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    fill(tmp_path / "shop", "items.jsonl")
+    with serve(b"u\ta b\n") as site:
+        located = locate(shop(site.url), tmp_path, Progress())
+        assert located.files["sequences"] == tmp_path / "shop" / "sequences.tsv"
+        assert [source.url for source in located.sources()] == [None, site.url]
+        locate(shop(site.url), tmp_path, Progress())
+        assert len(site.requests) == 1
+        (tmp_path / "shop" / "sequences.tsv").write_text("u\ta c\n")
+        with pytest.raises(CorruptArtefact):
+            locate(shop(site.url), tmp_path, Progress()).sources()
+
+
+def test_refused_download_and_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path / "shop", "items.jsonl")
+    with serve(b"") as site:
+        site.statuses = [404]
+        with pytest.raises(DataMissing, match=r"1 of 2 files .* the server answered 404") as caught:
+            locate(shop(site.url), tmp_path, Progress())
+        assert site.url in caught.value.render()
+        monkeypatch.setenv(OFFLINE_VARIABLE, "1")
+        with pytest.raises(DataMissing, match="switched off by GENREC_UNLEARN_BENCH_OFFLINE"):
+            locate(shop(site.url), tmp_path, Progress())
+        assert len(site.requests) == 1

@@ -1,0 +1,77 @@
+"""A dataset's YAML: closed, all faults at once, nothing outside its folder."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from genrec_unlearn_bench.data.items import TEXT_FIELDS
+from genrec_unlearn_bench.data.spec import DatasetSpec, TextField, dump_spec, load_spec
+from genrec_unlearn_bench.errors import ConfigError
+
+GOOD = """
+name: my-shop
+title: My shop
+format: folder
+split: leave-one-out
+files:
+  - {role: items, names: [items.jsonl]}
+  - {role: sequences, names: [sequences.tsv], url: "https://example.org/s.tsv"}
+"""
+
+
+def faults(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_spec(text, "x.yaml")
+    assert caught.value.where == "x.yaml"
+    return caught.value.what
+
+
+def test_round_trip() -> None:
+    spec = load_spec(GOOD, "x.yaml")
+    assert load_spec(dump_spec(spec), "y.yaml") == spec
+
+
+def test_text_fields_are_those_of_the_item_table() -> None:
+    assert get_args(TextField) == TEXT_FIELDS
+    assert DatasetSpec.model_fields["text_fields"].default == TEXT_FIELDS
+
+
+def test_unknown_keys_and_wrong_values_together() -> None:
+    what = faults(GOOD.replace("split: leave-one-out", "splitt: x\nsplit: half") + "k_core: -1\n")
+    assert "did you mean 'split'" in what
+    assert "k_core" in what
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../x", "a/../../x", "a\\\\b", ""])
+def test_files_stay_inside(name: str) -> None:
+    assert "does not lie inside" in faults(GOOD.replace("items.jsonl", f'"{name}"'))
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/y", "https://"])
+def test_only_http(url: str) -> None:
+    assert "only http and https" in faults(GOOD.replace("https://example.org/s.tsv", url))
+
+
+@pytest.mark.parametrize("name", ["Shop", "a b", "-a", "a--b", "a/b", ""])
+def test_names(name: str) -> None:
+    assert "lower-case letters" in faults(GOOD.replace("my-shop", f'"{name}"'))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("leave-one-out", "global-time", "sequences have no dates"),
+        ("leave-one-out", "as-given", "as-given and the format minionerec go together"),
+        ("role: items", "role: meta", "'meta' is no file of the format folder"),
+        ("role: sequences", "role: items", "stands there twice"),
+    ],
+)
+def test_parts_that_do_not_fit(old: str, new: str, fault: str) -> None:
+    assert fault in faults(GOOD.replace(old, new, 1))
+
+
+@pytest.mark.parametrize("text", ["- a\n", "", "a: [", "!!python/object/apply:os.system ['true']"])
+def test_no_mapping(text: str) -> None:
+    assert faults(text)
