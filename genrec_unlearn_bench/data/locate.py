@@ -103,7 +103,8 @@ def _own_folder(spec: DatasetSpec, data_dir: Path | None) -> Path:
 def _fetch(missing: list[FileSpec], target: Path, progress: Progress) -> str | None:
     """Download the missing files; the reason if that cannot be done."""
     if any(file.url is None for file in missing):
-        return None if not missing else "not all of them have a public address"
+        some = any(file.url for file in missing)
+        return "not all of them have a public address" if some else "they have no public address to fetch them from"
     if os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0"):
         return f"downloads are switched off by {OFFLINE_VARIABLE}"
     for file in missing:

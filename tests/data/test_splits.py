@@ -65,7 +65,9 @@ def test_global_time(log: list[tuple[int, int, int]]) -> None:
 def test_leave_one_out(log: list[tuple[int, int, int]], dated: bool) -> None:
     users, items, times = columns(log)
     parts = leave_one_out(users, items, times if dated else None)
-    train, valid, test = [], [], []
+    train: list[Row] = []
+    valid: list[Row] = []
+    test: list[Row] = []
     for user in sorted(set(users.tolist())):
         own = [i for i, entry in enumerate(log) if entry[0] == user]
         own.sort(key=lambda i: (log[i][2] if dated else 0, i))
