@@ -92,7 +92,7 @@ def category_neighbours(items: ItemTable, concept: BoolArray) -> NDArray[np.int8
 
     The whole path counts: its first part is the same for a whole shop.
     """
-    paths = {items.categories[item] for item in np.flatnonzero(concept)} - {()}
+    paths = {items.categories[item] for item in np.flatnonzero(concept)}
     judged = ((int(path in paths) if path else -1) for path in items.categories)
     return np.fromiter(judged, dtype=np.int8, count=len(items))
 

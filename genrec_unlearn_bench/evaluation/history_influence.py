@@ -55,7 +55,7 @@ SPECS = tuple(
         range=(low, 1.0),
         unit=unit,
         level=Level.USER,
-        description=f"{long[0].upper()}{long[1:]}: {drop}; over users whose history, as the model reads it, has "
+        description=f"{long[0].upper()}{long[1:]}: {drop}; over examples whose history, as the model reads it, has "
         "concept items and at least as many others.",
         source="protocol sec. 4; second clause of TRACER's definition of concept unlearning (not measured there)",
     )
@@ -147,7 +147,9 @@ def influence_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
         for key, column in (("js", "js"), ("change@10", "change")):
             forget, random = block.numbers(f"{column}_forget"), block.numbers(f"{column}_random")
             skipped = int((affected & ~np.isfinite(forget)).sum())
-            note = f"{skipped} users left out: fewer other items than concept items in the history" if skipped else None
+            note = (
+                f"{skipped} examples left out: fewer other items than concept items in the history" if skipped else None
+            )
             empty = note or "no test example has a concept item in its history"
             for suffix, values in (("", forget), ("-random", random), ("-excess", forget - random)):
                 out.append(

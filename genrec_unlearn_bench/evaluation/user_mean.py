@@ -33,8 +33,9 @@ def user_mean(
     sd = float(measured.std(ddof=1)) if n > 1 else None
     bounds = None
     if interval and sd is not None:
-        from scipy.stats import t as student
+        # scipy.stats has the same quantile, but takes seconds to import.
+        from scipy.special import stdtrit
 
-        half = float(student.ppf(0.975, n - 1)) * sd / float(np.sqrt(n))
+        half = float(stdtrit(n - 1, 0.975)) * sd / float(np.sqrt(n))
         bounds = (mean - half, mean + half)
     return MetricValue(metric=metric, group=group, value=mean, beam=beam, n=n, sd=sd, interval=bounds, note=note)

@@ -153,7 +153,7 @@ def test_who_counts_and_who_is_left_out() -> None:
     value = by_key(evaluate(setting, "core", Progress()).values)["influence.js", Group.RETAIN, 50]
     assert value.n == 2
     assert value.note is not None
-    assert value.note.startswith("1 users left out")
+    assert value.note.startswith("1 examples left out")
 
 
 def test_a_model_served_without_the_concept_items_loses_nothing_by_the_drop() -> None:
@@ -168,6 +168,29 @@ def test_a_model_served_without_the_concept_items_loses_nothing_by_the_drop() ->
         random = values["influence.js-random", group, 50].value
         assert random is not None
         assert random > 0.1
+
+
+def test_what_a_filtered_model_reads_is_what_counts() -> None:
+    # It reads two items. The concept item of the first history lies before them; in the second it would have been
+    # read, had it not been dropped, and 52 is read in its place.
+    concept = np.zeros(SIZE, dtype=np.bool_)
+    concept[list(CONCEPT)] = True
+    asked: list[list[int]] = []
+
+    def answer(read: Histories, k: int, beam: int) -> Ranking:
+        asked.extend(row[row != PAD].tolist() for row in read.items)
+        return lists([list(range(SIZE))] * len(read), k)
+
+    ranker = PlantedRecommender(answer, table([[0]] * SIZE), limit=2, ignored=concept)
+    task = split(SIZE, examples([], []), examples([[3, 50, 51], [53, 52, 3, 50]], [60, 60]), concept=CONCEPT)
+    setting = context(ranker, task)
+    _, retain = decode_groups(setting, Progress())
+    asked.clear()
+    influence = measure_influence(setting, retain, Progress())
+    assert influence.concept_items.tolist() == [0, 1]
+    assert influence.js_forget[1] == 0.0
+    # The forget drop asks nothing; the random one takes one of the two items that are read.
+    assert asked in ([[52]], [[50]])
 
 
 def test_interaction_requests_drop_the_users_own_pairs() -> None:

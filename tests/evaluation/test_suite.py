@@ -7,6 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from genrec_unlearn_bench.data.examples import Examples, Histories
+from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group
@@ -76,3 +78,58 @@ def test_each_history_is_decoded_as_often_as_it_must_be() -> None:
         (2, 50),
     ]
     assert np.sum([sids is not None for *_, sids in ranker.calls]) == 0
+
+
+def test_on_tiger_with_moved_sids_and_a_served_filter() -> None:
+    from genrec_unlearn_bench.backbones.recommender import ServingRules
+    from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+
+    generator = np.random.default_rng(0)
+    size, rows = 40, 30
+    original = table(generator.integers(0, 6, size=(size, 2)).tolist(), size=6)
+    shape = T5Shape(d_model=32, d_kv=8, d_ff=32, layers=1, heads=2, history_limit=4)
+    base = T5Recommender.fresh(shape, original, seed=0, device="cpu")
+    moved = base.with_sids(original.reassigned(np.arange(5), (original.codes[:5] + 1) % 6))
+
+    def draw(low: int, high: int) -> Examples:
+        histories = [generator.integers(0, size, size=generator.integers(0, 7)).tolist() for _ in range(rows)]
+        return examples(histories, generator.integers(low, high, size=rows).tolist())
+
+    task = split(size, draw(0, 5), draw(5, size), concept=range(5))
+    result = evaluate(context(moved, task, original=original), "core", Progress())
+    assert check_invariants(result.values) == []
+    wide = result.per_user[result.per_user["beam"] == 50]
+    for group, part in (("forget", task.test.forget), ("retain", task.test.retain)):
+        block = wide[wide["group"] == group]
+        # The beam covers the catalogue, so that the search is exhaustive: the whole ranking is known.
+        whole = moved.recommend(part.histories(), 50, exact=True)
+        assert block["rank"].tolist() == whole.ranks(part.targets).tolist()
+        assert (block["rank"] > 0).all()
+    old = moved.recommend(task.test.forget.histories(), 50, exact=True, sids=original)
+    leaked = wide.loc[wide["group"] == "forget", "original_rank"]
+    assert leaked.tolist() == old.ranks(task.test.forget.targets).tolist()
+    assert leaked.tolist() != wide.loc[wide["group"] == "forget", "rank"].tolist()
+    values = {(v.metric, v.group, v.beam): v.value for v in result.values}
+    assert values["influence.js", Group.RETAIN, 50]
+
+    served = moved.with_serving(ServingRules(ignored=task.items))
+    filtered = evaluate(context(served, task, original=original), "core", Progress())
+    values = {(v.metric, v.group, v.beam): v.value for v in filtered.values}
+    assert values["influence.js", Group.RETAIN, 50] == 0.0
+    assert values["influence.js-random", Group.RETAIN, 50]
+
+
+def test_each_beam_is_scored_on_its_own_lists() -> None:
+    # The narrow search finds the target at rank 10, the wide one at rank 1; concept items alike.
+    def answer(histories: Histories, k: int, beam: int) -> Ranking:
+        row = [50, *range(20, 29), 0] if beam == 50 else [*range(20, 29), 50]
+        return lists([row] * len(histories), k)
+
+    task = split(SIZE, examples([[30]], [50]), examples([[31]], [50]), concept=[50])
+    ranker = PlantedRecommender(answer, table([[0]] * SIZE))
+    values = {(v.metric, v.group, v.beam): v.value for v in evaluate(context(ranker, task), "core", Progress()).values}
+    for group in (Group.FORGET, Group.RETAIN):
+        assert values["mrr@10", group, 50] == 1.0
+        assert values["mrr@10", group, 10] == 0.1
+        assert values["similarity.first", group, 50] == pytest.approx(1.0)
+        assert values["similarity.first", group, 10] != pytest.approx(1.0)
