@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -62,7 +62,33 @@ def _scalar(text: str) -> Any:
 def _sentence(model: type[BaseModel], entry: Any) -> str:
     place = ".".join(str(part) for part in entry["loc"])
     if entry["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(entry["loc"][-1]), list(model.model_fields), n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(model.model_fields)}"
+        known = _known_keys(model, entry["loc"][:-1])
+        near = difflib.get_close_matches(str(entry["loc"][-1]), known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}"
         return f"{place}: unknown key{hint}"
     return f"{place}: {entry['msg']} (got {entry.get('input')!r})"
+
+
+def _known_keys(model: type[BaseModel], path: Sequence[int | str]) -> list[str]:
+    """Keys of the (nested) model in which a fault lies; where several models may stand there, those of all of them."""
+    reached: list[type[BaseModel]] = [model]
+    for part in path:
+        inner = [
+            found
+            for each in reached
+            if part in each.model_fields
+            for found in _models(each.model_fields[str(part)].annotation)
+        ]
+        # Other parts are positions in lists and the tags of unions, which stay at the same models.
+        reached = inner or [each for each in reached if _tagged(each, part)] or reached
+    return list(dict.fromkeys(name for each in reached for name in each.model_fields))
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models(part)]
+
+
+def _tagged(model: type[BaseModel], tag: int | str) -> bool:
+    return any(get_args(field.annotation) == (tag,) for field in model.model_fields.values())

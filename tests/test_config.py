@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.errors import ConfigError
+
+
+class _Tall(StrictModel):
+    kind: Literal["tall"] = "tall"
+    height: int = 1
+
+
+class _Wide(StrictModel):
+    kind: Literal["wide"] = "wide"
+    width: int = 1
+
+
+class _Inner(StrictModel):
+    learning_rate: float = 0.1
+
+
+class _Outer(StrictModel):
+    shape: Annotated[_Tall | _Wide, Field(discriminator="kind")] = _Tall()
+    inner: _Inner = _Inner()
+    many: tuple[_Inner, ...] = ()
+    seed: int = 0
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "hint"),
+    [
+        ({"sed": 1}, "sed", "did you mean 'seed'"),
+        ({"inner": {"learning_rat": 1}}, "inner.learning_rat", "did you mean 'learning_rate'"),
+        ({"many": [{}, {"learning_rat": 1}]}, "many.1.learning_rat", "did you mean 'learning_rate'"),
+        ({"shape": {"kind": "wide", "widht": 1}}, "shape.wide.widht", "did you mean 'width'"),
+        ({"shape": {"kind": "wide", "zzz": 1}}, "shape.wide.zzz", "known keys: kind, width"),
+    ],
+)
+def test_unknown_keys_are_compared_with_those_of_the_model_they_stand_in(
+    content: dict[str, object], place: str, hint: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(_Outer, content, where="here")
+    assert caught.value.faults == (f"{place}: unknown key; {hint}{'?' if 'mean' in hint else ''}",)
