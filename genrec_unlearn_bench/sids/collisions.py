@@ -21,22 +21,30 @@ from genrec_unlearn_bench.sids.table import SidTable
 __all__ = ["ordinals", "resolve", "with_ordinals"]
 
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 def resolve(table: SidTable, config: SidConfig, *, progress: Progress) -> SidTable:
     """Up to ``config.resolve_rounds`` rounds of re-encoding every colliding group on the last codebook.
 
-    Within a group the codes are drawn from a balanced plan over the group's distances, so its members move apart, not
-    always to their nearest codeword: the last level's code of a moved item is no longer the argmin of
-    ``table.distances``. Items with equal latents get equal plans and stay together (in MiniOneRec's published
-    Industrial index 11 of the 15 groups left are items with equal titles). The state with the fewest excess items is
-    kept, so the result never collides more than the input. The version stays: this is still the tokenizer's output.
+    Within a group a balanced plan over the group's distances shares out the codebook, so members move apart, not always
+    to their nearest codeword: the last level's code of a moved item is no longer the argmin of ``table.distances``.
+    Items with equal latents have equal plans and stay together (in MiniOneRec's published Industrial index 11 of the
+    15 groups left are items with equal titles). The state with the fewest excess items is kept, so the result never
+    collides more than the input. The version stays: this is still the tokenizer's output.
+
+    Deviation: both official codes take each row's largest entry of the plan. A group is much smaller than the codebook,
+    so every row owns about K / n codewords whole and its largest entries are equal up to rounding: the choice hangs on
+    the last bit, far codewords win as often as near ones, and the quantisation error of the last level doubles or
+    worse. Here an item takes the nearest codeword among those it holds the largest share of and no other item with its
+    prefix has.
     """
-    if table.codebooks is None or table.latents is None or not config.resolve_rounds:
+    if table.codebooks is None or table.latents is None or not config.resolve_rounds or not len(table):
         return table
     last = table.quantised_levels - 1
     words = table.codebooks[last].astype(np.float64)
     residual = residuals_after(table.latents, table.codebooks, table.codes, last)
+    parents = prefix_ids(table.codes[:, :last])[:, -1] if last else np.zeros(len(table), dtype=np.int64)
     codes = table.codes.copy()
     best, fewest = codes.copy(), _excess(codes)
     for _ in progress.track("collisions", range(config.resolve_rounds), total=config.resolve_rounds):
@@ -44,9 +52,13 @@ def resolve(table: SidTable, config: SidConfig, *, progress: Progress) -> SidTab
         if not groups:
             break
         before = codes[:, last].copy()
+        taken, place = _occupied(parents, before, groups, len(words))
         for members in _by_size(groups):
-            distances = squared_distances(residual[members.ravel()], words)
-            codes[members.ravel(), last] = _balanced(distances.reshape(*members.shape, -1), config)
+            distances = squared_distances(residual[members.ravel()], words).reshape(*members.shape, -1)
+            first = members[:, 0]
+            free = ~taken[place[parents[first]]]
+            free[np.arange(len(first)), before[first]] = True
+            codes[members, last] = _balanced(distances, free, config)
         excess = _excess(codes)
         if excess < fewest:
             best, fewest = codes.copy(), excess
@@ -87,13 +99,31 @@ def _by_size(groups: list[IntArray]) -> list[IntArray]:
     return [np.stack(sized[size]) for size in sorted(sized)]
 
 
-def _balanced(distances: NDArray[np.float32], config: SidConfig) -> IntArray:
-    """Codes [G * n] of distances [G, n, K]."""
+def _occupied(parents: IntArray, codes: IntArray, groups: list[IntArray], size: int) -> tuple[BoolArray, IntArray]:
+    """[P, K] whether a prefix that has colliding items has an item with each last code, and where a prefix stands."""
+    place = np.full(int(parents.max()) + 1, -1, dtype=np.int64)
+    colliding = np.unique(parents[[group[0] for group in groups]])
+    place[colliding] = np.arange(len(colliding))
+    taken = np.zeros((len(colliding), size), dtype=bool)
+    rows = np.flatnonzero(place[parents] >= 0)
+    taken[place[parents[rows]], codes[rows]] = True
+    return taken, place
+
+
+def _balanced(distances: NDArray[np.float32], free: BoolArray, config: SidConfig) -> IntArray:
+    """Codes [G, n] of distances [G, n, K]; ``free`` [G, K] says which codes a group may take."""
     import torch
 
-    from genrec_unlearn_bench.sids.sinkhorn import sinkhorn_codes
+    from genrec_unlearn_bench.sids.sinkhorn import centred, log_plan
 
-    chosen = sinkhorn_codes(
-        torch.from_numpy(distances).double(), epsilon=config.sinkhorn_epsilon, iterations=config.sinkhorn_iterations
-    )
-    return chosen.flatten().numpy()
+    exact = torch.from_numpy(distances).double()
+    plan = log_plan(centred(exact), epsilon=config.sinkhorn_epsilon, iterations=config.sinkhorn_iterations)
+    largest = plan.topk(2, dim=-2).values
+    # Strictly the largest: items with equal latents own nothing, and so stay together.
+    owned = (plan == largest[..., :1, :]) & (largest[..., :1, :] > largest[..., 1:, :])
+    chosen = plan.argmax(dim=-1)
+    for allowed in (owned, owned & torch.from_numpy(free)[:, None, :]):
+        near = torch.where(allowed, exact, torch.inf).argmin(dim=-1)
+        chosen = torch.where(allowed.any(dim=-1), near, chosen)
+    out: IntArray = chosen.numpy()
+    return out

@@ -3,8 +3,9 @@
 Sizes, activations and losses follow the public recommenders built on it (MiniOneRec, LETTER): MLP with ReLU, no batch
 norm, no dropout, mean squared errors over elements, losses averaged over levels. Two deviations, with reasons:
 
-- Each residual keeps its gradient to the encoder (``r - sg(c)`` at every level, Lee et al. eq. 8). Both official codes
-  subtract the straight-through codeword instead, which cancels the commitment term of every level but the first.
+- Each residual keeps its gradient to the encoder (``r - sg(c)`` at every level, as in Lee et al.'s commitment loss).
+  Both official codes subtract the straight-through codeword instead, which cancels the commitment term of every level
+  but the first.
 - Features are centred and divided by one number, their root mean square, so that the weights of the loss mean the same
   for every encoder, and a reconstruction error of 1 is that of predicting the mean.
 """
