@@ -1,0 +1,149 @@
+"""The prefix tree of all SIDs as flat arrays, one set a level.
+
+A node of level l is a prefix of l + 1 codes; its number is the rank of that prefix in lexicographic order among the
+prefixes of its length. So the children of a node are neighbours on the next level, the leaves stand in the order of
+the SIDs, and "lowest node first" means "lowest code first". Building is one sort (compressed sparse rows, as in
+STATIC, arXiv 2602.22647, without its dense head).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.errors import BenchError
+
+__all__ = ["Trie", "TrieTensors"]
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class TrieTensors:
+    """A trie on one device; the fields are those of ``Trie``."""
+
+    codes: tuple[torch.Tensor, ...]
+    first_child: tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Trie:
+    """L levels with n_0 <= n_1 <= ... <= n_{L-1} nodes; the nodes of the last level are the leaves.
+
+    Items of different depth (P5-style indexers) are allowed: behind its last level an item has the code -1. Such a
+    node says that the item ends; it consumes no token and has log-probability 0.
+
+    Attributes:
+        level_sizes: Number of codes of each level.
+        codes: [n_l] a level: the last code of each node's prefix, -1 where the item has ended.
+        first_child: [n_l + 1] for all levels but the last: the children of node i are the nodes
+            ``first_child[l][i]`` up to ``first_child[l][i + 1]`` of level l + 1.
+        first_item: [n_{L-1} + 1]: the items of leaf i are ``items[first_item[i]:first_item[i + 1]]``.
+        items: [n] the items that are not blocked, by leaf, in item order within a leaf.
+        has_ends: Whether a level holds nodes with the code -1.
+    """
+
+    level_sizes: tuple[int, ...]
+    codes: tuple[IntArray, ...]
+    first_child: tuple[IntArray, ...]
+    first_item: IntArray
+    items: IntArray
+    has_ends: tuple[bool, ...]
+    _on_device: dict[str, TrieTensors] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def build(cls, codes: IntArray, level_sizes: Sequence[int], *, blocked: BoolArray | None = None) -> Self:
+        """The trie of the items that are not blocked; prefixes that lose all their items are gone.
+
+        Args:
+            codes: [N, L], ``codes[i, l]`` in [0, level_sizes[l]), or -1 behind the item's last level.
+            level_sizes: L of them.
+            blocked: [N] items to leave out.
+
+        Raises:
+            BenchError: no item is left, or a code lies outside its level.
+        """
+        _check(codes, level_sizes)
+        kept = np.arange(len(codes)) if blocked is None else np.flatnonzero(~blocked)
+        if not len(kept):
+            raise BenchError(
+                "there is no item to recommend: every item is blocked" if len(codes) else "the SID table is empty",
+                mend="leave at least one item outside the forget set or the block list",
+            )
+        # lexsort is stable, so that items which share a SID stay in item order.
+        order = kept[np.lexsort(codes[kept].T[::-1])]
+        opens = np.zeros(len(order), dtype=np.bool_)
+        opens[0] = True
+        level_codes: list[IntArray] = []
+        starts: list[IntArray] = []
+        for level in range(codes.shape[1]):
+            column = codes[order, level]
+            opens[1:] |= column[1:] != column[:-1]
+            first = np.flatnonzero(opens)
+            level_codes.append(column[first])
+            starts.append(first)
+        closed = [np.append(first, len(order)) for first in starts]
+        children = tuple(np.searchsorted(below, above).astype(np.int64) for above, below in pairwise(closed))
+        return cls(
+            level_sizes=tuple(int(size) for size in level_sizes),
+            codes=tuple(level_codes),
+            first_child=children,
+            first_item=closed[-1],
+            items=order,
+            has_ends=tuple(bool((column < 0).any()) for column in level_codes),
+        )
+
+    @property
+    def levels(self) -> int:
+        """L."""
+        return len(self.codes)
+
+    @property
+    def leaves(self) -> int:
+        """Number of distinct SIDs."""
+        return len(self.codes[-1])
+
+    def codes_of(self, leaves: IntArray) -> IntArray:
+        """[n, L] the SIDs of leaves [n]."""
+        node = leaves
+        columns = [self.codes[-1][node]]
+        for level in range(self.levels - 2, -1, -1):
+            node = np.searchsorted(self.first_child[level], node, side="right") - 1
+            columns.append(self.codes[level][node])
+        return np.stack(columns[::-1], axis=1)
+
+    def on(self, device: torch.device) -> TrieTensors:
+        """The arrays that beam search reads, copied to a device once."""
+        key = str(device)
+        if key not in self._on_device:
+            self._on_device[key] = TrieTensors(
+                tuple(torch.from_numpy(array).to(device) for array in self.codes),
+                tuple(torch.from_numpy(array).to(device) for array in self.first_child),
+            )
+        return self._on_device[key]
+
+
+def _check(codes: IntArray, level_sizes: Sequence[int]) -> None:
+    """Raise unless every row is L codes in range, then only -1."""
+    if codes.ndim != 2 or codes.shape[1] != len(level_sizes) or not level_sizes:
+        raise BenchError(f"SIDs of shape {codes.shape} do not fit {len(level_sizes)} levels")
+    for level, size in enumerate(level_sizes):
+        column = codes[:, level]
+        lowest = 0 if level == 0 else -1
+        wrong = (column < lowest) | (column >= size)
+        if level:
+            wrong |= (codes[:, level - 1] < 0) & (column >= 0)
+        if wrong.any():
+            item = int(wrong.argmax())
+            raise BenchError(
+                f"item {item} has the code {int(column[item])} on level {level}, which has {size} codes",
+                where=f"SID {codes[item].tolist()}",
+                mend="codes lie in [0, level size); -1 only behind an item's last level",
+            )
