@@ -126,22 +126,22 @@ def train_recommender(
 
     if not len(train) or not len(valid):
         raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")
-    accelerator = Accelerator(
-        cpu=torch.device(device).type == "cpu", mixed_precision="bf16" if device.startswith("cuda") else "no"
-    )
+    on_cuda = torch.device(device).type == "cuda"
+    accelerator = Accelerator(cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no")
     per_epoch = math.ceil(len(train) / config.batch_size)
     total = min(config.epochs * per_epoch, config.max_steps or config.epochs * per_epoch)
     schedule = Schedule(config.schedule, min(config.warmup_steps, max(total // 10, 1)), total)
     module = recommender.module
-    optimizer = torch.optim.AdamW(module.parameters(), lr=config.lr, weight_decay=config.weight_decay)
-    optimizer = accelerator.prepare(optimizer)
+    optimizer = accelerator.prepare(
+        torch.optim.AdamW(module.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+    )
     sample = numpy_generator(seed, "valid-sample").permutation(len(valid))[: config.valid_rows]
-    watched = valid.subset(np.sort(sample))
-    best, best_weights, stale = -1.0, _copy(module), 0
+    best = _Best(recommender, valid.subset(np.sort(sample)), config.patience, stage, progress)
     every = max(total // config.evaluations, 1)
-    with torch.random.fork_rng(devices=_cuda_devices(device)):
+    step = 0
+    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
         torch.manual_seed(derive(seed, "dropout"))
-        for step, rows in enumerate(progress.track(stage, _rows(train, config, seed, total), total=total)):
+        for rows in progress.track(stage, _rows(train, config, seed, total), total=total):
             for group in optimizer.param_groups:
                 group["lr"] = config.lr * schedule.factor(step)
             module.train()
@@ -156,23 +156,44 @@ def train_recommender(
             optimizer.step()
             if step % 20 == 0:
                 progress.log(stage, step, {"loss": float(loss.detach())})
-            if progress.diverged:
+            step += 1
+            if progress.diverged or ((step % every == 0 or step == total) and best.stop_after(step)):
                 break
-            if (step + 1) % every == 0 or step + 1 == total:
-                score = validation_ndcg(recommender, watched)
-                progress.log(f"{stage}.valid", step + 1, {"ndcg@10": score})
-                progress.say(f"{stage}: step {step + 1}/{total}, validation NDCG@10 {score:.4f}")
-                if score > best:
-                    best, best_weights, stale = score, _copy(module), 0
-                else:
-                    stale += 1
-                if stale >= config.patience:
-                    break
-    module.load_state_dict(best_weights)
-    module.eval()
-    progress.note(f"{stage}.best_valid_ndcg@10", best)
-    progress.note(f"{stage}.steps", step + 1)
+    best.restore(step)
     return recommender
+
+
+class _Best:
+    """Early stopping: the best weights by validation NDCG@10, and when to give up."""
+
+    def __init__(
+        self, recommender: Recommender, valid: Examples, patience: int, stage: str, progress: Progress
+    ) -> None:
+        self.recommender, self.valid, self.patience = recommender, valid, patience
+        self.stage, self.progress = stage, progress
+        self.score, self.stale = -1.0, 0
+        self._weights = self._copy()
+
+    def stop_after(self, step: int) -> bool:
+        """Measure; keep the weights if they are the best so far; True once patience has run out."""
+        score = validation_ndcg(self.recommender, self.valid)
+        self.progress.log(f"{self.stage}.valid", step, {"ndcg@10": score})
+        self.progress.say(f"{self.stage}: step {step}, validation NDCG@10 {score:.4f}")
+        if score > self.score:
+            self.score, self._weights, self.stale = score, self._copy(), 0
+        else:
+            self.stale += 1
+        return self.stale >= self.patience
+
+    def restore(self, steps: int) -> None:
+        """Put the best weights back, and note what was reached."""
+        self.recommender.module.load_state_dict(self._weights)
+        self.recommender.module.eval()
+        self.progress.note(f"{self.stage}.best_valid_ndcg@10", self.score)
+        self.progress.note(f"{self.stage}.steps", steps)
+
+    def _copy(self) -> dict[str, Tensor]:
+        return {name: tensor.detach().clone() for name, tensor in self.recommender.module.state_dict().items()}
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -199,11 +220,3 @@ def _average_gradients(module: torch.nn.Module, accelerator: Accelerator) -> Non
         for parameter in module.parameters():
             if parameter.grad is not None:
                 parameter.grad = accelerator.reduce(parameter.grad, reduction="mean")
-
-
-def _copy(module: torch.nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-
-
-def _cuda_devices(device: str) -> list[int]:
-    return [torch.cuda.current_device()] if device.startswith("cuda") else []
