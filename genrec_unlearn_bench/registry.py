@@ -29,6 +29,7 @@ __all__ = [
     "methods",
     "source_digest",
     "source_file",
+    "summary",
 ]
 
 METHOD_PACKAGE = "genrec_unlearn_bench.methods"
@@ -70,9 +71,7 @@ class Entry:
 
 def methods() -> dict[str, Entry]:
     """Every known method and reference row by name; two of the same name are an error."""
-    found = {
-        name: Entry("reference", name, summary, target="", origin="runner") for name, summary in REFERENCE_ROWS.items()
-    }
+    found = {name: Entry("reference", name, text, target="", origin="runner") for name, text in REFERENCE_ROWS.items()}
     for entry in [*_package_entries(), *_entry_points()]:
         if entry.name in found:
             raise _collision(entry, found[entry.name])
@@ -131,6 +130,19 @@ def source_file(entry: Entry) -> Path | None:
     if entry.kind == "reference":
         return None
     return entry.source or _module_file(entry.target.partition(":")[0])
+
+
+def summary(target: str) -> str:
+    """First line of the docstring of a ``module:Class``, read without importing the module."""
+    module, _, class_name = target.partition(":")
+    tree = ast.parse(_module_file(module).read_text(encoding="utf-8"))
+    found = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == class_name]
+    return (_first_line(found[0]) if found else "") or _first_line(tree)
+
+
+def _first_line(node: ast.ClassDef | ast.Module) -> str:
+    text = (ast.get_docstring(node) or "").strip()
+    return text.splitlines()[0] if text else ""
 
 
 def _package_entries() -> list[Entry]:
@@ -193,9 +205,8 @@ def _read_entry(path: Path, wanted: str | None, *, origin: Literal["package", "f
     node = classes[chosen[0]]
     value = _assigned(node, "name")
     name = value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else node.name
-    text = ast.get_docstring(node) or ast.get_docstring(tree) or ""
-    summary = text.strip().splitlines()[0] if text.strip() else ""
-    return Entry("method", name, summary, f"{module}:{node.name}", origin, _capabilities(node), path)
+    text = _first_line(node) or _first_line(tree)
+    return Entry("method", name, text, f"{module}:{node.name}", origin, _capabilities(node), path)
 
 
 def _assigned(node: ast.ClassDef, name: str) -> ast.expr | None:

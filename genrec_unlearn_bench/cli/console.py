@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrec_unlearn_bench.progress import Progress
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichBars
 
-__all__ = ["BarProgress", "LineProgress", "make_progress", "print_json", "stdout"]
+__all__ = ["BarProgress", "LineProgress", "print_json", "progressing", "stdout"]
 
 T = TypeVar("T")
 
@@ -23,7 +24,9 @@ PIPED_WIDTH = 120
 """Columns assumed where output is piped and nothing says otherwise; rich would take 80 and wrap tables."""
 
 QUIET_SECONDS = 5.0
-"""How long plain output stays silent between two lines about the same loop."""
+QUIET_SHARE = 0.2
+"""How long plain output stays silent about a loop: five seconds, then a fifth of the time it has already taken, so that
+a log of hours stays readable."""
 
 
 def stdout() -> Console:
@@ -39,9 +42,17 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def make_progress() -> Progress:
-    """Bars on a terminal, lines elsewhere."""
-    return BarProgress() if sys.stderr.isatty() else LineProgress()
+@contextmanager
+def progressing() -> Iterator[Progress]:
+    """Bars on a terminal, lines elsewhere; gone when the block ends, whatever ends it."""
+    if not sys.stderr.isatty():
+        yield LineProgress()
+        return
+    bars = BarProgress()
+    try:
+        yield bars
+    finally:
+        bars.close()
 
 
 class LineProgress(Progress):
@@ -55,7 +66,7 @@ class LineProgress(Progress):
         began = told = time.monotonic()
         for done, part in enumerate(sequence):
             now = time.monotonic()
-            if now - told >= QUIET_SECONDS:
+            if now - told >= max(QUIET_SECONDS, QUIET_SHARE * (now - began)):
                 told = now
                 share = f"{done}/{total} ({done / total:.0%})" if total else f"{done}"
                 self.say(f"  {label}: {share}, {now - began:.0f} s")
@@ -85,8 +96,13 @@ class BarProgress(Progress):
         finally:
             bars.remove_task(task)
             if outermost:
-                bars.stop()
-                self._bars = None
+                self.close()
+
+    def close(self) -> None:
+        """Take the bars off the screen."""
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
 
     def _opened(self) -> tuple[RichBars, bool]:
         if self._bars is not None:

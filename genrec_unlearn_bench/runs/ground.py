@@ -13,13 +13,14 @@ from genrec_unlearn_bench.data.prepare import prepare, source_digests
 from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
 from genrec_unlearn_bench.data.task_manifest import check_manifest
+from genrec_unlearn_bench.data.task_spec import TaskSpec
 from genrec_unlearn_bench.features.encode_items import encode_items
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.features.storage import load_features, save_features
 from genrec_unlearn_bench.runs.keys import KeyContent
 from genrec_unlearn_bench.runs.sources import code_digests
 from genrec_unlearn_bench.runs.store import StoredStage
-from genrec_unlearn_bench.runs.workroom import Workroom
+from genrec_unlearn_bench.runs.workroom import Desk, Workroom
 
 __all__ = ["Ground", "lay_ground", "prepared_dataset", "resolved_task"]
 
@@ -45,15 +46,15 @@ class Ground:
 
 def lay_ground(room: Workroom) -> Ground:
     """Prepare the dataset, resolve the task, encode the items; each from the store where it is there."""
-    dataset_stage, dataset = prepared_dataset(room)
-    split = resolved_task(room, dataset)
+    setting = room.setting
+    dataset_stage, dataset = prepared_dataset(room, setting.dataset, setting.data_dir)
+    split = resolved_task(room, setting.task, dataset)
     features_stage, features = _features(room, dataset, split)
     return Ground(dataset, split, features, (dataset_stage, features_stage))
 
 
-def prepared_dataset(room: Workroom) -> tuple[StoredStage, Dataset]:
-    """The dataset of the setting's task."""
-    spec, data_dir = room.setting.dataset, room.setting.data_dir
+def prepared_dataset(room: Desk, spec: DatasetSpec, data_dir: Path | None) -> tuple[StoredStage, Dataset]:
+    """A dataset, read and prepared. Raises DataMissing or DataFault."""
     content: KeyContent = {
         "format": spec.format,
         "files": [{"role": file.role, "names": file.names} for file in spec.files],
@@ -76,9 +77,8 @@ def _reader_module(spec: DatasetSpec) -> list[str]:
     return [] if spec.format == "demo" else [str(reader(spec.format).__module__)]
 
 
-def resolved_task(room: Workroom, dataset: Dataset) -> ForgetSplit:
+def resolved_task(room: Desk, task: TaskSpec, dataset: Dataset) -> ForgetSplit:
     """The task on its dataset. Raises ProtocolMismatch where the same version resolved to something else before."""
-    task = room.setting.task
 
     def resolve() -> ForgetSplit:
         split = concepts.resolve(task, dataset)

@@ -24,10 +24,14 @@ PACKAGE = "genrec_unlearn_bench"
 INERT = frozenset(
     [
         PACKAGE,
-        *(f"{PACKAGE}.{name}" for name in ("errors", "progress", "registry", "runs.record", "evaluation.metric")),
+        *(
+            f"{PACKAGE}.{name}"
+            for name in ("config", "errors", "progress", "registry", "runs.record", "evaluation.metric")
+        ),
     ]
 )
-"""Modules that say things and compute nothing: the version number, messages, bars, records."""
+"""Modules that say things and compute nothing: the version number, messages, bars, records. How a configuration is
+read changes what it holds, and that is part of every key by itself."""
 
 
 def code_digests(roots: Iterable[str], files: Mapping[str, Path] | None = None) -> dict[str, str]:

@@ -15,7 +15,7 @@ from genrec_unlearn_bench.runs.setting import Setting
 from genrec_unlearn_bench.runs.store import Compute, StageStore, StoredStage
 from genrec_unlearn_bench.seeding import derive
 
-__all__ = ["Shelf", "Workroom"]
+__all__ = ["Desk", "Shelf", "Workroom"]
 
 T = TypeVar("T")
 
@@ -32,14 +32,14 @@ class Shelf:
         self.objects: dict[str, Any] = {}
 
 
-class Workroom:
-    """One cell's access to the store."""
+class Desk:
+    """Access to the store for whatever needs no setting: datasets and tasks."""
 
-    def __init__(self, setting: Setting, store: StageStore, progress: Progress, shelf: Shelf) -> None:
-        self.setting = setting
+    def __init__(self, store: StageStore, progress: Progress, shelf: Shelf | None = None, *, seed: int = 0) -> None:
         self.progress = progress
         self._store = store
-        self._shelf = shelf
+        self._shelf = shelf or Shelf()
+        self._seed = seed
 
     @property
     def embeddings(self) -> Path:
@@ -74,7 +74,15 @@ class Workroom:
             # Dropout has no generator of its own: it reads torch's global one, which is therefore set for each stage
             # and put back behind it, so that a stage does not depend on which others were cached.
             with torch.random.fork_rng():
-                torch.manual_seed(derive(self.setting.seed, "stage", name))
+                torch.manual_seed(derive(self._seed, "stage", name))
                 return compute(folder)
 
         return seeded
+
+
+class Workroom(Desk):
+    """One cell's access to the store, with the cell's setting."""
+
+    def __init__(self, setting: Setting, store: StageStore, progress: Progress, shelf: Shelf) -> None:
+        super().__init__(store, progress, shelf, seed=setting.seed)
+        self.setting = setting

@@ -1,0 +1,135 @@
+"""``bench data``: prepare a dataset, import your own, see what is in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
+from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug, examples
+from genrec_unlearn_bench.errors import UnknownName
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.data.dataset import Dataset
+    from genrec_unlearn_bench.data.formats.layout import FormatName
+    from genrec_unlearn_bench.data.spec import SplitName
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Prepare a dataset, import your own, see what is in one.",
+    epilog=examples("bench data prepare demo", "bench data import my-shop --name my-shop"),
+    no_args_is_help=True,
+)
+
+
+@app.command(
+    "prepare", epilog=examples("bench data prepare demo", "bench data prepare industrial --data-dir data/industrial")
+)
+@handled
+def prepare(
+    name: Annotated[str, typer.Argument(help="Dataset (bench ls datasets).")],
+    data_dir: DataDir = None,
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Read, filter and split a dataset, and say what was dropped. Public files that are missing are downloaded."""
+    _print(_prepared(name, data_dir, cache_dir), as_json=as_json)
+
+
+@app.command("info", epilog=examples("bench data info demo", "bench data info steam --data-dir data --json"))
+@handled
+def info(
+    name: Annotated[str, typer.Argument(help="Dataset (bench ls datasets).")],
+    data_dir: DataDir = None,
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a dataset is, where its files are looked for, and, if they are there, what it holds."""
+    from genrec_unlearn_bench.cli import descriptions
+    from genrec_unlearn_bench.cli.at_hand import is_at_hand
+    from genrec_unlearn_bench.data.catalogue import find_dataset
+
+    card = descriptions.dataset(name, data_dir)
+    there = is_at_hand(find_dataset(name, data_dir), data_dir)
+    found = _prepared(name, data_dir, cache_dir) if there else None
+    if as_json:
+        print_json({**card.content, "manifest": found.manifest.model_dump(mode="json") if found else None})
+        return
+    card.draw(stdout())
+    if found:
+        _print(found, as_json=False)
+
+
+@app.command(
+    "import",
+    epilog=examples(
+        "bench data import my-shop --name my-shop",
+        "bench data import reviews --name shop --k-core 5 --split global-time",
+    ),
+)
+@handled
+def import_(
+    folder: Annotated[Path, typer.Argument(help="Folder with items.jsonl and interactions.tsv or sequences.tsv.")],
+    name: Annotated[str, typer.Option(help="What the dataset is to be called; its tasks are NAME-brand and so on.")],
+    format_: Annotated[
+        str, typer.Option("--format", help="folder, minionerec, letter, amazon-2018 or amazon-2023.")
+    ] = "folder",
+    split: Annotated[
+        str | None, typer.Option(help="global-time or leave-one-out (default: by time where there are dates).")
+    ] = None,
+    k_core: Annotated[int, typer.Option(help="Drop users and items with fewer interactions.", min=0)] = 0,
+    title: Annotated[str | None, typer.Option(help="A title for tables (default: the name).")] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
+    from typing import get_args
+
+    from genrec_unlearn_bench.data.formats.layout import FormatName
+    from genrec_unlearn_bench.data.importing import import_folder
+    from genrec_unlearn_bench.data.spec import SplitName
+
+    for kind, value, known in (("format", format_, get_args(FormatName)), ("split", split, get_args(SplitName))):
+        if value is not None and value not in known:
+            raise UnknownName(kind, value, known)
+    with progressing() as progress:
+        spec, found = import_folder(
+            folder,
+            name,
+            progress,
+            format_name=cast("FormatName", format_),
+            split=cast("SplitName | None", split),
+            k_core=k_core,
+            title=title,
+        )
+    _print(found, as_json=as_json)
+    if not as_json:
+        stdout().print(
+            f"Imported. Try: bench run --task {spec.name}-brand --method tracer --data-dir {folder}", soft_wrap=True
+        )
+
+
+def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Dataset:
+    from genrec_unlearn_bench.data.catalogue import find_dataset
+    from genrec_unlearn_bench.runs.ground import prepared_dataset
+    from genrec_unlearn_bench.runs.store import StageStore, default_cache
+    from genrec_unlearn_bench.runs.workroom import Desk
+
+    with progressing() as progress:
+        desk = Desk(StageStore(cache_dir or default_cache(), progress), progress)
+        return prepared_dataset(desk, find_dataset(name, data_dir), data_dir)[1]
+
+
+def _print(found: Dataset, *, as_json: bool) -> None:
+    from genrec_unlearn_bench.cli.descriptions import Card, manifest_sheet
+
+    if as_json:
+        print_json(found.manifest.model_dump(mode="json"))
+        return
+    Card(found.name, {}, sheets=(manifest_sheet(found),)).draw(stdout())

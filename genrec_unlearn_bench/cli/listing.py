@@ -1,0 +1,109 @@
+"""What there is, by kind: names with a few columns for people and full records for ``--json``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from genrec_unlearn_bench.errors import UnknownName
+
+__all__ = ["KINDS", "Listing", "listing"]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One kind of thing.
+
+    Attributes:
+        rows: One tuple of texts for each thing, its name first.
+        records: The same things as JSON, in the same order.
+    """
+
+    kind: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    records: tuple[dict[str, Any], ...]
+
+
+def listing(kind: str, data_dir: Path | None = None) -> Listing:
+    """Everything of a kind (singular or plural). Raises UnknownName."""
+    name = kind if kind in KINDS else f"{kind}s"
+    if name not in KINDS:
+        raise UnknownName("kind", kind, KINDS)
+    return KINDS[name](data_dir)
+
+
+def _tasks(data_dir: Path | None) -> Listing:
+    from genrec_unlearn_bench.data.tasks import tasks
+
+    found = list(tasks().values())
+    return Listing(
+        "tasks",
+        ("task", "dataset", "forgets", "title"),
+        tuple((task.name, task.dataset, task.concept.kind, task.title) for task in found),
+        tuple(task.model_dump(mode="json") for task in found),
+    )
+
+
+def _methods(data_dir: Path | None) -> Listing:
+    from genrec_unlearn_bench.registry import methods
+
+    found = list(methods().values())
+    return Listing(
+        "methods",
+        ("method", "kind", "requires", "summary"),
+        tuple((entry.name, entry.kind, ", ".join(entry.requires) or "–", entry.summary) for entry in found),
+        tuple({**asdict(entry), "source": str(entry.source) if entry.source else None} for entry in found),
+    )
+
+
+def _backbones(data_dir: Path | None) -> Listing:
+    from genrec_unlearn_bench.backbones.catalogue import backbones
+    from genrec_unlearn_bench.registry import summary
+
+    found = backbones()
+    return Listing(
+        "backbones",
+        ("backbone", "summary"),
+        tuple((name, summary(place)) for name, place in found.items()),
+        tuple({"name": name, "class": place, "summary": summary(place)} for name, place in found.items()),
+    )
+
+
+def _datasets(data_dir: Path | None) -> Listing:
+    from genrec_unlearn_bench.data.catalogue import datasets
+
+    found = list(datasets(data_dir).values())
+    return Listing(
+        "datasets",
+        ("dataset", "format", "split", "k-core", "title"),
+        tuple((spec.name, spec.format, spec.split, str(spec.k_core or "–"), spec.title) for spec in found),
+        tuple(spec.model_dump(mode="json") for spec in found),
+    )
+
+
+def _metrics(data_dir: Path | None) -> Listing:
+    from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+
+    found = list(metric_specs().values())
+    rows = []
+    for spec in found:
+        better = ", ".join(f"{group.value} {way.value}" for group, way in spec.better.items())
+        rows.append((spec.name, spec.title, better, spec.unit, spec.level.value))
+    records = []
+    for spec in found:
+        # An open end of a range has no number in JSON.
+        low, high = (None if abs(end) == float("inf") else end for end in spec.range)
+        records.append({**spec.model_dump(mode="json", exclude={"range"}), "range": [low, high]})
+    return Listing("metrics", ("metric", "title", "better", "unit", "level"), tuple(rows), tuple(records))
+
+
+KINDS: dict[str, Callable[[Path | None], Listing]] = {
+    "tasks": _tasks,
+    "methods": _methods,
+    "backbones": _backbones,
+    "datasets": _datasets,
+    "metrics": _metrics,
+}

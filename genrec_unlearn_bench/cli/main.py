@@ -1,0 +1,64 @@
+"""``bench``: one thin verb a file. Nothing heavy is imported before a verb needs it."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from genrec_unlearn_bench import __version__
+from genrec_unlearn_bench.cli import data, doctor, ls, run_cells, show, smoke
+from genrec_unlearn_bench.cli.options import examples
+
+__all__ = ["app", "run"]
+
+app = typer.Typer(
+    name="bench",
+    help="Can a generative recommender forget a brand, a price band, an item or some interactions, and at what cost?",
+    epilog=examples("bench run --task demo-brand --method tracer", "bench ls tasks"),
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def bench(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Can a generative recommender forget a brand, a price band, an item or some interactions, and at what cost?"""
+
+
+app.command(
+    "run",
+    epilog=examples(
+        "bench run --task demo-brand --method tracer",
+        "bench run --task steam-price --method retrain-full,filter,tracer --seed 0 --seed 1 --data-dir data",
+    ),
+)(run_cells.run)
+app.command("ls", epilog=examples("bench ls", "bench ls tasks --json"))(ls.ls)
+app.command("show", epilog=examples("bench show tracer", "bench show steam-price --data-dir data"))(show.show)
+app.add_typer(data.app, name="data")
+app.command("smoke", epilog=examples("bench smoke", "bench smoke --cache-dir /tmp/bench-cache"))(smoke.smoke)
+app.command("doctor", epilog=examples("bench doctor", "bench doctor --network --json"))(doctor.doctor)
+
+
+def run() -> None:
+    """Entry point of the console script."""
+    # A polite kill is an interrupt: drafts are removed and locks given back on the way out.
+    signal.signal(signal.SIGTERM, _interrupt)
+    app()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,74 @@
+"""Starting up is quick: help and lists import nothing heavy and take less than half a second of CPU time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("torch", "transformers", "sklearn", "pandas", "scipy", "pyarrow", "accelerate", "sentence_transformers")
+
+LIMIT = 0.5
+
+# Measures its own CPU time from the start of the interpreter, then says which heavy modules came along.
+PROGRAM = """
+import resource, sys
+sys.argv = ["bench", *sys.argv[1:]]
+from genrec_unlearn_bench.cli.main import run
+try:
+    run()
+except SystemExit as end:
+    code = end.code
+used = resource.getrusage(resource.RUSAGE_SELF)
+print("\\nMEASURED", code, used.ru_utime + used.ru_stime, [name for name in {heavy!r} if name in sys.modules])
+"""
+
+
+def measured(*words: str) -> tuple[int, float, str]:
+    """Exit code, CPU seconds of the child and the heavy modules it imported."""
+    program = PROGRAM.replace("{heavy!r}", repr(HEAVY))
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
+    )
+    code, seconds, heavy = done.stdout.strip().splitlines()[-1].removeprefix("MEASURED ").split(" ", 2)
+    return int(code or 0), float(seconds), heavy
+
+
+CALLS = [
+    ("--help",),
+    ("run", "--help"),
+    ("ls",),
+    ("ls", "tasks"),
+    ("ls", "methods"),
+    ("ls", "backbones"),
+    ("ls", "datasets"),
+    ("ls", "metrics"),
+    ("data", "--help"),
+]
+
+
+@pytest.mark.parametrize("words", CALLS, ids=" ".join)
+def test_answers_at_once(words: tuple[str, ...]) -> None:
+    # The first call may have to compile bytecode, and a loaded machine needs more than its share: the best of three.
+    best = float("inf")
+    for _ in range(3):
+        code, seconds, heavy = measured(*words)
+        assert code == 0
+        assert heavy == "[]"
+        best = min(best, seconds)
+        if best < LIMIT:
+            return
+    assert best < LIMIT
+
+
+def test_the_console_script_is_installed() -> None:
+    script = Path(sys.executable).with_name("bench")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip()
