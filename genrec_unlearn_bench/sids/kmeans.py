@@ -10,12 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["kmeans", "worst_distinct"]
+__all__ = ["kmeans", "worst_quantised"]
 
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
 
 _CHUNK = 65_536
+_CANDIDATES = 64
+"""Points looked at for each codeword that is to be moved, worst first."""
 _SPARE_NOISE = 0.01
 """Spread of spare codewords around the points they are put beside, as a share of the data's scale."""
 
@@ -50,16 +52,22 @@ def kmeans(points: FloatArray, codes: int, *, iterations: int, rng: np.random.Ge
     return _without_empty(points, words)
 
 
-def worst_distinct(points: FloatArray, errors: NDArray[np.float32], count: int) -> IntArray:
-    """Rows of up to ``count`` pairwise different points with the largest errors, worst first."""
-    order = np.argsort(-errors, kind="stable")
-    # Equal points have equal errors, up to rounding, so looking a little past ``count`` is nearly always enough.
-    for reach in (4 * count, len(order)):
-        head = order[:reach]
-        _, first = np.unique(points[head], axis=0, return_index=True)
-        if len(first) >= count or reach >= len(order):
-            break
-    return head[np.sort(first)[:count]].astype(np.int64)
+def worst_quantised(points: FloatArray, errors: NDArray[np.float32], count: int) -> IntArray:
+    """Rows of up to ``count`` points to put free codewords on: the one with the largest squared error, over and over.
+
+    Each choice lowers the errors of the points around it, so that codewords do not all go to one far-off cluster, and
+    equal points are never chosen twice. Fewer than ``count`` come back where no error is left.
+    """
+    candidates = np.argsort(-errors, kind="stable")[: _CANDIDATES * count]
+    places = points[candidates]
+    left = errors[candidates].copy()
+    chosen: list[int] = []
+    while len(chosen) < count and left.max(initial=0.0) > 0:
+        worst = int(left.argmax())
+        chosen.append(int(candidates[worst]))
+        left = np.minimum(left, ((places - places[worst]) ** 2).sum(1))
+        left[worst] = 0.0
+    return np.array(chosen, dtype=np.int64)
 
 
 def _assign(points: FloatArray, words: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -90,7 +98,7 @@ def _fill(words: FloatArray, points: FloatArray, empty: NDArray[np.bool_], error
     """Put every empty codeword on one of the worst-quantised points, in place."""
     missing = np.flatnonzero(empty)
     if missing.size:
-        chosen = worst_distinct(points, errors, len(missing))
+        chosen = worst_quantised(points, errors, len(missing))
         words[missing[: len(chosen)]] = points[chosen]
 
 

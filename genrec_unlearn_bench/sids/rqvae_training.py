@@ -13,7 +13,7 @@ from torch import Tensor
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, torch_generator
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.kmeans import worst_distinct
+from genrec_unlearn_bench.sids.kmeans import worst_quantised
 from genrec_unlearn_bench.sids.residuals import nearest
 from genrec_unlearn_bench.sids.rkmeans import residual_kmeans
 from genrec_unlearn_bench.sids.rqvae import RqVae
@@ -109,7 +109,7 @@ class DeadCodes:
             words = book.detach().double().cpu().numpy()
             if len(gone):
                 errors = ((residual - words[nearest(residual, words)]) ** 2).sum(1)
-                chosen = worst_distinct(residual, errors, len(gone))
+                chosen = worst_quantised(residual, errors, len(gone))
                 rows = gone[: len(chosen)]
                 book[rows] = torch.from_numpy(residual[chosen]).to(book)
                 for moment in ("exp_avg", "exp_avg_sq"):

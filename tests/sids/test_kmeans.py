@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.sids.kmeans import kmeans, worst_distinct
+from genrec_unlearn_bench.sids.kmeans import kmeans, worst_quantised
 from genrec_unlearn_bench.sids.residuals import nearest
 
 
@@ -39,6 +39,23 @@ def test_no_codeword_is_left_empty_even_with_heavy_duplicates(seed: int) -> None
     assert len(used) == 32
 
 
+def test_codewords_that_nothing_is_near_are_moved_to_the_worst_quantised_points(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(4)
+    centres = rng.standard_normal((8, 3)) * 10
+    points = (centres[np.arange(240) % 8] + rng.standard_normal((240, 3)) * 0.1).astype(np.float32)
+
+    def far(data: np.ndarray, codes: int, random_state: int) -> tuple[np.ndarray, None]:
+        return np.concatenate([data[:1], np.full((codes - 1, 3), 1e3)]).astype(np.float32), None
+
+    monkeypatch.setattr("sklearn.cluster.kmeans_plusplus", far)
+    words = fit(points, 8)
+    gaps = np.linalg.norm(words[:, None] - centres[None], axis=-1)
+    assert sorted(gaps.argmin(1).tolist()) == list(range(8))
+    assert gaps.min(1).max() < 0.1
+
+
 def test_fewer_points_than_codes_gives_each_its_own_and_spares_that_win_nothing() -> None:
     rng = np.random.default_rng(3)
     points = np.repeat(rng.standard_normal((10, 4)), 3, axis=0).astype(np.float32)
@@ -56,8 +73,9 @@ def test_one_repeated_point_is_no_trouble() -> None:
     assert len(np.unique(words, axis=0)) == 4
 
 
-def test_worst_distinct_skips_repeats() -> None:
-    points = np.array([[0.0], [9.0], [9.0], [9.0], [5.0], [1.0]], np.float32)
-    chosen = worst_distinct(points, (points[:, 0] ** 2).astype(np.float32), 3)
-    assert points[chosen, 0].tolist() == [9.0, 5.0, 1.0]
-    assert len(worst_distinct(points, points[:, 0], 99)) == 4
+def test_worst_quantised_spreads_out_and_skips_repeats() -> None:
+    points = np.array([[0.0], [9.0], [9.0], [8.9], [5.0], [1.0]], np.float32)
+    errors = (points[:, 0] ** 2).astype(np.float32)
+    assert points[worst_quantised(points, errors, 3), 0].tolist() == [9.0, 5.0, 1.0]
+    assert len(worst_quantised(points, errors, 99)) == 4
+    assert len(worst_quantised(points, np.zeros(6, np.float32), 2)) == 0
