@@ -137,7 +137,7 @@ def train_recommender(
     )
     sample = numpy_generator(seed, "valid-sample").permutation(len(valid))[: config.valid_rows]
     best = _Best(recommender, valid.subset(np.sort(sample)), config.patience, stage, progress)
-    every = max(total // config.evaluations, 1)
+    every = math.ceil(total / config.evaluations)
     step = 0
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
         torch.manual_seed(derive(seed, "dropout"))

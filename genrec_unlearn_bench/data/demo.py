@@ -6,8 +6,11 @@ Nothing in it is real. What it imitates, and why:
   brands, and forgetting one is a real problem.
 - Departments drift as a Markov chain along the lines on which brands range, so a sequence model has something to learn
   that popularity does not know.
-- Within a department a user chooses by favourite brand, by the shelf of the last purchase, by price taste and by
-  popularity. Prices depend on department, brand and chance, so the price bands cut through brands and departments.
+- Every item has three companions, one of its own brand and two of the department or the next, and most purchases are
+  companions of the last one: an item-to-item signal that a small network learns in seconds, and that ties the brands
+  to what is bought beside them.
+- Otherwise, within a department, a user chooses by favourite brand, by the shelf of the last purchase, by price taste
+  and by popularity. Prices depend on department, brand and chance, so the price bands cut through both.
 - Most titles and about half of the descriptions carry the brand's name, as real catalogues do.
 - A few items have no brand, no price, or a junk price that is left out and counted.
 
@@ -43,6 +46,10 @@ _STAY, _DRIFT_FIRST, _DRIFT_SECOND, _ANYWHERE = 10, 5, 3, 2
 """Weights of the next department: the same, its two neighbours, any."""
 _LOYALTY = 40
 _SAME_SHELF = 4
+_COMPANION = 0.75
+"""Chance that a purchase goes with the last one."""
+_CLOSENESS = np.asarray([5, 3, 2], dtype=np.int64)
+"""Weights of an item's three companions: that of its own brand comes first."""
 _TASTE = (6, 2, 1)
 """Weight by the distance between an item's price tier and the user's taste."""
 
@@ -62,12 +69,13 @@ def generate(seed: int = 0) -> RawData:
         400 items and 13,500 or so dated interactions of 1,500 users; no user has an item twice.
     """
     catalogue = build_catalogue(numpy_generator(seed, "demo", "items"))
+    companions = _companions(catalogue, numpy_generator(seed, "demo", "companions"))
     users: list[int] = []
     items: list[int] = []
     times: list[int] = []
     for user in range(USERS):
         generator = numpy_generator(seed, "demo", "user", user)
-        bought = _shop(catalogue, _shopper(generator), generator)
+        bought = _shop(catalogue, companions, _shopper(generator), generator)
         users += [user] * len(bought)
         items += bought
         times += _dates(len(bought), generator)
@@ -89,7 +97,23 @@ def _shopper(generator: np.random.Generator) -> _Shopper:
     return _Shopper(favourites, pick(np.asarray([3, 4, 3]), generator))
 
 
-def _shop(catalogue: Catalogue, shopper: _Shopper, generator: np.random.Generator) -> list[int]:
+def _companions(catalogue: Catalogue, generator: np.random.Generator) -> IntArray:
+    """[N, 3] what goes with each item: one item of its brand, two of its department or the first one next to it."""
+    out = np.empty((len(catalogue.brands), 3), dtype=np.int64)
+    for item, (brand, category) in enumerate(zip(catalogue.brands, catalogue.categories, strict=True)):
+        near = np.isin(catalogue.categories, (category, CATEGORIES[category].next[0]))
+        family = (catalogue.brands == brand) if brand >= 0 else near.copy()
+        family[item] = near[item] = False
+        if not family.any():
+            family = near
+        for place, choice in enumerate((family, near, near)):
+            weights = np.where(choice, catalogue.popularity, 0)
+            weights[out[item, :place]] = 0
+            out[item, place] = pick(weights, generator)
+    return out
+
+
+def _shop(catalogue: Catalogue, companions: IntArray, shopper: _Shopper, generator: np.random.Generator) -> list[int]:
     """The rows of the items that a user buys, in order."""
     loved = catalogue.brands >= 0
     loved[loved] = shopper.favourites[catalogue.brands[loved]]
@@ -100,13 +124,18 @@ def _shop(catalogue: Catalogue, shopper: _Shopper, generator: np.random.Generato
     shelf = -1
     bought: list[int] = []
     for _ in range(_SHORTEST + int(generator.random() * (_LONGEST - _SHORTEST + 1))):
-        weights = np.where(catalogue.categories == category, appeal, 0)
-        weights = weights * np.where(catalogue.shelves == shelf, _SAME_SHELF, 1)
-        weights[bought] = 0
+        weights = np.zeros_like(appeal)
+        if bought and generator.random() < _COMPANION:
+            weights[companions[bought[-1]]] = _CLOSENESS
+            weights[bought] = 0
+        if not weights.any():
+            weights = np.where(catalogue.categories == category, appeal, 0)
+            weights = weights * np.where(catalogue.shelves == shelf, _SAME_SHELF, 1)
+            weights[bought] = 0
         item = pick(weights, generator)
         bought.append(item)
         shelf = int(catalogue.shelves[item])
-        category = pick(_transitions(category), generator)
+        category = pick(_transitions(int(catalogue.categories[item])), generator)
     return bought
 
 
