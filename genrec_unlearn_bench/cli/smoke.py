@@ -87,8 +87,8 @@ def violations(records: Mapping[str, RunRecord]) -> list[str]:
     claims = [
         ("the original has learned the concept: forget HR@10 above 0.05", before > 0.05),
         (
-            "the original beats popularity on retain users by half: NDCG@10",
-            of("original", "ndcg@10", retain) > 1.5 * of("popularity", "ndcg@10", retain),
+            "the original beats popularity on retain users by a quarter: NDCG@10",
+            of("original", "ndcg@10", retain) > 1.25 * of("popularity", "ndcg@10", retain),
         ),
         ("retraining forgets: forget HR@10 below a third of the original's", of("retrain", "hr@10") < before / 3),
         (

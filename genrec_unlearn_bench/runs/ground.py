@@ -19,6 +19,7 @@ from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.features.storage import load_features, save_features
 from genrec_unlearn_bench.runs.keys import KeyContent
 from genrec_unlearn_bench.runs.sources import code_digests
+from genrec_unlearn_bench.runs.stage_log import StageLog
 from genrec_unlearn_bench.runs.store import StoredStage
 from genrec_unlearn_bench.runs.workroom import Desk, Workroom
 
@@ -115,7 +116,7 @@ def _features(room: Workroom, dataset: Dataset, split: ForgetSplit) -> tuple[Sto
             split,
             setting.encoder,
             fields,
-            room.progress,
+            StageLog(room.progress),
             cache_dir=room.embeddings,
             device=setting.device,
         )

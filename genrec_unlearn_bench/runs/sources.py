@@ -75,8 +75,14 @@ def _path(module: str) -> Path | None:
     return Path(spec.origin) if spec is not None and spec.origin is not None else None
 
 
-@cache
 def _read(path: Path) -> tuple[str, tuple[str, ...]]:
+    state = path.stat()
+    # A file somebody edits between two runs of one process is read again.
+    return _read_state(path, state.st_mtime_ns, state.st_size)
+
+
+@cache
+def _read_state(path: Path, modified: int, size: int) -> tuple[str, tuple[str, ...]]:
     text = path.read_text(encoding="utf-8")
     names: list[str] = []
     for node in ast.walk(ast.parse(text)):

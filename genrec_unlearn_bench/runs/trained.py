@@ -126,15 +126,17 @@ def _tokens(room: Workroom, name: str, features: NDArray[np.float32], *, fit_row
     }
 
     def compute(folder: Path) -> None:
+        log = StageLog(room.progress)
         table = quantise(
             features,
             setting.sid_config,
             seed=setting.seed,
             device=setting.device,
-            progress=room.progress,
+            progress=log,
             fit_rows=fit_rows,
         )
         save_table(table, folder)
+        log.write(folder)
 
     stage = room.stage(name, content, compute)
     return Tokens(stage, room.load(stage, load_table))

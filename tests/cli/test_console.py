@@ -1,0 +1,72 @@
+"""Progress: plain lines now and then, bars that go away, and every element passed on."""
+
+from __future__ import annotations
+
+import pytest
+
+from genrec_unlearn_bench.cli import console
+from genrec_unlearn_bench.cli.console import BarProgress, LineProgress, progressing
+
+
+class Clock:
+    """Stands in for the monotonic clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_lines_are_rare_and_rarer_the_longer_it_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(console, "time", clock)
+    passed = []
+    for part in LineProgress().track("train", range(1000), total=1000):
+        passed.append(part)
+        clock.now += 1.0
+    lines = capsys.readouterr().err.splitlines()
+    assert passed == list(range(1000))
+    assert lines[0] == "  train: 5/1000 (0%), 5 s"
+    times = [float(line.rsplit(", ", 1)[1].removesuffix(" s")) for line in lines]
+    gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    assert min(gaps) >= 5
+    assert gaps[-1] > 100
+    assert len(lines) < 30, "a loop of a thousand seconds is a page of lines at most"
+
+
+def test_a_quick_loop_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(LineProgress().track("quick", iter("abc"))) == ["a", "b", "c"]
+    assert capsys.readouterr().err == ""
+
+
+def test_bars_nest_and_go_away(capsys: pytest.CaptureFixture[str]) -> None:
+    bars = BarProgress()
+    seen = [(outer, inner) for outer in bars.track("outer", range(2)) for inner in bars.track("inner", "ab")]
+    assert seen == [(0, "a"), (0, "b"), (1, "a"), (1, "b")]
+    assert bars._bars is None
+    bars.say("[red] is text, not markup")
+    assert "[red] is text, not markup" in capsys.readouterr().err
+
+
+def test_bars_go_away_when_the_loop_is_left_or_fails() -> None:
+    bars = BarProgress()
+    for _ in bars.track("left", range(3)):
+        break
+    assert bars._bars is None
+
+    def fails() -> None:
+        for _ in bars.track("fails", range(3)):
+            raise ValueError("fails")
+
+    with pytest.raises(ValueError, match="fails"):
+        fails()
+    bars.close()
+    assert bars._bars is None
+
+
+def test_piped_output_gets_lines() -> None:
+    with progressing() as progress:
+        assert isinstance(progress, LineProgress)

@@ -1,0 +1,71 @@
+"""The table: every number in its place, narrow enough, honest about what is missing."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from genrec_unlearn_bench.cli.run_table import COLUMNS, number, run_table
+from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.runs.record import RunRecord
+
+
+def drawn(records: list[RunRecord], width: int = 120) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width).print(run_table(records, beam=10))
+    return out.getvalue()
+
+
+def test_every_column_is_a_declared_metric_of_its_group() -> None:
+    specs = metric_specs()
+    for column in COLUMNS:
+        assert column.group in specs[column.metric].better
+
+
+def test_numbers_stand_under_their_heads(record_of: Callable[..., RunRecord]) -> None:
+    numbers = {(column.metric, column.group): (index + 1) / 100 for index, column in enumerate(COLUMNS)}
+    text = drawn([record_of("random-reassign", numbers)])
+    [row] = [line for line in text.splitlines() if "random-reassign" in line]
+    expected = [f"{(index + 1) / 100:.4f}"[1:] for index in range(len(COLUMNS))]
+    expected[-2:] = [f"+{cell}" for cell in expected[-2:]]
+    assert row.split() == ["random-reassign", *expected, "12.3"]
+    assert "…" not in text, "nothing is cut off at 120 columns"
+    assert max(len(line) for line in text.splitlines()) <= 120
+
+
+def test_what_was_not_measured_is_a_dash_and_a_diverged_run_says_so(record_of: Callable[..., RunRecord]) -> None:
+    text = drawn([record_of("original", {("hr@10", Group.FORGET): None}), record_of("mine", diverged=True)])
+    assert "–" in text
+    assert "mine (diverged)" in text
+
+
+def test_several_seeds_get_a_mean(record_of: Callable[..., RunRecord]) -> None:
+    records = [record_of("tracer", {("hr@10", Group.FORGET): 0.1 * (seed + 1)}, seed=seed) for seed in range(3)]
+    text = drawn(records)
+    [mean] = [line for line in text.splitlines() if "mean" in line]
+    assert mean.split()[2] == ".2000"
+    records.append(record_of("tracer", {("hr@10", Group.FORGET): None}, seed=3))
+    [mean] = [line for line in drawn(records).splitlines() if "mean" in line]
+    assert mean.split()[2] == "–", "a mean over some of the seeds would be another number under the same name"
+
+
+@pytest.mark.parametrize(
+    ("value", "signed", "text"),
+    [
+        (0.1234, False, ".1234"),
+        (0.0, False, ".0000"),
+        (1.0, False, "1.0000"),
+        (-0.05, False, "-.0500"),
+        (0.05, True, "+.0500"),
+        (-0.05, True, "-.0500"),
+        (-1.5, True, "-1.5000"),
+        (0.99999, False, "1.0000"),
+        (None, True, "–"),
+    ],
+)
+def test_number(value: float | None, signed: bool, text: str) -> None:
+    assert number(value, signed=signed) == text
