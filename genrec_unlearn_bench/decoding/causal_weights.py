@@ -1,7 +1,7 @@
 """The weights of a Qwen2-style causal model, regrouped for inference: products that read the same input become one.
 
 Covers grouped-query attention, rotary positions, gated feed-forward, biases on queries, keys and values (or none), tied
-or untied heads. The weights are copied at construction; build a new one when the model has changed.
+or untied heads. Most weights are copied: build a new one when the model has changed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class CausalWeights:
     """
 
     def __init__(self, model: Qwen2ForCausalLM) -> None:
-        config = model.config
+        config: Any = model.config
         if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
             raise BenchError(
                 "causal models with sliding-window attention are not supported",
@@ -69,7 +69,7 @@ class CausalWeights:
             )
         self.heads = int(config.num_attention_heads)
         self.groups = int(config.num_key_value_heads)
-        self.width = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+        self.width: int = getattr(config, "head_dim", None) or config.hidden_size // self.heads
         self.embedding: Tensor = model.model.embed_tokens.weight.detach()
         self.layers = [CausalLayer(block, config.hidden_act) for block in model.model.layers]
         self.final_norm = RmsNorm(model.model.norm)

@@ -62,7 +62,7 @@ def _onednn_works() -> bool:
 class Projection:
     """``activation(x W^T + b)`` with the weight laid out once for many calls.
 
-    The weight is copied: later changes of the model do not reach it.
+    Build a new one when the weight has changed: whether this one follows depends on the layout.
 
     Args:
         weight: [N, K].
@@ -73,7 +73,7 @@ class Projection:
     def __init__(self, weight: Tensor, bias: Tensor | None = None, *, activation: str = "none") -> None:
         self._activation = activation
         self._weight = weight.detach()
-        # The fused operator ignores strides, hence contiguous here and below.
+        # The fused operator ignores the strides of a bias.
         self._bias = None if bias is None else bias.detach().contiguous()
         self._packed: Tensor | None = None
         if weight.device.type == "cpu" and weight.dtype == torch.float32 and activation in _ONEDNN and _onednn_works():
@@ -84,7 +84,5 @@ class Projection:
         if self._packed is None:
             return activated(F.linear(values, self._weight, self._bias), self._activation)
         kind, algorithm = _ONEDNN[self._activation]
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(
-            values.contiguous(), self._packed, self._bias, kind, [], algorithm
-        )
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(values, self._packed, self._bias, kind, [], algorithm)
         return result

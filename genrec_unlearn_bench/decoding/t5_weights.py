@@ -1,6 +1,6 @@
 """A T5's weights, regrouped for inference: products that read the same input become one.
 
-Works for T5 v1.0 (ReLU) and v1.1 (gated), tied or untied heads. The weights are copied at construction; build a new
+Works for T5 v1.0 (ReLU) and v1.1 (gated), tied or untied heads. Most weights are copied: build a new
 one when the model has changed.
 """
 
