@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.brands import normalise_brands
-from genrec_unlearn_bench.data.demo_words import BRANDS, CATEGORIES, FEATURES, USES, VARIANTS, Category
+from genrec_unlearn_bench.data.demo_words import BRANDS, CATEGORIES, VARIANTS, Category
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.items import ItemTable
 
@@ -125,9 +125,8 @@ def _text(brand: str, category: Category, shelf: int, generator: np.random.Gener
     in_title = bool(brand) and generator.random() < _BRAND_IN_TITLE
     in_description = bool(brand) and generator.random() < _BRAND_IN_DESCRIPTION
     title = f"{brand} {material} {product}, {variant}" if in_title else f"{material} {product}, {variant}"
-    maker = f"The {product.lower()} by {brand}" if in_description else f"A {product.lower()}"
-    sentence = f"{maker} {_one(USES, generator)}, made with {material.lower()} parts."
-    return title, f"{sentence} {_one(FEATURES, generator)}. For your {subcategory.name.lower()} shelf."
+    maker = f"{product} by {brand}" if in_description else product
+    return title, f"{maker}. {subcategory.praise}."
 
 
 def _prices(cents: IntArray, generator: np.random.Generator) -> tuple[NDArray[np.float64], int]:

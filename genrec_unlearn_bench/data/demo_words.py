@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["BRANDS", "CATEGORIES", "FEATURES", "USES", "VARIANTS", "Category", "Subcategory"]
+__all__ = ["BRANDS", "CATEGORIES", "VARIANTS", "Category", "Subcategory"]
 
 
 class Subcategory(NamedTuple):
-    """A shelf: its name and the products on it."""
+    """A shelf: its name, what one says of the things on it, and the things."""
 
     name: str
+    praise: str
     products: tuple[str, ...]
 
 
@@ -31,9 +32,21 @@ CATEGORIES: tuple[Category, ...] = (
         (1, 4),
         ("Ripstop", "Aluminium", "Titanium", "Canvas"),
         (
-            Subcategory("Tents and Shelters", ("Dome Tent", "Tarp Shelter", "Bivouac Bag", "Footprint Groundsheet")),
-            Subcategory("Camp Cooking", ("Gas Stove", "Mess Kit", "Camp Kettle", "Folding Grill")),
-            Subcategory("Sleeping", ("Sleeping Bag", "Inflatable Mat", "Camp Pillow", "Hammock")),
+            Subcategory(
+                "Tents and Shelters",
+                "Keeps out wind and rain all night",
+                ("Dome Tent", "Tarp Shelter", "Bivouac Bag", "Footprint Groundsheet"),
+            ),
+            Subcategory(
+                "Camp Cooking",
+                "Boils water fast on any fire",
+                ("Gas Stove", "Mess Kit", "Camp Kettle", "Folding Grill"),
+            ),
+            Subcategory(
+                "Sleeping",
+                "Warm and soft for a good rest",
+                ("Sleeping Bag", "Inflatable Mat", "Camp Pillow", "Hammock"),
+            ),
         ),
     ),
     Category(
@@ -42,9 +55,21 @@ CATEGORIES: tuple[Category, ...] = (
         (2, 0),
         ("Forged", "Nylon", "Alloy", "Dyneema"),
         (
-            Subcategory("Ropes and Slings", ("Dynamic Rope", "Dyneema Sling", "Accessory Cord")),
-            Subcategory("Hardware", ("Locking Carabiner", "Belay Device", "Ascender", "Quickdraw Set")),
-            Subcategory("Harnesses and Helmets", ("Sport Harness", "Trad Harness", "Climbing Helmet")),
+            Subcategory(
+                "Ropes and Slings",
+                "Runs smoothly and holds every fall",
+                ("Dynamic Rope", "Dyneema Sling", "Accessory Cord"),
+            ),
+            Subcategory(
+                "Hardware",
+                "Bites safely on worn anchors",
+                ("Locking Carabiner", "Belay Device", "Ascender", "Quickdraw Set"),
+            ),
+            Subcategory(
+                "Harnesses and Helmets",
+                "Fits snugly around hips and head",
+                ("Sport Harness", "Trad Harness", "Climbing Helmet"),
+            ),
         ),
     ),
     Category(
@@ -53,9 +78,19 @@ CATEGORIES: tuple[Category, ...] = (
         (3, 1),
         ("Merino", "Mesh", "Recycled", "Seamless"),
         (
-            Subcategory("Shoes", ("Trail Shoe", "Road Shoe", "Racing Flat")),
-            Subcategory("Apparel", ("Running Jacket", "Split Shorts", "Thermal Tights", "Arm Sleeves")),
-            Subcategory("Hydration", ("Soft Flask", "Hydration Vest", "Handheld Bottle")),
+            Subcategory(
+                "Shoes", "Grips on wet stone and cushions each stride", ("Trail Shoe", "Road Shoe", "Racing Flat")
+            ),
+            Subcategory(
+                "Apparel",
+                "Breathes well and dries quickly",
+                ("Running Jacket", "Split Shorts", "Thermal Tights", "Arm Sleeves"),
+            ),
+            Subcategory(
+                "Hydration",
+                "Never leaks and drinks easily on the move",
+                ("Soft Flask", "Hydration Vest", "Handheld Bottle"),
+            ),
         ),
     ),
     Category(
@@ -64,9 +99,19 @@ CATEGORIES: tuple[Category, ...] = (
         (2, 5),
         ("Carbon", "Alloy", "Waterproof", "Steel"),
         (
-            Subcategory("Lights and Locks", ("Front Light", "Rear Light", "Chain Lock", "Folding Lock")),
-            Subcategory("Maintenance", ("Floor Pump", "Chain Cleaner", "Multi-Tool", "Truing Stand")),
-            Subcategory("Bags", ("Pannier Pair", "Saddle Bag", "Handlebar Roll")),
+            Subcategory(
+                "Lights and Locks",
+                "Seen and safe after dark",
+                ("Front Light", "Rear Light", "Chain Lock", "Folding Lock"),
+            ),
+            Subcategory(
+                "Maintenance",
+                "Keeps chain and wheels true",
+                ("Floor Pump", "Chain Cleaner", "Multi-Tool", "Truing Stand"),
+            ),
+            Subcategory(
+                "Bags", "Carries luggage firmly on the frame", ("Pannier Pair", "Saddle Bag", "Handlebar Roll")
+            ),
         ),
     ),
     Category(
@@ -75,9 +120,19 @@ CATEGORIES: tuple[Category, ...] = (
         (0, 6),
         ("Graphite", "Braided", "Neoprene", "Brass"),
         (
-            Subcategory("Rods and Reels", ("Spinning Rod", "Fly Rod", "Baitcasting Reel", "Spinning Reel")),
-            Subcategory("Tackle", ("Crankbait Set", "Braided Line", "Jig Heads", "Tackle Box")),
-            Subcategory("Waders and Nets", ("Chest Waders", "Landing Net", "Wading Boots")),
+            Subcategory(
+                "Rods and Reels",
+                "Casts far with a smooth drag",
+                ("Spinning Rod", "Fly Rod", "Baitcasting Reel", "Spinning Reel"),
+            ),
+            Subcategory(
+                "Tackle", "Tempts trout and pike alike", ("Crankbait Set", "Braided Line", "Jig Heads", "Tackle Box")
+            ),
+            Subcategory(
+                "Waders and Nets",
+                "Stand dry in the river and land the catch",
+                ("Chest Waders", "Landing Net", "Wading Boots"),
+            ),
         ),
     ),
     Category(
@@ -86,9 +141,17 @@ CATEGORIES: tuple[Category, ...] = (
         (3, 6),
         ("Forged", "Cast Iron", "Hardened", "Beech"),
         (
-            Subcategory("Hand Tools", ("Claw Hammer", "Block Plane", "Ratchet Set", "Chisel Set")),
-            Subcategory("Measuring", ("Digital Caliper", "Laser Level", "Combination Square")),
-            Subcategory("Workholding", ("Bench Vise", "Bar Clamp", "Saw Horse")),
+            Subcategory(
+                "Hand Tools",
+                "Sharp edge and balanced handle",
+                ("Claw Hammer", "Block Plane", "Ratchet Set", "Chisel Set"),
+            ),
+            Subcategory(
+                "Measuring",
+                "Accurate to a hair and easy to read",
+                ("Digital Caliper", "Laser Level", "Combination Square"),
+            ),
+            Subcategory("Workholding", "Clamps boards tight without a mark", ("Bench Vise", "Bar Clamp", "Saw Horse")),
         ),
     ),
     Category(
@@ -97,9 +160,15 @@ CATEGORIES: tuple[Category, ...] = (
         (7, 5),
         ("Stainless", "Ash-Handled", "Galvanised", "Powder-Coated"),
         (
-            Subcategory("Pruning", ("Bypass Pruner", "Hedge Shear", "Folding Saw")),
-            Subcategory("Watering", ("Coil Hose", "Watering Can", "Oscillating Sprinkler", "Drip Kit")),
-            Subcategory("Digging", ("Hand Trowel", "Border Fork", "Draining Spade")),
+            Subcategory("Pruning", "Cuts green wood cleanly", ("Bypass Pruner", "Hedge Shear", "Folding Saw")),
+            Subcategory(
+                "Watering",
+                "Soaks beds evenly without puddles",
+                ("Coil Hose", "Watering Can", "Oscillating Sprinkler", "Drip Kit"),
+            ),
+            Subcategory(
+                "Digging", "Turns heavy clay with little effort", ("Hand Trowel", "Border Fork", "Draining Spade")
+            ),
         ),
     ),
     Category(
@@ -108,9 +177,13 @@ CATEGORIES: tuple[Category, ...] = (
         (6, 4),
         ("Stainless", "Enamelled", "Walnut", "Carbon Steel"),
         (
-            Subcategory("Knives", ("Chef Knife", "Paring Knife", "Bread Knife", "Knife Roll")),
-            Subcategory("Cookware", ("Cast Skillet", "Saucepan", "Stock Pot", "Saute Pan")),
-            Subcategory("Coffee", ("Burr Grinder", "Pour-Over Dripper", "Moka Pot")),
+            Subcategory(
+                "Knives", "Slices thin and keeps its edge", ("Chef Knife", "Paring Knife", "Bread Knife", "Knife Roll")
+            ),
+            Subcategory(
+                "Cookware", "Heats evenly and cleans quickly", ("Cast Skillet", "Saucepan", "Stock Pot", "Saute Pan")
+            ),
+            Subcategory("Coffee", "Brews a rich and fragrant cup", ("Burr Grinder", "Pour-Over Dripper", "Moka Pot")),
         ),
     ),
 )
@@ -129,23 +202,3 @@ VARIANTS: tuple[str, ...] = (
     "Compact", "Pro", "Lite", "Classic", "Wide", "Long", "2-Pack", "Slate Grey", "Forest Green", "Rust Orange",
     "Large", "Small", "Mk II", "Trail Edition",
 )  # fmt: skip
-
-FEATURES: tuple[str, ...] = (
-    "Stays in shape after years of hard use",
-    "Packs down small and weighs little",
-    "Easy to clean and to repair",
-    "A dependable choice for beginners",
-    "Tested in rain, mud and frost",
-    "Comes with a storage pouch",
-    "The grip sits well in cold hands",
-    "Every part can be replaced",
-)
-
-USES: tuple[str, ...] = (
-    "for weekends away",
-    "for daily use",
-    "for long days outside",
-    "for small spaces",
-    "for demanding users",
-    "for the whole family",
-)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import uuid
@@ -66,7 +67,9 @@ class EmbeddingCache:
                 mend="free some space or mend the permissions, or choose another folder, and run it again",
             ) from fault
         finally:
-            draft.unlink(missing_ok=True)
+            # A failure to clean up must not hide the reason for it.
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
 
     def _place(self, texts: Sequence[str]) -> Path:
         state = hashlib.blake2b(self.encoder.encode(), digest_size=16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from pathlib import Path
@@ -93,4 +94,6 @@ def _write(place: Path, content: bytes) -> None:
             mend="free some space or mend the permissions, or choose another folder, and run it again",
         ) from fault
     finally:
-        draft.unlink(missing_ok=True)
+        # A failure to clean up must not hide the reason for it.
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)

@@ -36,6 +36,7 @@ class TfidfEncoder:
         """[N, min(dim, N, words)] float32, unit rows; zero rows where a text has no word that counts."""
         from sklearn.decomposition import TruncatedSVD
         from sklearn.feature_extraction.text import TfidfVectorizer
+        from threadpoolctl import threadpool_limits
 
         progress.say(f"fitting TF-IDF on {len(texts)} texts")
         least = 2 if len(texts) >= _SMALL else 1
@@ -51,4 +52,7 @@ class TfidfEncoder:
         components = min(self.dim, *weights.shape)
         seed = derive(0, "features", "tfidf") % 2**32
         svd = TruncatedSVD(components, algorithm="randomized", n_iter=7, n_oversamples=32, random_state=seed)
-        return unit_rows(svd.fit_transform(weights))
+        # One thread: sums do not depend on the number of cores, and small matrix products on a busy machine spend a
+        # hundred times longer waiting for other threads than computing.
+        with threadpool_limits(limits=1):
+            return unit_rows(svd.fit_transform(weights))
