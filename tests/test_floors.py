@@ -168,7 +168,8 @@ def test_no_file_is_a_drawer() -> None:
     assert not [path for path in sources() if path.stem in drawers]
 
 
-FORBIDDEN_CALLS = {"eval", "exec", "compile", "torch.load", "torch.save", "yaml.load", "yaml.unsafe_load"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "torch.load", "torch.save", "yaml.unsafe_load", "yaml.full_load"}
+UNSAFE_LOADERS = {"Loader", "FullLoader", "UnsafeLoader", "CLoader", "CFullLoader", "CUnsafeLoader"}
 FORBIDDEN_MODULES = {"pickle", "joblib", "dill", "marshal", "shelve", "cloudpickle"}
 
 
@@ -182,6 +183,11 @@ def test_nothing_is_unpickled_evaluated_or_asserted() -> None:
                 faults.append(f"{path}:{node.lineno}: {ast.unparse(node.func)}")
             if isinstance(node, ast.keyword) and node.arg == "allow_pickle" and ast.unparse(node.value) != "False":
                 faults.append(f"{path}: allow_pickle")
+            if isinstance(node, ast.Attribute) and node.attr in UNSAFE_LOADERS and ast.unparse(node.value) == "yaml":
+                faults.append(f"{path}:{node.lineno}: yaml.{node.attr}")
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "yaml.load":
+                # A loader has to be named, and an unsafe one is caught above wherever it is named.
+                faults += [] if any(word.arg == "Loader" for word in node.keywords) else [f"{path}: yaml.load"]
         faults += [f"{path}:{line}: {name}" for line, name in imports(path) if name in FORBIDDEN_MODULES]
     assert not faults
 

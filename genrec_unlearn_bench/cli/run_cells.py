@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
+from genrec_unlearn_bench.cli.run_options import (
+    Backbone,
+    Beam,
+    Device,
+    Encoder,
+    Method,
+    OracleSeeds,
+    ResultsDir,
+    Scale,
+    Seed,
+    Set,
+    SetBackbone,
+    SetSid,
+    Suite,
+    Task,
+    Threads,
+)
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError, UsageError
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.runs.pipeline import Finished
@@ -30,36 +47,22 @@ FIRST_ROWS = ("original", "retrain")
 
 @handled
 def run(
-    task: Annotated[str, typer.Option(help="Task, or the path of a task's YAML (bench ls tasks).")],
-    method: Annotated[
-        list[str],
-        typer.Option(help="Method or reference row; several with commas or repeated; path/to/file.py:Class works."),
-    ],
-    backbone: Annotated[str, typer.Option(help="Backbone (bench ls backbones).")] = "tiger",
-    seed: Annotated[list[int] | None, typer.Option(help="Training seed; repeat for several.", min=0)] = None,
-    scale: Annotated[
-        str | None, typer.Option(help="smoke, small, paper or official (default: smoke on demo, else small).")
-    ] = None,
-    suite: Annotated[str, typer.Option(help="Which measurements are taken.")] = "core",
+    task: Task,
+    method: Method,
+    backbone: Backbone = "tiger",
+    seed: Seed = None,
+    scale: Scale = None,
+    suite: Suite = "core",
     data_dir: DataDir = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(help="tfidf, minilm, a sentence-transformers folder or hub id (default: by scale)."),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="CPU threads (default: physical cores).", min=1)] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a field of the method's configuration: key=value.")
-    ] = None,
-    set_backbone: Annotated[
-        list[str] | None, typer.Option(help="Change a field of the backbone's: training.epochs=20.")
-    ] = None,
-    set_sid: Annotated[list[str] | None, typer.Option(help="Change a field of the tokenizer's: codes=128.")] = None,
-    oracle_seeds: Annotated[
-        int, typer.Option(help="Retrained models that the gap is taken against; 0 trains none.", min=0, max=20)
-    ] = 1,
-    beam: Annotated[int, typer.Option(help="Beam width shown in the table: 10 (the paper's) or 50.")] = 10,
-    results_dir: Annotated[Path, typer.Option(help="Where results are written.", metavar="DIR")] = Path("results"),
+    encoder: Encoder = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    set_: Set = None,
+    set_backbone: SetBackbone = None,
+    set_sid: SetSid = None,
+    oracle_seeds: OracleSeeds = 1,
+    beam: Beam = 10,
+    results_dir: ResultsDir = Path("results"),
     cache_dir: CacheDir = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -74,34 +77,23 @@ def run(
 
     if beam not in (10, 50):
         raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", mend="use --beam 10 or --beam 50")
-    names = _rows(method, oracle_seeds)
-    changes = overrides(set_ or [], where="--set")
-    changed_rows = [name for name in names if name not in FIRST_ROWS or name in _split(method)]
-    if changes and len([name for name in changed_rows if name not in REFERENCE_ROWS]) != 1:
-        raise UsageError(
-            "--set changes one method's configuration, and this call has none or several", mend="one call each"
-        )
-    requests = [
-        RunRequest(
-            task=task,
-            method=name,
-            backbone=backbone,
-            seed=number,
-            scale=scale,
-            suite=suite,
-            data_dir=data_dir,
-            encoder=encoder,
-            device=device,
-            threads=threads,
-            method_set={} if name in REFERENCE_ROWS else changes,
-            backbone_set=overrides(set_backbone or [], where="--set-backbone"),
-            sid_set=overrides(set_sid or [], where="--set-sid"),
-            oracle_seeds=oracle_seeds,
-            results_dir=results_dir,
-        )
-        for number in dict.fromkeys(seed or [0])
-        for name in names
-    ]
+    asked = [name.strip() for text in method for name in text.split(",") if name.strip()]
+    shared = RunRequest(
+        task=task,
+        method="original",
+        backbone=backbone,
+        scale=scale,
+        suite=suite,
+        data_dir=data_dir,
+        encoder=encoder,
+        device=device,
+        threads=threads,
+        backbone_set=overrides(set_backbone or [], where="--set-backbone"),
+        sid_set=overrides(set_sid or [], where="--set-sid"),
+        oracle_seeds=oracle_seeds,
+        results_dir=results_dir,
+    )
+    requests = _requests(shared, asked, seed or [0], overrides(set_ or [], where="--set"))
     with progressing() as progress:
         finished, failed = run_requests(requests, StageStore(cache_dir or default_cache(), progress), progress)
     _show(finished, beam=beam, as_json=as_json)
@@ -109,6 +101,28 @@ def run(
         typer.echo(f"error: {request.method}, seed {request.seed}: {fault.render()}", err=True)
     if failed:
         raise typer.Exit(max(fault.exit_code for _, fault in failed))
+
+
+def _requests(
+    shared: RunRequest, asked: Sequence[str], seeds: Sequence[int], changes: Mapping[str, Any]
+) -> list[RunRequest]:
+    """Reference rows first, then what was asked for, each once, for every seed."""
+    if not asked:
+        raise UsageError("no method was named", mend="--method tracer, for example (bench ls methods)")
+    changed = [name for name in dict.fromkeys(asked) if name not in REFERENCE_ROWS]
+    if changes and len(changed) != 1:
+        raise UsageError(
+            f"--set changes one method's configuration, and this call names {len(changed) or 'none'}",
+            mend="make one call for each method; finished stages are shared",
+        )
+    names = dict.fromkeys([*(FIRST_ROWS if shared.oracle_seeds else FIRST_ROWS[:1]), *asked])
+    return [
+        shared.model_copy(
+            update={"method": name, "seed": seed, "method_set": {} if name in REFERENCE_ROWS else dict(changes)}
+        )
+        for seed in dict.fromkeys(seeds)
+        for name in names
+    ]
 
 
 def run_requests(
@@ -136,16 +150,6 @@ def run_requests(
                 raise
             failed.append((request, fault))
     return finished, failed
-
-
-def _split(methods: Sequence[str]) -> list[str]:
-    return [name.strip() for text in methods for name in text.split(",") if name.strip()]
-
-
-def _rows(methods: Sequence[str], oracle_seeds: int) -> list[str]:
-    """Reference rows first, then what was asked for, each once."""
-    come_along = FIRST_ROWS if oracle_seeds else FIRST_ROWS[:1]
-    return list(dict.fromkeys([*come_along, *_split(methods)]))
 
 
 def _show(finished: Sequence[Finished], *, beam: int, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from genrec_unlearn_bench.evaluation.metric import Group
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
     from genrec_unlearn_bench.runs.record import RunRecord
@@ -51,20 +52,20 @@ CAPTION = (
 )
 
 
-def run_table(records: Sequence[RunRecord], *, beam: int) -> Table:
+def run_table(records: Sequence[RunRecord], *, beam: int) -> RenderableType:
     """A row for every record; with several seeds, each method's mean over them below its rows."""
     from rich import box
+    from rich.console import Group as Pile
     from rich.table import Table
+    from rich.text import Text
 
     first = records[0]
     table = Table(
         title=f"{first.cell.task} · {first.cell.backbone} · {first.cell.scale} · beam {beam}",
-        caption=CAPTION,
         box=box.SIMPLE_HEAD,
         # A blank on one side only: eleven numbers and a long name have to fit into 120 columns.
         padding=(0, 1, 0, 0),
         pad_edge=False,
-        caption_justify="left",
         title_justify="left",
     )
     seeds = list(dict.fromkeys(record.cell.seed for record in records))
@@ -83,7 +84,8 @@ def run_table(records: Sequence[RunRecord], *, beam: int) -> Table:
             seconds = _mean([record.cost.unlearn_seconds for record in rows])
             cells = [number(value, signed=column.signed) for value, column in zip(means, COLUMNS, strict=True)]
             table.add_row(f"{name}", "mean", *cells, _seconds(seconds), style="bold", end_section=True)
-    return table
+    # Below the table and not its caption, which rich would wrap at the table's width.
+    return Pile(table, Text(CAPTION, style="dim"))
 
 
 def number(value: float | None, *, signed: bool = False) -> str:

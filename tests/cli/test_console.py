@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from genrec_unlearn_bench.cli import console
@@ -31,7 +33,7 @@ def test_lines_are_rare_and_rarer_the_longer_it_takes(
     assert passed == list(range(1000))
     assert lines[0] == "  train: 5/1000 (0%), 5 s"
     times = [float(line.rsplit(", ", 1)[1].removesuffix(" s")) for line in lines]
-    gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
     assert min(gaps) >= 5
     assert gaps[-1] > 100
     assert len(lines) < 30, "a loop of a thousand seconds is a page of lines at most"

@@ -1,0 +1,53 @@
+"""The options of ``bench run``: what a request can say, and how the command line spells it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "Backbone",
+    "Beam",
+    "Device",
+    "Encoder",
+    "Method",
+    "OracleSeeds",
+    "ResultsDir",
+    "Scale",
+    "Seed",
+    "Set",
+    "SetBackbone",
+    "SetSid",
+    "Suite",
+    "Task",
+    "Threads",
+]
+
+Task = Annotated[str, typer.Option(help="Task, or the path of a task's YAML (bench ls tasks).")]
+Method = Annotated[
+    list[str],
+    typer.Option(help="Method or reference row; several with commas or repeated; path/to/file.py:Class works."),
+]
+Backbone = Annotated[str, typer.Option(help="Backbone (bench ls backbones).")]
+Seed = Annotated[list[int] | None, typer.Option(help="Training seed; repeat for several (default: 0).", min=0)]
+Scale = Annotated[
+    str | None, typer.Option(help="smoke, small, paper or official (default: smoke on demo, small elsewhere).")
+]
+Suite = Annotated[str, typer.Option(help="Which measurements are taken.")]
+Encoder = Annotated[
+    str | None, typer.Option(help="tfidf, minilm, a sentence-transformers folder or hub id (default: by scale).")
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads (default: physical cores).", min=1)]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", help="Change a field of the method's configuration: key=value.")
+]
+SetBackbone = Annotated[list[str] | None, typer.Option(help="Change a field of the backbone's: training.epochs=20.")]
+SetSid = Annotated[list[str] | None, typer.Option(help="Change a field of the tokenizer's: codes=128.")]
+OracleSeeds = Annotated[
+    int, typer.Option(help="Retrained models that the gap is taken against; 0 trains none.", min=0, max=20)
+]
+Beam = Annotated[int, typer.Option(help="Beam width shown in the table: 10 (the paper's) or 50.")]
+ResultsDir = Annotated[Path, typer.Option(help="Where results are written.", metavar="DIR")]

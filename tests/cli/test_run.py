@@ -1,0 +1,127 @@
+"""``bench run`` from outside: a table, results on disk, an interrupt that costs nothing, failures that stop nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from genrec_unlearn_bench.cli.main import app
+from genrec_unlearn_bench.runs.results import read_record
+
+TINY = {
+    "training.epochs": 1,
+    "training.evaluations": 1,
+    "training.valid_rows": 50,
+    "training.batch_size": 512,
+    "shape.layers": 1,
+    "shape.d_model": 32,
+    "shape.d_ff": 64,
+    "shape.history_limit": 5,
+}
+
+
+def words(root: Path, method: str, *more: str, task: str = "demo-brand", **changes: object) -> list[str]:
+    settings = [word for name, value in {**TINY, **changes}.items() for word in ("--set-backbone", f"{name}={value}")]
+    places = ["--cache-dir", str(root / "cache"), "--results-dir", str(root / "results"), "--threads", "1"]
+    return ["run", "--task", task, "--method", method, *settings, *places, *more]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("run")
+
+
+def test_it_ends_with_a_table_and_says_where_the_results_are(root: Path) -> None:
+    result = CliRunner().invoke(app, words(root, "filter,popularity"))
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    rows = [line.split()[0] for line in lines if line.startswith((" original", " retrain", " filter", " popularity"))]
+    assert rows == ["original", "retrain", "filter", "popularity"]
+    folders = sorted(path.parent for path in (root / "results").rglob("result.json"))
+    assert len(folders) == 4
+    for folder in folders:
+        assert str(folder) in result.stdout
+        assert read_record(folder).cell.task == "demo-brand"
+    assert "original: " in result.stderr, "progress goes to stderr"
+
+
+def test_json_is_all_there_is_on_stdout_and_a_rerun_computes_nothing(root: Path) -> None:
+    CliRunner().invoke(app, words(root, "filter"))
+    result = CliRunner().invoke(app, words(root, "filter", "--json", "--beam", "50"))
+    content = json.loads(result.stdout)
+    assert [entry["record"]["cell"]["method"] for entry in content] == ["original", "retrain", "filter"]
+    assert all(stage["cached"] for entry in content for stage in entry["record"]["stages"])
+    assert "epoch" not in result.stderr
+
+
+def test_a_method_that_cannot_do_it_does_not_stop_the_others(root: Path) -> None:
+    result = CliRunner().invoke(app, words(root, "filter,popularity", task="demo-interaction"))
+    assert result.exit_code == 2
+    assert " popularity " in result.stdout
+    assert "error: filter, seed 0: an output filter needs concept items" in result.stderr
+    assert "Traceback" not in result.output
+    assert not list((root / "results" / "demo-interaction").rglob("filter"))
+
+
+def test_an_interrupt_keeps_what_is_finished_and_leaves_nothing_half_done(tmp_path: Path) -> None:
+    command = [
+        str(Path(sys.executable).with_name("bench")),
+        *words(tmp_path, "original", **{"training.epochs": 10_000}),
+    ]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("sids: "):
+            break
+    process.send_signal(signal.SIGINT)
+    out, rest = process.communicate(timeout=120)
+    assert process.returncode == 130, rest
+    assert "run the same command again" in rest
+    assert "Traceback" not in rest
+    assert out == ""
+    assert not list(tmp_path.rglob(".draft-*"))
+    assert not (tmp_path / "results").exists()
+    result = CliRunner().invoke(app, words(tmp_path, "original", "--oracle-seeds", "0"))
+    assert result.exit_code == 0, result.output
+    assert "features: from the cache" in result.stderr
+    assert "sids: from the cache" in result.stderr
+
+
+def test_a_full_disk_is_told_and_costs_no_finished_stage(
+    root: Path, tmp_path: Path, full_disk: Callable[[str], None]
+) -> None:
+    full_disk("result.json")
+    result = CliRunner().invoke(app, words(root, "original", "--results-dir", str(tmp_path / "elsewhere")))
+    assert result.exit_code == 1
+    assert "the disk is full" in result.stderr
+    assert "--results-dir" in result.stderr
+    assert not list(tmp_path.rglob("result.json"))
+    assert not list(tmp_path.rglob(".draft-*"))
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Writing a file of some name meets a full disk, as the system reports it."""
+    import errno
+
+    write = Path.write_text
+
+    def fill(name: str) -> None:
+        def refuse(path: Path, *arguments: object, **options: object) -> int:
+            if path.name == name:
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            return write(path, *arguments, **options)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Path, "write_text", refuse)
+
+    return fill
