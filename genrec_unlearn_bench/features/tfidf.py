@@ -36,7 +36,7 @@ class TfidfEncoder:
         """[N, min(dim, N, words)] float32, unit rows; zero rows where a text has no word that counts."""
         from sklearn.decomposition import TruncatedSVD
         from sklearn.feature_extraction.text import TfidfVectorizer
-        from threadpoolctl import threadpool_limits
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
         progress.say(f"fitting TF-IDF on {len(texts)} texts")
         least = 2 if len(texts) >= _SMALL else 1
