@@ -23,6 +23,7 @@ from genrec_unlearn_bench.backbones.recommender import (
     StepOutput,
 )
 from genrec_unlearn_bench.backbones.serve import TrieCache, ranked
+from genrec_unlearn_bench.backbones.shared_targets import SharedTargets
 from genrec_unlearn_bench.backbones.vocabulary import EMPTY, PAD_TOKEN, SidVocabulary
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import PAD, Histories, IntArray
@@ -181,20 +182,23 @@ class T5Recommender(Recommender):
     ) -> StepOutput:
         from transformers.modeling_outputs import BaseModelOutput
 
-        offsets = torch.tensor(self._vocabulary.offsets, device=codes.device)
-        labels = codes + offsets
-        start = torch.full_like(labels[:, :1], PAD_TOKEN)
-        states, mask = context.state, context.mask
-        if rows is not None:
-            states, mask = states[rows], mask[rows]
+        labels = codes + torch.tensor(self._vocabulary.offsets, device=codes.device)
+        inputs = torch.cat([torch.full_like(labels[:, :1], PAD_TOKEN), labels[:, :-1]], 1)
+        shared = None if rows is None else SharedTargets.of(rows, len(context.mask))
+        length = labels.shape[1]
         output: Any = self.model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=states),
-            attention_mask=mask.long(),
-            decoder_input_ids=torch.cat([start, labels[:, :-1]], 1),
+            encoder_outputs=BaseModelOutput(last_hidden_state=context.state),
+            attention_mask=context.mask.long(),
+            decoder_input_ids=inputs if shared is None else shared.pack(inputs, PAD_TOKEN),
+            decoder_attention_mask=None if shared is None else shared.mask(length),
             output_hidden_states=hidden,
             use_cache=False,
         )
-        return StepOutput(output.logits, labels, tuple(output.decoder_hidden_states) if hidden else ())
+        logits, states = output.logits, tuple(output.decoder_hidden_states) if hidden else ()
+        if shared is not None:
+            logits = shared.unpack(logits, length)
+            states = tuple(shared.unpack(layer, length) for layer in states)
+        return StepOutput(logits, labels, states)
 
     def session(self, context: Context) -> T5Session:
         return T5Session(self.model, context.state, context.mask)

@@ -48,10 +48,13 @@ def test_logits_and_hidden_states_equal_the_plain_transformers_model(model: T5Re
 
 def test_several_targets_on_one_history_equal_one_by_one(model: T5Recommender) -> None:
     context = model.encode(Histories.of(LISTS))
-    rows = torch.tensor([2, 0, 2])
-    shared = model.decode(context, model.codes_of(np.array([7, 8, 9])), rows=rows).logits
-    alone = model.forward(Histories.of([LISTS[2], LISTS[0], LISTS[2]]), np.array([7, 8, 9])).logits
-    torch.testing.assert_close(shared, alone, rtol=1e-5, atol=1e-5)
+    rows = torch.tensor([2, 0, 2, 3, 2])
+    targets = np.array([7, 8, 9, 10, 11])
+    shared = model.decode(context, model.codes_of(targets), rows=rows, hidden=True)
+    alone = model.forward(Histories.of([LISTS[row] for row in rows]), targets, hidden=True)
+    torch.testing.assert_close(shared.logits, alone.logits, rtol=1e-5, atol=1e-5)
+    for a, b in zip(shared.hidden, alone.hidden, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
 def test_only_the_most_recent_items_are_read(model: T5Recommender) -> None:
