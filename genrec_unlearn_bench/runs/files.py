@@ -9,7 +9,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from genrec_unlearn_bench.errors import StorageError
@@ -113,12 +113,18 @@ def folder_digest(digests: Mapping[str, str]) -> str:
 
 
 def _move(draft: Path, target: Path, *, replace: bool) -> None:
-    if target.exists():
+    """Rename the draft to its target; several processes may try that at once, and one of them comes last."""
+    while True:
+        try:
+            draft.rename(target)
+            return
+        except OSError as fault:
+            # A folder cannot be renamed onto one that holds something.
+            if fault.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
         if not replace:
             return
         old = target.parent / f"{draft_prefix(target)}old-{uuid.uuid4().hex[:8]}"
-        target.rename(old)
-        draft.rename(target)
+        with suppress(FileNotFoundError):
+            target.rename(old)
         shutil.rmtree(old, ignore_errors=True)
-        return
-    draft.rename(target)

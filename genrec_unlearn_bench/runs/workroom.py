@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
-
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.runs.keys import KeyContent
 from genrec_unlearn_bench.runs.setting import Setting
@@ -35,11 +33,10 @@ class Shelf:
 class Desk:
     """Access to the store for whatever needs no setting: datasets and tasks."""
 
-    def __init__(self, store: StageStore, progress: Progress, shelf: Shelf | None = None, *, seed: int = 0) -> None:
+    def __init__(self, store: StageStore, progress: Progress, shelf: Shelf | None = None) -> None:
         self.progress = progress
         self._store = store
         self._shelf = shelf or Shelf()
-        self._seed = seed
 
     @property
     def embeddings(self) -> Path:
@@ -52,7 +49,7 @@ class Desk:
         known = self._shelf.stages.get(key)
         if known is not None:
             return replace(known, cached=True)
-        stored = self._store.stage(name, content, self._seeded(name, compute))
+        stored = self._store.stage(name, content, self._prepared(name, compute))
         self._shelf.stages[key] = stored
         label = f"{name} of {of}" if of else name
         self.progress.say(f"{label}: from the cache" if stored.cached else f"{label}: {stored.seconds:.1f} s")
@@ -69,20 +66,26 @@ class Desk:
         found: T = self._shelf.objects[key]
         return found
 
-    def _seeded(self, name: str, compute: Compute) -> Compute:
-        def seeded(folder: Path) -> Any:
-            # Dropout has no generator of its own: it reads torch's global one, which is therefore set for each stage
-            # and put back behind it, so that a stage does not depend on which others were cached.
-            with torch.random.fork_rng():
-                torch.manual_seed(derive(self._seed, "stage", name))
-                return compute(folder)
-
-        return seeded
+    def _prepared(self, name: str, compute: Compute) -> Compute:
+        """How a stage's work is wrapped; here not at all."""
+        return compute
 
 
 class Workroom(Desk):
     """One cell's access to the store, with the cell's setting."""
 
     def __init__(self, setting: Setting, store: StageStore, progress: Progress, shelf: Shelf) -> None:
-        super().__init__(store, progress, shelf, seed=setting.seed)
+        super().__init__(store, progress, shelf)
         self.setting = setting
+
+    def _prepared(self, name: str, compute: Compute) -> Compute:
+        """Dropout has no generator of its own: it reads torch's global one. It is therefore set for each stage, and put
+        back behind it, so that a stage does not depend on which others were found in the store."""
+        import torch
+
+        def seeded(folder: Path) -> Any:
+            with torch.random.fork_rng():
+                torch.manual_seed(derive(self.setting.seed, "stage", name))
+                return compute(folder)
+
+        return seeded
