@@ -17,8 +17,14 @@ from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.data.splits import global_time
 from genrec_unlearn_bench.data.tasks import find_task
-from tests.data.worlds import assembled
+from tests.data.worlds import assembled, outcome_digest
 
+PINNED_TASKS = {
+    "brand": "277d2d84878b95b6",
+    "price": "2b94b87728c61a68",
+    "item": "9a4588533aa028b0",
+    "interaction": "d603b5ff61504133",
+}
 PINNED = "37a0caf25c8c572802e3b9c348262d5f"
 
 
@@ -171,6 +177,14 @@ def test_all_four_tasks_resolve_with_enough_to_measure(demo: Dataset, kind: str)
     assert manifest.counts["valid_forget"] >= 40
     assert manifest.counts["test_retain"] >= 800
     assert 0.05 < manifest.retain_history_share < 0.6
+
+
+@pytest.mark.parametrize(("kind", "pinned"), sorted(PINNED_TASKS.items()))
+def test_what_the_tasks_come_to_is_pinned(demo: Dataset, kind: str, pinned: str) -> None:
+    # Resolved tasks never change under one version: raise it in the YAML instead of pinning anew.
+    manifest = resolve(find_task(f"demo-{kind}"), demo).manifest
+    assert manifest.version == 1
+    assert outcome_digest(manifest) == pinned
 
 
 def test_many_draws_reach_ten_per_cent(demo: Dataset) -> None:

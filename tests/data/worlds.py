@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
 
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
+from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.splits import Parts, global_time
 
@@ -67,3 +69,9 @@ def assembled(items: ItemTable, parts: Parts, name: str = "planted") -> Dataset:
         digest="d" * 64,
     )
     return Dataset(name, items, parts.train, parts.valid, parts.test, manifest)
+
+
+def outcome_digest(manifest: TaskManifest) -> str:
+    """What was drawn, whatever the dataset's own digest is."""
+    drawn = manifest.model_dump_json(include={"concepts", "forget_items", "forget_interactions", "counts"})
+    return hashlib.blake2b(drawn.encode(), digest_size=8).hexdigest()
