@@ -13,7 +13,7 @@ from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, CorruptAr
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.suite import recompute
-from genrec_unlearn_bench.runs import pipeline
+from genrec_unlearn_bench.runs import pipeline, scored
 from genrec_unlearn_bench.runs.pipeline import Finished
 from genrec_unlearn_bench.runs.record import RunRecord
 from genrec_unlearn_bench.runs.results import read_record
@@ -276,6 +276,28 @@ def test_a_damaged_recommender_is_trained_again_to_the_same_bits(
     assert copy.told.computed == ["original"], "the evaluation of the same bits is still good"
     assert any("damaged" in line and "quarantine" in line for line in copy.told.lines)
     assert measured(after.record) == measured(before)
+
+
+def test_changed_code_runs_its_own_stages_again_and_no_others(
+    trained: Bench, bench_at: Callable[[str], Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = bench_at("copy")
+    shutil.copytree(trained.root, copy.root)
+    digests = scored.code_digests
+    monkeypatch.setattr(scored, "code_digests", lambda roots: {**digests(roots), "edited": "1"})
+    copy.run("tracer")
+    assert copy.told.computed == ["evaluation of original", "evaluation of retrain", "evaluation of unlearned"]
+
+
+def test_the_key_beside_a_stage_explains_it(trained: Bench) -> None:
+    record = trained.run("tracer").record
+    [key] = [stage.key for stage in record.stages if stage.name == "unlearned"]
+    content = json.loads((trained.store.folder("unlearned", key) / "key.json").read_text())["content"]
+    assert content["method"] == "tracer"
+    assert content["config"] == record.method_config
+    assert content["seed"] == 0
+    assert content["task"] == record.task_digest
+    assert {"genrec_unlearn_bench.methods.tracer", "genrec_unlearn_bench.backbones.tiger"} <= set(content["code"])
 
 
 TASK = """
