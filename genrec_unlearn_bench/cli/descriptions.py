@@ -45,7 +45,7 @@ class Card:
 
         console.print(f"[bold]{self.title}[/bold]")
         if self.text:
-            console.print(f"\n{self.text}", markup=False)
+            console.print(f"\n{flowing(self.text)}", markup=False)
         for sheet in self.sheets:
             table = Table(
                 title=sheet.title or None,
@@ -269,3 +269,15 @@ def _text(value: Any) -> str:
     if value is None:
         return "–"
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def flowing(text: str) -> str:
+    """Prose with its source's line breaks taken out, so that the terminal breaks it; lists and code keep theirs."""
+    return "\n\n".join(_joined(paragraph) for paragraph in text.strip().split("\n\n"))
+
+
+def _joined(paragraph: str) -> str:
+    lines = paragraph.split("\n")
+    if any(line.startswith((" ", "-", "*", "|", ">")) for line in lines):
+        return paragraph
+    return " ".join(lines)
