@@ -14,7 +14,7 @@ _PRESETS = {
     # good as an RQ-VAE, and it takes seconds.
     "small": SidConfig(quantiser="rkmeans", levels=3, codes=256, dim=64, resolve_rounds=0),
     # The paper names the grid alone. 1000 epochs: on 3,686 items the reconstruction error falls from 0.37 (300 epochs)
-    # to 0.26 (900) at three CPU minutes, and flattens.
+    # to 0.26 (900) in three CPU minutes, ever more slowly.
     "paper": SidConfig(quantiser="rqvae", levels=3, codes=256, dim=64, epochs=1000, resolve_rounds=0),
     # TIGER (Rajput et al. 2023): 3 x 256 x 32, hidden 512-256-128, beta 0.25, batches of 1024, 20,000 epochs.
     # Deviation: AdamW at 1e-3 as in the public codes built on it, for Adagrad at 0.4; meant for a GPU.
