@@ -46,7 +46,7 @@ _PRESETS = {
     ),
     Scale.SMALL: TigerConfig(
         shape=T5Shape(d_model=128, d_kv=32, d_ff=512, layers=2, heads=4, history_limit=10),
-        training=TrainingConfig(lr=1e-3, epochs=40, max_steps=2500, warmup_steps=250, evaluations=12, patience=3),
+        training=TrainingConfig(lr=1e-3, epochs=40, max_steps=1500, warmup_steps=150, evaluations=8, patience=3),
     ),
     Scale.PAPER: TigerConfig(
         shape=T5Shape(),
