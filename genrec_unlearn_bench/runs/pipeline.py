@@ -24,6 +24,7 @@ from genrec_unlearn_bench.runs.request import RunRequest
 from genrec_unlearn_bench.runs.results import write_result
 from genrec_unlearn_bench.runs.scored import Scores, score
 from genrec_unlearn_bench.runs.setting import settle
+from genrec_unlearn_bench.runs.sources import code_digests
 from genrec_unlearn_bench.runs.stage_log import LOSSES
 from genrec_unlearn_bench.runs.store import StageStore
 from genrec_unlearn_bench.runs.trained import (
@@ -65,6 +66,8 @@ def run_cell(
         BenchError: Data, storage or the run failed; finished stages are kept.
     """
     setting = settle(request)
+    # Reads the digests of all code now that it is imported: whoever edits a file during a long run changes the next run.
+    code_digests([__name__, setting.backbone.__module__])
     room = Workroom(setting, store, progress or Progress(), shelf or Shelf())
     with determinism(setting.threads):
         return _run(room)

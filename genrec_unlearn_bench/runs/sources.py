@@ -37,8 +37,8 @@ read changes what it holds, and that is part of every key by itself."""
 def code_digests(roots: Iterable[str], files: Mapping[str, Path] | None = None) -> dict[str, str]:
     """Module name -> digest for the named modules and everything of this package that they import.
 
-    ``files`` are Python files outside the package (a user's method) under names of their own; of them too, only the
-    imports from this package are followed.
+    ``files`` are Python files outside the package (a user's method) under names of their own, read anew each time, as
+    they are imported anew each time; of them too, only the imports from this package are followed.
     """
     found: dict[str, str] = {}
     waiting = list(roots)
@@ -50,7 +50,7 @@ def code_digests(roots: Iterable[str], files: Mapping[str, Path] | None = None) 
         path = None if module in found or module in INERT else _path(module)
         if path is None:
             continue
-        found[module], imports = _read(path)
+        found[module], imports = _frozen(path)
         waiting.extend(imports)
     return dict(sorted(found.items()))
 
@@ -75,14 +75,14 @@ def _path(module: str) -> Path | None:
     return Path(spec.origin) if spec is not None and spec.origin is not None else None
 
 
-def _read(path: Path) -> tuple[str, tuple[str, ...]]:
-    state = path.stat()
-    # A file somebody edits between two runs of one process is read again.
-    return _read_state(path, state.st_mtime_ns, state.st_size)
-
-
 @cache
-def _read_state(path: Path, modified: int, size: int) -> tuple[str, tuple[str, ...]]:
+def _frozen(path: Path) -> tuple[str, tuple[str, ...]]:
+    """A module of this package, read once a process: what runs is what was imported, whatever is edited meanwhile."""
+    return _read(path)
+
+
+def _read(path: Path) -> tuple[str, tuple[str, ...]]:
+    """The digest of a source file and the modules of this package that it may import."""
     text = path.read_text(encoding="utf-8")
     names: list[str] = []
     for node in ast.walk(ast.parse(text)):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from genrec_unlearn_bench.runs import sources
 from genrec_unlearn_bench.runs.sources import code_digests, source_digest
 
 CODE = '''"""A module."""
@@ -64,3 +69,22 @@ def test_imports_are_followed_down_and_only_inside_the_package() -> None:
 def test_digests_come_in_a_fixed_order() -> None:
     roots = ["genrec_unlearn_bench.unlearning.request", "genrec_unlearn_bench.sids.table"]
     assert list(code_digests(roots).items()) == list(code_digests(reversed(roots)).items())
+
+
+def test_a_module_counts_as_it_was_imported_even_if_it_is_edited_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "planted_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "engine.py").write_text("LIMIT = 1\n")
+    own = tmp_path / "mine.py"
+    own.write_text("from planted_package.engine import LIMIT\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sources, "PACKAGE", "planted_package")
+    first = code_digests([], {"mine": own})
+    assert set(first) == {"mine", "planted_package.engine"}
+    (package / "engine.py").write_text("LIMIT = 2\n")
+    assert code_digests([], {"mine": own}) == first
+    own.write_text("from planted_package.engine import LIMIT\n\nLIMIT += 1\n")
+    assert code_digests([], {"mine": own}) != first, "a file of one's own is imported anew, so it is read anew"
