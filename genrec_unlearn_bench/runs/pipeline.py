@@ -66,7 +66,7 @@ def run_cell(
         BenchError: Data, storage or the run failed; finished stages are kept.
     """
     setting = settle(request)
-    # Reads the digests of all code now that it is imported: whoever edits a file during a long run changes the next run.
+    # Reads the digests of all code now that it is imported: an edit during a long run counts from the next run on.
     code_digests([__name__, setting.backbone.__module__])
     room = Workroom(setting, store, progress or Progress(), shelf or Shelf())
     with determinism(setting.threads):
