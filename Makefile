@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint types smoke speed clean
+.PHONY: install demo test lint types smoke slow speed clean
 
 install: $(STAMP)
 
@@ -29,6 +29,9 @@ types: install
 
 smoke: install
 	$(BIN)/bench smoke
+
+slow: install
+	$(BIN)/python -m pytest -m slow
 
 speed: install
 	$(BIN)/python -m pytest tests/benchmarks -m speed -s
