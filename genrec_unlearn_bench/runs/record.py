@@ -73,7 +73,7 @@ class RunRecord(StrictModel):
     suite_version: str
     """Version of this package."""
     key: str
-    """Content key of the evaluation."""
+    """Content key of the result: the row, its evaluation and the oracles it is held against."""
     cell: Cell
     created: str
     """UTC, ISO 8601."""
@@ -94,7 +94,7 @@ class RunRecord(StrictModel):
     report: dict[str, Any] = Field(default_factory=dict)
     """What the method said about itself: items moved by level, collisions, overlap before and after …"""
     per_user_digest: str
-    """blake2b-256 of ``per_user.parquet``."""
+    """blake2b-256 of ``per_user.parquet``; empty where nothing could be measured and there is no such file."""
     command: str
     """The command line that repeats it."""
     notes: tuple[str, ...] = ()
