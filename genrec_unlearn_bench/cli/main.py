@@ -50,7 +50,7 @@ app.command(
 app.command("ls", epilog=examples("bench ls", "bench ls tasks --json"))(ls.ls)
 app.command("show", epilog=examples("bench show tracer", "bench show steam-price --data-dir data"))(show.show)
 app.add_typer(data.app, name="data")
-app.command("smoke", epilog=examples("bench smoke", "bench smoke --cache-dir /tmp/bench-cache"))(smoke.smoke)
+app.command("smoke", epilog=examples("bench smoke", "bench smoke --cache-dir smoke-cache"))(smoke.smoke)
 app.command("doctor", epilog=examples("bench doctor", "bench doctor --network --json"))(doctor.doctor)
 
 
