@@ -1,4 +1,4 @@
-"""The main line on real data: minutes of training, so only where it is asked for (`-m slow`) and the files are there."""
+"""The main line on real data: minutes of training, so only where it is asked for (`-m slow`) and files are there."""
 
 from __future__ import annotations
 
