@@ -16,15 +16,13 @@ from torch.nn import functional as F
 
 from genrec_unlearn_bench.decoding.ancestry import Ancestry
 from genrec_unlearn_bench.decoding.causal_weights import CausalLayer, CausalWeights
+from genrec_unlearn_bench.decoding.keys import blinded, padded_blind, padded_heads
 from genrec_unlearn_bench.decoding.window import window_log_probs
 
 if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM
 
 __all__ = ["CausalSession"]
-
-_KEY_MULTIPLE = 8
-"""Keys are padded to whole vectors: products with an odd number of keys take twice as long."""
 
 
 class CausalSession:
@@ -41,7 +39,7 @@ class CausalSession:
         self._weights = model if isinstance(model, CausalWeights) else CausalWeights(model)
         mask = mask.bool()
         self._lengths = mask.sum(1, keepdim=True)
-        self._key_bias = _blinded(F.pad(mask, (0, -mask.shape[1] % _KEY_MULTIPLE)), embeddings.dtype)[:, None, None]
+        self._key_bias = padded_blind(mask, embeddings.dtype)[:, None, None]
         self._prompt: list[tuple[Tensor, Tensor]] = []
         self._ancestry = Ancestry()
         self._past: list[list[Tensor]] = []
@@ -77,11 +75,11 @@ class CausalSession:
         seen = torch.ones(length, length, dtype=torch.bool, device=mask.device).tril() & mask[:, None]
         # A padded position sees itself, so that no row of the softmax is empty.
         seen |= torch.eye(length, dtype=torch.bool, device=mask.device)
-        bias = _blinded(seen, states.dtype)[:, None]
+        bias = blinded(seen, states.dtype)[:, None]
         last = (torch.arange(length, device=mask.device) * mask).argmax(1)
         for index, layer in enumerate(weights.layers):
             query, key, value = self._project(layer, states, rotation)
-            self._prompt.append((_padded(key), _padded(value)))
+            self._prompt.append((padded_heads(key), padded_heads(value)))
             if index + 1 < len(weights.layers):
                 query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
                 mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, enable_gqa=True)
@@ -134,7 +132,7 @@ class CausalSession:
         """
         batch, beams, heads, width = query.shape
         groups = self._weights.groups
-        keys, values = self._prompt[layer]
+        keys, values = (part.view(batch, groups, -1, width) for part in self._prompt[layer])
         query = (query * width**-0.5).view(batch, beams, groups, -1, width)
         stacked = query.transpose(1, 2).reshape(batch, groups, -1, width)
         scores = [torch.matmul(stacked, keys.mT).add_(self._key_bias)]
@@ -149,14 +147,3 @@ class CausalSession:
             share = shares[..., place].view(batch, groups, beams, -1).transpose(1, 2)
             mixed.addcmul_(share[..., None], pair[:, :, 1, :, None])
         return mixed.view(batch, beams, heads * width)
-
-
-def _blinded(seen: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where ``seen``, the type's lowest number elsewhere."""
-    bias = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
-    return bias.masked_fill_(~seen, torch.finfo(dtype).min)
-
-
-def _padded(heads: Tensor) -> Tensor:
-    """[B, S, G, d] -> [B, G, S', d] with S' the next multiple of the key block."""
-    return F.pad(heads.transpose(1, 2), (0, 0, 0, -heads.shape[1] % _KEY_MULTIPLE)).contiguous()

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from genrec_unlearn_bench.decoding.ancestry import Ancestry
-from genrec_unlearn_bench.decoding.t5_weights import KEY_MULTIPLE, DecoderLayer, T5DecoderWeights
+from genrec_unlearn_bench.decoding.keys import padded_blind, padded_heads
+from genrec_unlearn_bench.decoding.t5_weights import DecoderLayer, T5DecoderWeights
 from genrec_unlearn_bench.decoding.window import window_log_probs
 
 if TYPE_CHECKING:
@@ -36,18 +37,13 @@ class T5Session:
     def __init__(self, model: T5ForConditionalGeneration | T5DecoderWeights, states: Tensor, mask: Tensor) -> None:
         self._weights = model if isinstance(model, T5DecoderWeights) else T5DecoderWeights(model)
         self._batch = states.shape[0]
-        padding = -states.shape[1] % KEY_MULTIPLE
-        states = torch.nn.functional.pad(states.detach(), (0, 0, 0, padding))
-        mask = torch.nn.functional.pad(mask.bool(), (0, padding))
         heads, width = self._weights.heads, self._weights.width
-        blind = torch.zeros(mask.shape, dtype=states.dtype, device=states.device)
-        blind = blind.masked_fill_(~mask, torch.finfo(states.dtype).min)
-        self._cross_bias = blind[:, None, None].expand(-1, heads, -1, -1).reshape(-1, 1, mask.shape[1])
+        blind = padded_blind(mask, states.dtype)
+        self._cross_bias = blind[:, None, None].expand(-1, heads, -1, -1).reshape(-1, 1, blind.shape[1])
         self._cross: list[tuple[Tensor, Tensor]] = []
         for layer in self._weights.layers:
-            both = layer.cross_key_value(states).view(*mask.shape, 2, heads, width).permute(2, 0, 3, 1, 4)
-            keys, values = both.reshape(2, -1, mask.shape[1], width).unbind(0)
-            self._cross.append((keys.mT, values))
+            both = layer.cross_key_value(states.detach()).view(*mask.shape, 2, heads, width)
+            self._cross.append((padded_heads(both[:, :, 0]).mT, padded_heads(both[:, :, 1])))
         self._ancestry = Ancestry()
         self._past: list[list[Tensor]] = []
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from transformers import T5ForConditionalGeneration
 
 __all__ = [
-    "KEY_MULTIPLE",
     "DecoderLayer",
     "EncoderLayer",
     "FeedForward",
@@ -26,9 +25,6 @@ __all__ = [
     "T5DecoderWeights",
     "T5EncoderWeights",
 ]
-
-KEY_MULTIPLE = 8
-"""Attention keys are padded to whole vectors: the product with 31 keys takes twice as long as with 32."""
 
 
 class Norm:

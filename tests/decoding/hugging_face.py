@@ -39,7 +39,7 @@ def tiny_t5(vocabulary: int, *, tied: bool = True, gated: bool = False, seed: in
     return model
 
 
-def tiny_qwen(vocabulary: int, *, tied: bool = True, seed: int = 0, **shape: int) -> Any:
+def tiny_qwen(vocabulary: int, *, tied: bool = True, seed: int = 0, spread: float = 0.15, **shape: int) -> Any:
     """A Qwen2 in eval mode, with grouped queries and attention biases that matter."""
     size = {
         "hidden_size": 32,
@@ -55,7 +55,7 @@ def tiny_qwen(vocabulary: int, *, tied: bool = True, seed: int = 0, **shape: int
         pad_token_id=0,
         bos_token_id=None,
         eos_token_id=None,
-        initializer_range=0.15,
+        initializer_range=spread,
         **size,
     )
     model = Qwen2ForCausalLM(config).eval()
