@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.errors import CapabilityMissing
+from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
@@ -20,12 +20,7 @@ class Filter(UnlearningMethod[MethodConfig]):
     """Concept items are never recommended; nothing else changes."""
 
     name = "filter"
+    kinds = frozenset(ConceptKind) - {ConceptKind.INTERACTION}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
-        if not request.items.any():
-            raise CapabilityMissing(
-                "an output filter needs concept items, and this request has none",
-                where="method filter",
-                mend="use a brand, price or item task, or a method that unlearns interactions",
-            )
         return recommender.with_serving(replace(recommender.serving, blocked=request.items))

@@ -7,7 +7,7 @@ are not recommended, and do not influence what is), while every parameter still 
 from __future__ import annotations
 
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
-from genrec_unlearn_bench.errors import CapabilityMissing
+from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
@@ -17,12 +17,7 @@ class FilterHistory(UnlearningMethod[MethodConfig]):
     """Concept items are neither recommended nor read."""
 
     name = "filter-history"
+    kinds = frozenset(ConceptKind) - {ConceptKind.INTERACTION}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
-        if not request.items.any():
-            raise CapabilityMissing(
-                "an output filter needs concept items, and this request has none",
-                where="method filter-history",
-                mend="use a brand, price or item task, or a method that unlearns interactions",
-            )
         return recommender.with_serving(ServingRules(blocked=request.items, ignored=request.items))

@@ -11,6 +11,7 @@ from genrec_unlearn_bench.backbones.backbone import Backbone, BackboneConfig, Sc
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.data.catalogue import find_dataset
+from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.task_spec import TaskSpec
 from genrec_unlearn_bench.data.tasks import find_task
@@ -87,6 +88,7 @@ def settle(request: RunRequest) -> Setting:
     method, method_config = _method(entry, request.method_set)
     if method is not None:
         _check_capabilities(method, backbone)
+        _check_kind(method, task)
     _check_suite(request.suite)
     encoder = request.encoder or (ENCODERS[Scale.SMOKE] if task.dataset == DEMO else ENCODERS[scale])
     return Setting(
@@ -129,6 +131,15 @@ def _check_capabilities(method: UnlearningMethod[Any], backbone: type[Backbone])
         raise CapabilityMissing(
             f"the method {method.name!r} needs what the backbone {backbone.name!r} does not have: {', '.join(missing)}",
             mend="choose another backbone, or a method that does without (bench ls methods)",
+        )
+
+
+def _check_kind(method: UnlearningMethod[Any], task: TaskSpec) -> None:
+    kind = ConceptKind(task.concept.kind)
+    if kind not in method.kinds:
+        raise CapabilityMissing(
+            f"the method {method.name!r} does not serve requests of the kind {kind.value!r}, as {task.name!r} is",
+            mend=f"use a task of the kind {' or '.join(sorted(method.kinds))}, or another method (bench ls methods)",
         )
 
 

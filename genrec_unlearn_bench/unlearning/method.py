@@ -7,6 +7,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
@@ -29,6 +30,8 @@ class UnlearningMethod(ABC, Generic[C]):
     name: ClassVar[str]
     Config: ClassVar[type[MethodConfig]] = MethodConfig
     requires: ClassVar[frozenset[Capability]] = frozenset()
+    kinds: ClassVar[frozenset[ConceptKind]] = frozenset(ConceptKind)
+    """What kinds of request it can serve. The runner refuses others before anything is trained."""
 
     def __init__(self, config: C) -> None:
         self.config = config

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,8 @@ from genrec_unlearn_bench.errors import CapabilityMissing
 from genrec_unlearn_bench.methods.filter import Filter
 from genrec_unlearn_bench.methods.filter_history import FilterHistory
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.runs.request import RunRequest
+from genrec_unlearn_bench.runs.setting import settle
 from genrec_unlearn_bench.unlearning.method import MethodConfig
 from tests.planted import HISTORY, Planted
 
@@ -49,8 +49,8 @@ def test_only_the_history_filter_makes_lists_blind_to_concept_items(planted: Pla
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_interaction_requests_are_refused_with_the_reason(planted: Planted, method: type[Filter]) -> None:
-    nothing = np.zeros_like(planted.request.items)
-    request = replace(planted.request, kind=ConceptKind.INTERACTION, items=nothing)
-    with pytest.raises(CapabilityMissing, match="needs concept items"):
-        method(MethodConfig()).unlearn(planted.original, request, Progress())
+def test_interaction_requests_are_refused_before_anything_is_trained(method: type[Filter]) -> None:
+    """Their items stay in the catalogue, so that there is nothing to take out of the trie."""
+    assert ConceptKind.INTERACTION not in method.kinds
+    with pytest.raises(CapabilityMissing, match="interaction"):
+        settle(RunRequest(task="demo-interaction", method=method.name))
