@@ -70,8 +70,9 @@ def _parts(
 ) -> Iterator[tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Ranking]]:
     batch = max(16, min(256, BATCH_BEAMS // beam))
     offsets = recommender.vocabulary.offsets
+    opened = recommender.server()
     for rows in length_batches(np.minimum(histories.lengths, recommender.history_limit), batch):
-        session = recommender.session(recommender.encode(histories.rows(rows)))
+        session = opened(histories.rows(rows))
         found = (
             exact_search(session, trie, offsets, keep=k) if exact else beam_search(session, trie, offsets, beam=beam)
         )

@@ -7,6 +7,7 @@ item and nothing else (no end-of-sequence token is trained or scored).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,7 +29,10 @@ from genrec_unlearn_bench.backbones.vocabulary import EMPTY, PAD_TOKEN, SidVocab
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import PAD, Histories, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.decoding.session import DecoderSession
+from genrec_unlearn_bench.decoding.t5_encoder import encode_t5
 from genrec_unlearn_bench.decoding.t5_session import T5Session
+from genrec_unlearn_bench.decoding.t5_weights import T5DecoderWeights, T5EncoderWeights
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
@@ -122,6 +126,13 @@ class T5Recommender(Recommender):
         return torch.from_numpy(self.sids.codes[items]).to(self.device)
 
     def encode(self, histories: Histories, *, soft: SoftSids | None = None, hidden: bool = False) -> Context:
+        embeds, mask, position_items = self._inputs(histories, soft)
+        output = self.model.encoder(inputs_embeds=embeds, attention_mask=mask.long(), output_hidden_states=hidden)
+        states = tuple(output.hidden_states) if hidden else ()
+        return Context(output.last_hidden_state, mask, position_items, states)
+
+    def _inputs(self, histories: Histories, soft: SoftSids | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Embeddings [B, S, D], mask [B, S] and items [B, S] of the input positions, as served."""
         if self.serving.ignored is not None:
             histories = histories.without(self.serving.ignored)
         histories = histories.latest(self.history_limit)
@@ -133,10 +144,7 @@ class T5Recommender(Recommender):
             embeds = self._soften(embeds, items, soft)
         mask = (items != PAD)[..., None].expand(-1, -1, levels).flatten(1)
         position_items = items[..., None].expand(-1, -1, levels).flatten(1)
-        embeds, mask, position_items = self._lead(embeds.flatten(1, 2), mask, position_items, histories)
-        output = self.model.encoder(inputs_embeds=embeds, attention_mask=mask.long(), output_hidden_states=hidden)
-        states = tuple(output.hidden_states) if hidden else ()
-        return Context(output.last_hidden_state, mask, position_items, states)
+        return self._lead(embeds.flatten(1, 2), mask, position_items, histories)
 
     def _soften(self, embeds: Tensor, items: Tensor, soft: SoftSids) -> Tensor:
         """Replace the embeddings of softened items by expectations under their token distributions."""
@@ -202,6 +210,15 @@ class T5Recommender(Recommender):
 
     def session(self, context: Context) -> T5Session:
         return T5Session(self.model, context.state, context.mask)
+
+    def server(self) -> Callable[[Histories], DecoderSession]:
+        encoder, decoder = T5EncoderWeights(self.model), T5DecoderWeights(self.model)
+
+        def opened(histories: Histories) -> DecoderSession:
+            embeds, mask, _ = self._inputs(histories)
+            return T5Session(decoder, encode_t5(encoder, embeds, mask), mask)
+
+        return opened
 
     def with_sids(self, table: SidTable) -> Self:
         return type(self)(self.model, self.shape, table, self.serving)

@@ -148,3 +148,11 @@ def test_exact_scores_are_teacher_forced_sums(model: T5Recommender) -> None:
         given = model.target_log_probs(Histories.of([LISTS[row]] * 64), items).sum(1)
         np.testing.assert_allclose(ranking.log_probs[row], given.numpy(), atol=1e-4)
         assert sorted(items.tolist()) == list(range(64))
+
+
+def test_the_served_path_gives_the_numbers_of_the_differentiable_one(model: T5Recommender) -> None:
+    histories = Histories.of([*LISTS, []])
+    with torch.inference_mode():
+        fast = model.server()(histories).start()
+        plain = model.session(model.encode(histories)).start()
+    torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-4)
