@@ -2,7 +2,7 @@
 
 The score of an item is the sum of the log-probabilities of exactly its L SID tokens, softmax over the full vocabulary;
 the trie then chooses among the children. It is never normalised over the children, and no end-of-sequence token is
-scored: both would change the ranking (backbones.md, section 7). The search is the one that Hugging Face's ``generate``
+scored: both would change the ranking. The search is the one that Hugging Face's ``generate``
 does with ``prefix_allowed_tokens_fn`` and ``length_penalty=0``, and gives the same lists.
 """
 

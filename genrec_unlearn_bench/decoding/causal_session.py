@@ -37,13 +37,14 @@ class CausalSession:
     @torch.inference_mode()
     def __init__(self, model: Qwen2ForCausalLM | CausalWeights, embeddings: Tensor, mask: Tensor) -> None:
         self._weights = model if isinstance(model, CausalWeights) else CausalWeights(model)
+        embeddings = embeddings.detach().to(self._weights.embedding.dtype)
         mask = mask.bool()
         self._lengths = mask.sum(1, keepdim=True)
         self._key_bias = padded_blind(mask, embeddings.dtype)[:, None, None]
         self._prompt: list[tuple[Tensor, Tensor]] = []
         self._ancestry = Ancestry()
         self._past: list[list[Tensor]] = []
-        self._first_states = self._read(embeddings.detach(), mask)
+        self._first_states = self._read(embeddings, mask)
 
     @torch.inference_mode()
     def start(self) -> Tensor:

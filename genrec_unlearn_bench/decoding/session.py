@@ -18,7 +18,7 @@ class DecoderSession(Protocol):
     """
 
     def start(self) -> Tensor:
-        """[B, V] logits of the first SID token."""
+        """[B, V] logits of the first SID token. Calling it again begins anew: all beams are forgotten."""
 
     def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
         """[B, W, V] logits of the next token.

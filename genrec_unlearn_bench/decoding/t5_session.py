@@ -38,11 +38,12 @@ class T5Session:
         self._weights = model if isinstance(model, T5DecoderWeights) else T5DecoderWeights(model)
         self._batch = states.shape[0]
         heads, width = self._weights.heads, self._weights.width
+        states = states.detach().to(self._weights.embedding.dtype)
         blind = padded_blind(mask, states.dtype)
         self._cross_bias = blind[:, None, None].expand(-1, heads, -1, -1).reshape(-1, 1, blind.shape[1])
         self._cross: list[tuple[Tensor, Tensor]] = []
         for layer in self._weights.layers:
-            both = layer.cross_key_value(states.detach()).view(*mask.shape, 2, heads, width)
+            both = layer.cross_key_value(states).view(*mask.shape, 2, heads, width)
             self._cross.append((padded_heads(both[:, :, 0]).mT, padded_heads(both[:, :, 1])))
         self._ancestry = Ancestry()
         self._past: list[list[Tensor]] = []

@@ -25,7 +25,7 @@ from genrec_unlearn_bench.decoding.t5_weights import T5DecoderWeights, T5Encoder
 from genrec_unlearn_bench.decoding.trie import Trie
 from tests.benchmarks.catalogue import OFFSETS, SEPARATOR, SIZES, VOCABULARY, Catalogue, industrial
 from tests.benchmarks.timing import Duel, duel, free_threads, timed
-from tests.decoding.hugging_face import assert_same_lists, generate, tiny_qwen, tiny_t5
+from tests.decoding.hugging_face import as_result, assert_same_lists, generate, tiny_qwen, tiny_t5
 
 pytestmark = pytest.mark.speed
 
@@ -139,9 +139,12 @@ def test_all_of_industrial(catalogue: Catalogue, trie: Trie, t5: Any, beam: int,
     peers = [timed(partial(theirs, place)) for place in places[: samples // 2]]
     took, ranking = timed(ours)
     peers += [timed(partial(theirs, place)) for place in places[samples // 2 :]]
-    for place, (_, (_, scores)) in zip(places, peers, strict=True):
-        best = ranking.log_probs[place * BATCH : (place + 1) * BATCH, 0]
-        np.testing.assert_allclose(best, scores[:, 0].numpy(), atol=1e-4)
+    for place, (_, found) in zip(places, peers, strict=True):
+        part = slice(place * BATCH, (place + 1) * BATCH)
+        expected = rank_items(as_result(trie, OFFSETS, *found), trie, 10)
+        np.testing.assert_allclose(ranking.log_probs[part], expected.log_probs, atol=1e-4)
+        # Places may only be swapped where scores agree to rounding, which happens once in thousands.
+        assert (ranking.items[part] != expected.items).mean() < 0.005
     result = Duel(took, sum(seconds for seconds, _ in peers) / samples * len(rows) / BATCH)
     note = f" (HF scaled from {samples} batches of {BATCH})"
     result.report(f"evaluate {len(rows)} rows t5 beam{beam} ({catalogue.source})", note=note)

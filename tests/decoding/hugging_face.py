@@ -109,6 +109,15 @@ def generate(
     return found.sequences[:, prompt:].view(len(ids), beam, -1), found.sequences_scores.view(len(ids), beam)
 
 
+def as_result(trie: Trie, offsets: Sequence[int], tokens: Tensor, scores: Tensor) -> BeamResult:
+    """What ``generate`` found, as leaves of a trie."""
+    leaf_of = {tuple(sid): leaf for leaf, sid in enumerate(trie.codes_of(np.arange(trie.leaves)).tolist())}
+    sids = (tokens - torch.tensor(offsets)).flatten(0, 1).tolist()
+    leaves = torch.tensor([leaf_of.get(tuple(sid), -1) for sid in sids]).view_as(scores)
+    dead = (scores < -1e8) | (leaves < 0)
+    return BeamResult(leaves.masked_fill(dead, -1), scores.masked_fill(dead, float("-inf")))
+
+
 def assert_same_lists(
     result: BeamResult, trie: Trie, offsets: Sequence[int], tokens: Tensor, scores: Tensor, *, rounding: float = 0.0
 ) -> None:

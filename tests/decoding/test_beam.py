@@ -83,6 +83,16 @@ def test_a_narrow_beam_prunes_what_a_wide_one_finds() -> None:
     assert (narrow.leaves != wide.leaves[:, :2]).any()
 
 
+def test_a_diverged_model_gives_a_list_that_says_so() -> None:
+    """NaN logits neither crash the search nor hide in it, and a ranking holds items of the catalogue all the same."""
+    trie = Trie.build(np.array([[0, 1, 1], [0, 2, 1], [3, 0, 0], [3, 0, 2]]), SIZES)
+    session = RecurrentSession(2, VOCABULARY)
+    session.head[:] = float("nan")
+    ranking = rank_items(beam_search(session, trie, OFFSETS, beam=3), trie, 3)
+    assert np.isnan(ranking.log_probs).all()
+    assert set(ranking.items.ravel().tolist()) <= {0, 1, 2, 3}
+
+
 def test_one_level_and_one_item() -> None:
     trie = Trie.build(np.array([[2], [0]]), (4,))
     result = beam_search(RecurrentSession(2, 9), trie, (3,), beam=5)
