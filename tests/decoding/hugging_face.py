@@ -92,6 +92,7 @@ def generate(
         length_penalty=0.0,
         early_stopping=False,
         do_sample=False,
+        use_cache=True,
         repetition_penalty=1.0,
         decoder_start_token_id=0,
         pad_token_id=0,
