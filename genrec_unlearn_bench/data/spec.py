@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import Field, field_validator
 
-from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.config import StrictModel, parse, plain_yaml
 from genrec_unlearn_bench.data.formats.layout import FormatName, role_faults
 from genrec_unlearn_bench.errors import ConfigError
 
@@ -129,7 +129,7 @@ def check_spec(spec: DatasetSpec, where: str) -> None:
 def load_spec(text: str, where: str) -> DatasetSpec:
     """Read a dataset's YAML; raises ConfigError with every fault at once."""
     try:
-        content = yaml.safe_load(text)
+        content = plain_yaml(text)
     except yaml.YAMLError as fault:
         raise ConfigError([f"no valid YAML: {fault}"], where=where) from None
     if not isinstance(content, dict):
