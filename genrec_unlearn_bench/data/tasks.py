@@ -54,7 +54,8 @@ def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
         except UnknownName:
             pass
         else:
-            return TaskSpec(name=name, dataset=found.name, concept=DEFAULT_CONCEPTS[kind])
+            title = f"The protocol's default concept of the kind {kind} on {found.title or found.name}"
+            return TaskSpec(name=name, dataset=found.name, title=title, concept=DEFAULT_CONCEPTS[kind])
     raise UnknownName("task", name, known)
 
 
