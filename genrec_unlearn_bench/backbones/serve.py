@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TrieCache", "ranked"]
 
-BATCH_BEAMS = 3200
+BATCH_BEAMS = 1600
 """Beams decoded at once: beyond this the caches of a CPU overflow and nothing is gained."""
 
 
