@@ -62,13 +62,33 @@ def test_json_is_all_there_is_on_stdout_and_a_rerun_computes_nothing(root: Path)
     assert "epoch" not in result.stderr
 
 
-def test_a_method_that_cannot_do_it_does_not_stop_the_others(root: Path) -> None:
-    result = CliRunner().invoke(app, words(root, "filter,popularity", task="demo-interaction"))
-    assert result.exit_code == 2
+FAILING = """
+from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+
+
+class Failing(UnlearningMethod[MethodConfig]):
+    name = "failing"
+
+    def unlearn(self, recommender, request, progress):
+        raise BenchError("it cannot be done")
+"""
+
+
+def test_a_method_that_fails_does_not_stop_the_others(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING)
+    result = CliRunner().invoke(app, words(root, f"{tmp_path / 'failing.py'}:Failing,popularity"))
+    assert result.exit_code == 1
     assert " popularity " in result.stdout
-    assert "error: filter, seed 0: an output filter needs concept items" in result.stderr
+    assert "it cannot be done" in result.stderr
     assert "Traceback" not in result.output
-    assert not list((root / "results" / "demo-interaction").rglob("filter"))
+
+
+def test_a_request_that_a_method_does_not_serve_is_refused_before_any_work(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, words(tmp_path, "popularity,filter", task="demo-interaction"))
+    assert result.exit_code == 2
+    assert "does not serve requests of the kind 'interaction'" in result.stderr
+    assert not (tmp_path / "results").exists()
 
 
 def test_an_interrupt_keeps_what_is_finished_and_leaves_nothing_half_done(tmp_path: Path) -> None:

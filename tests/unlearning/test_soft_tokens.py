@@ -78,7 +78,7 @@ def soft_overlap(weights: tuple[torch.Tensor, ...], rho: list[torch.Tensor]) -> 
 
 def test_soft_overlap_at_zero_temperature_is_omega() -> None:
     rho = [r.float() for r in retain_frequencies(sids(), np.flatnonzero(~concept()))]
-    soft = float(soft_overlap(start().assignment(1e-4), rho))
+    soft = float(soft_overlap(start().assignment(1e-4), rho).detach())
     np.testing.assert_allclose(soft, overlap(sids(), concept()).quantised, rtol=1e-4)
 
 
@@ -100,8 +100,8 @@ def test_one_masked_plain_step_raises_neither_overlap_nor_forget_loss() -> None:
         masks = update_mask(tokens.assignment(1.0), rho, gradient, "on")
         assert sum(float(m.sum()) for m in masks) > 0
         MaskedSgd(tokens.phi, 0.5).step(gradient, masks)
-        assert float(forget()) < float(before_f)
-        assert float(soft_overlap(tokens.assignment(1.0), rho)) < float(before_o)
+        assert float(forget().detach()) < float(before_f.detach())
+        assert float(soft_overlap(tokens.assignment(1.0), rho).detach()) < float(before_o.detach())
 
 
 def test_masked_adam_is_adam_where_the_mask_is_on_and_still_where_it_is_off() -> None:
