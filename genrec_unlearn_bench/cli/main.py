@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from genrec_unlearn_bench import __version__
-from genrec_unlearn_bench.cli import data, doctor, ls, run_cells, show, smoke
+from genrec_unlearn_bench.cli import data, doctor, ls, run_cells, show, sids, smoke
 from genrec_unlearn_bench.cli.options import examples
 
 __all__ = ["app", "run"]
@@ -49,6 +49,13 @@ app.command(
 )(run_cells.run)
 app.command("ls", epilog=examples("bench ls", "bench ls tasks --json"))(ls.ls)
 app.command("show", epilog=examples("bench show tracer", "bench show steam-price --data-dir data"))(show.show)
+app.command(
+    "sids",
+    epilog=examples(
+        "bench sids --task demo-brand",
+        "bench sids --task industrial-brand --scale paper --data-dir data --json",
+    ),
+)(sids.sids)
 app.add_typer(data.app, name="data")
 app.command("smoke", epilog=examples("bench smoke", "bench smoke --cache-dir smoke-cache"))(smoke.smoke)
 app.command("doctor", epilog=examples("bench doctor", "bench doctor --network --json"))(doctor.doctor)

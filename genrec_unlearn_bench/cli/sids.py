@@ -1,0 +1,102 @@
+"""``bench sids``: are a task's semantic IDs any good, and how do they stand to its concept?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
+from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
+from genrec_unlearn_bench.cli.run_options import Backbone, Device, Encoder, Scale, SetSid, Task, Threads
+from genrec_unlearn_bench.config import overrides
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.sids.health import Collisions, SidHealth
+
+__all__ = ["sids"]
+
+
+@handled
+def sids(
+    task: Task,
+    backbone: Backbone = "tiger",
+    scale: Scale = None,
+    data_dir: DataDir = None,
+    encoder: Encoder = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    set_sid: SetSid = None,
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Make a task's semantic IDs, or read them from the cache, and report on them.
+
+    Codes used and their perplexity by level, collisions, quantisation error, and how far prefixes coincide with brands,
+    categories and the task's concept.
+    """
+    from genrec_unlearn_bench.runs.request import RunRequest
+    from genrec_unlearn_bench.runs.store import StageStore, default_cache
+    from genrec_unlearn_bench.runs.token_health import token_health
+
+    request = RunRequest(
+        task=task,
+        method="original",
+        backbone=backbone,
+        scale=scale,
+        data_dir=data_dir,
+        encoder=encoder,
+        device=device,
+        threads=threads,
+        sid_set=overrides(set_sid or [], where="--set-sid"),
+    )
+    with progressing() as progress:
+        found = token_health(request, StageStore(cache_dir or default_cache(), progress), progress)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    _draw(found, task)
+
+
+def _draw(found: SidHealth, task: str) -> None:
+    from genrec_unlearn_bench.cli.descriptions import Card, Sheet
+
+    prefixes = tuple(
+        (
+            str(one.length),
+            str(one.shared),
+            _share(one.brand_pure),
+            _share(one.category_pure),
+            _share(one.concept_shared),
+        )
+        for one in found.prefixes
+    )
+    collisions = (
+        ("on the codebooks' levels", *_counts(found.quantised_collisions)),
+        ("on whole IDs", *_counts(found.collisions)),
+    )
+    Card(
+        f"Semantic IDs of {task}: {found.items} items",
+        {},
+        sheets=(
+            Sheet(
+                "Levels",
+                tuple(found.rows()),
+                ("level", "codes used", "perplexity", "largest code", "prefixes", "error", "nearest code"),
+            ),
+            Sheet("Collisions", collisions, ("", "groups", "items", "excess", "largest group")),
+            Sheet(
+                "Prefixes with two or more items",
+                prefixes,
+                ("length", "prefixes", "one brand", "one category", "concept items that share it with a retain item"),
+            ),
+        ),
+    ).draw(stdout())
+
+
+def _counts(of: Collisions) -> tuple[str, str, str, str]:
+    return str(of.groups), str(of.items), str(of.excess), str(of.largest)
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"

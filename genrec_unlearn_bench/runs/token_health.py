@@ -1,0 +1,36 @@
+"""The health report of the semantic IDs that a run would use, and of how they stand to its concept."""
+
+from __future__ import annotations
+
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.runs.environment import determinism
+from genrec_unlearn_bench.runs.ground import lay_ground
+from genrec_unlearn_bench.runs.request import RunRequest
+from genrec_unlearn_bench.runs.setting import settle
+from genrec_unlearn_bench.runs.store import StageStore
+from genrec_unlearn_bench.runs.trained import tokens
+from genrec_unlearn_bench.runs.workroom import Shelf, Workroom
+from genrec_unlearn_bench.sids.health import SidHealth, health
+
+__all__ = ["token_health"]
+
+
+def token_health(request: RunRequest, store: StageStore, progress: Progress) -> SidHealth:
+    """Make the IDs of the request's task (or read them from the store) and look at them.
+
+    Raises:
+        UsageError: The request is wrong.
+        BenchError: Data or storage failed.
+    """
+    setting = settle(request)
+    room = Workroom(setting, store, progress, Shelf())
+    with determinism(setting.threads):
+        ground = lay_ground(room)
+        table = tokens(room, ground).table
+    items = ground.dataset.items
+    return health(
+        table,
+        items_by_concept=ground.split.items,
+        brands=items.brands,
+        categories=[path[-1] if path else "" for path in items.categories],
+    )
