@@ -50,7 +50,7 @@ def from_index(
 
 
 def surrogate_codebooks(table: SidTable, features: FloatArray) -> SidTable:
-    """The table with codebooks fitted to its own codes, for methods that need distances (methods.md, R20).
+    """The table with codebooks fitted to its own codes, for methods that need distances (docs/tracer.md, R20).
 
     This is ours, not the tokenizer's: level by level, a code's centroid is the mean of what the levels before it left
     of the features [N, D] of its items. An item's own code need not be the nearest one. Codes without items lie

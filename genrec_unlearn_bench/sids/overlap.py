@@ -1,7 +1,7 @@
 """How much the semantic IDs of concept items overlap with those of the rest.
 
 Three views, because one is not enough: in published indexes the pairwise overlap of brand items is at or below chance,
-while most of their codes, and many of their two-code prefixes, are used by some retain item (methods.md, 11.8).
+while most of their codes, and many of their two-code prefixes, are used by some retain item.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class OverlapLift(StrictModel):
 def level_overlaps(codes: IntArray, items: BoolArray) -> FloatArray:
     """[L] overlap of the marked items with the rest, by level, through code frequencies: ``<f_l, r_l>``.
 
-    Equal to the pairwise definition (TRACER, section on theory: Ω = E[ω(i, j)]; methods.md, R21), in O(N L + L K).
+    Equal to the pairwise definition (TRACER, section on theory: Ω = E[ω(i, j)]; docs/tracer.md, R21), in O(N L + L K).
     Padding (-1) is no code and overlaps with nothing. Raises ValueError where either side has no items.
     """
     forget, retain = _sides(codes, items)

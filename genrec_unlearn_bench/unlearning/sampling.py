@@ -1,6 +1,6 @@
 """Batches for unlearning: every forget example once an epoch, each batch beside as many random retain examples.
 
-This is how open-unlearning and MUSE anchor their loaders on the forget set (method notes, section 0.4).
+This is how open-unlearning and MUSE anchor their loaders on the forget set.
 """
 
 from __future__ import annotations
