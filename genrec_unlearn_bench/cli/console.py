@@ -30,11 +30,11 @@ a log of hours stays readable."""
 
 
 def stdout() -> Console:
-    """A console on stdout, wide enough for tables when piped."""
+    """A console on stdout, wide enough for tables when piped. Brackets are text: titles and paths may hold them."""
     from rich.console import Console
 
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(width=PIPED_WIDTH if piped else None, highlight=False, soft_wrap=False)
+    return Console(width=PIPED_WIDTH if piped else None, highlight=False, soft_wrap=False, markup=False)
 
 
 def print_json(content: Any) -> None:

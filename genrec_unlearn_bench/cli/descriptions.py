@@ -43,9 +43,9 @@ class Card:
         from rich import box
         from rich.table import Table
 
-        console.print(f"[bold]{self.title}[/bold]")
+        console.print(self.title, style="bold")
         if self.text:
-            console.print(f"\n{flowing(self.text)}", markup=False)
+            console.print(f"\n{flowing(self.text)}")
         for sheet in self.sheets:
             table = Table(
                 title=sheet.title or None,
@@ -58,7 +58,7 @@ class Card:
                 table.add_column(sheet.columns[index] if sheet.columns else "", no_wrap=index == 0, overflow="fold")
             for row in sheet.rows:
                 table.add_row(*row)
-            console.print(table, markup=False)
+            console.print(table)
 
 
 def task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Card:

@@ -54,6 +54,6 @@ def _overview(found: list[Listing], *, as_json: bool) -> None:
         names = [row[0] for row in part.rows]
         # Ninety-nine metrics would push everything else off the screen.
         shown = names if len(names) <= 40 else [*names[:8], "…"]
-        console.print(f"[bold]{part.kind}[/bold] ({len(names)})")
+        console.print(Text.assemble((part.kind, "bold"), f" ({len(names)})"))
         console.print(Padding(Text(", ".join(shown)), (0, 0, 1, 2)))
     console.print("More about a kind: bench ls tasks. About one thing: bench show demo-brand.")

@@ -72,3 +72,16 @@ def test_bars_go_away_when_the_loop_is_left_or_fails() -> None:
 def test_piped_output_gets_lines() -> None:
     with progressing() as progress:
         assert isinstance(progress, LineProgress)
+
+
+def test_brackets_in_what_is_printed_are_text(capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.table import Table
+
+    from genrec_unlearn_bench.cli.console import stdout
+
+    table = Table()
+    table.add_row("pip install 'genrec-unlearn-bench[minilm]'")
+    stdout().print(table)
+    stdout().print("a [title]", style="bold")
+    assert "[minilm]" in (printed := capsys.readouterr().out)
+    assert "a [title]" in printed
