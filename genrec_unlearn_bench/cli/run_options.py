@@ -40,7 +40,9 @@ Encoder = Annotated[
     str | None, typer.Option(help="tfidf, minilm, a sentence-transformers folder or hub id (default: by scale).")
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-Threads = Annotated[int | None, typer.Option(help="CPU threads (default: physical cores).", min=1)]
+Threads = Annotated[
+    int | None, typer.Option(help="CPU threads (default: one at smoke scale, else the physical cores).", min=1)
+]
 Set = Annotated[
     list[str] | None, typer.Option("--set", help="Change a field of the method's configuration: key=value.")
 ]

@@ -30,7 +30,9 @@ def smoke(
     results_dir: Annotated[
         Path | None, typer.Option(help="Where results are written (default: a temporary folder).", metavar="DIR")
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads (default: physical cores).", min=1)] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="CPU threads (default: one at smoke scale, else the physical cores).", min=1)
+    ] = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:

@@ -38,7 +38,7 @@ class RunRequest(StrictModel):
     device: str = "auto"
     """auto, cpu, cuda, cuda:1 …"""
     threads: int | None = Field(default=None, ge=1)
-    """CPU threads; the physical cores where none is given."""
+    """CPU threads; where none are given, one at smoke scale and the physical cores above."""
     method_set: dict[str, Any] = Field(default_factory=dict)
     """Fields of the method's configuration that differ from its defaults."""
     backbone_set: dict[str, Any] = Field(default_factory=dict)
