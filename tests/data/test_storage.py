@@ -24,7 +24,7 @@ def dataset(tmp_path: Path) -> Dataset:
     return prepare(shop_spec(), write_shop(tmp_path / "shop"), Progress())
 
 
-def same(left: Dataset, right: Dataset) -> None:
+def check_same(left: Dataset, right: Dataset) -> None:
     assert left.manifest == right.manifest
     assert left.name == right.name
     for field in fields(left.items):
@@ -40,7 +40,7 @@ def same(left: Dataset, right: Dataset) -> None:
 def test_round_trip(dataset: Dataset, tmp_path: Path) -> None:
     save_dataset(dataset, tmp_path)
     loaded = load_dataset(tmp_path)
-    same(dataset, loaded)
+    check_same(dataset, loaded)
     assert loaded.train.events is loaded.test.events
 
 
@@ -48,7 +48,7 @@ def test_parts_with_events_of_their_own(dataset: Dataset, tmp_path: Path) -> Non
     test = replace(dataset.test, events=dataset.test.events.copy())
     own = replace(dataset, test=test)
     save_dataset(own, tmp_path)
-    same(own, load_dataset(tmp_path))
+    check_same(own, load_dataset(tmp_path))
 
 
 def test_odd_text_survives(dataset: Dataset, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_odd_text_survives(dataset: Dataset, tmp_path: Path) -> None:
     digest = content_digest(items, Parts(dataset.train, dataset.valid, dataset.test), dataset.manifest.split)
     odd = replace(dataset, items=items, manifest=dataset.manifest.model_copy(update={"digest": digest}))
     save_dataset(odd, tmp_path)
-    same(odd, load_dataset(tmp_path))
+    check_same(odd, load_dataset(tmp_path))
 
 
 def test_same_bytes(dataset: Dataset, tmp_path: Path) -> None:
