@@ -39,6 +39,7 @@ REFERENCE_ROWS = {
     "original": "The recommender before unlearning.",
     "retrain": "Retrained from scratch without the forget set; same SIDs. The target of every method.",
     "retrain-full": "Retrained without the forget set on new SIDs, made from texts without the concept.",
+    "sasrec": "SASRec trained on the original data: a strong recommender that generates nothing.",
     "popularity": "The most popular train items, the same for every user.",
 }
 """Rows the runner makes itself; they stand in every table and need no method file."""

@@ -17,6 +17,7 @@ from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
 from genrec_unlearn_bench.backbones.training import TrainingConfig, train_recommender
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
+from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
@@ -116,11 +117,22 @@ def features(table: SidTable) -> ItemFeatures:
     return ItemFeatures(unit, unit, "planted")
 
 
+def catalogue() -> ItemTable:
+    """Titles that name an item's group and place in it."""
+    count = GROUPS * MEMBERS
+    names = tuple(f"group {item // MEMBERS} member {item % MEMBERS}" for item in range(count))
+    nothing = ("",) * count
+    prices = np.full(count, np.nan)
+    ids = tuple(f"item-{item}" for item in range(count))
+    return ItemTable(ids, names, nothing, nothing, nothing, prices, ((),) * count, nothing)
+
+
 def build(seed: int = 0) -> Planted:
     torch.set_num_threads(1)
     table, marked = sids(), concept()
     train, valid, test = (examples(sequences(n, 9, s)) for n, s in ((300, 1), (40, 2), (60, 3)))
     request = ForgetRequest(
+        catalogue=catalogue(),
         kind=ConceptKind.BRAND,
         items=marked,
         pairs=np.zeros((0, 2), dtype=np.int64),

@@ -1,18 +1,22 @@
-"""How a backbone is trained and loaded: presets, configuration, ``fit``."""
+"""How a backbone is made and loaded: presets, configuration, tokenizer, training."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
+from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.sids.quantise import quantise
 from genrec_unlearn_bench.sids.table import SidTable
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
 
 __all__ = ["Backbone", "BackboneConfig", "Scale"]
 
@@ -31,11 +35,10 @@ class BackboneConfig(StrictModel):
 
 
 class Backbone(ABC):
-    """A family of recommenders: one file per backbone."""
+    """A family of recommenders."""
 
     name: ClassVar[str]
     Config: ClassVar[type[BackboneConfig]]
-    capabilities: ClassVar[frozenset[Capability]]
 
     @classmethod
     @abstractmethod
@@ -45,7 +48,37 @@ class Backbone(ABC):
     @classmethod
     @abstractmethod
     def sid_preset(cls, scale: Scale) -> SidConfig:
-        """The tokenizer's configuration at a scale."""
+        """The tokenizer's configuration at a scale; a backbone with a tokenizer of its own returns a subclass."""
+
+    @classmethod
+    def label(cls, config: BackboneConfig, sids: SidConfig) -> str:
+        """What results call it. A variant that is another model says so: P5 without its pretrained text model."""
+        return cls.name
+
+    @classmethod
+    def capabilities(cls, config: BackboneConfig, sids: SidConfig) -> frozenset[Capability]:
+        """What a recommender made with these configurations has. Equal to its ``Recommender.capabilities``."""
+        return frozenset({Capability.HAS_CODEBOOKS})
+
+    @classmethod
+    def collaborative(cls, config: BackboneConfig, sids: SidConfig) -> SasRecConfig | None:
+        """The SASRec whose item vectors the tokenizer needs (``TrainingData.collaborative``); None for none."""
+        return None
+
+    @classmethod
+    def tokenise(cls, config: SidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress) -> SidTable:
+        """Give all N items their semantic IDs; the tokenizer is fitted on ``data.known`` alone."""
+        return quantise(data.features, config, seed=seed, device=device, progress=progress, fit_rows=data.known)
+
+    @classmethod
+    def tokenizer_modules(cls) -> tuple[str, ...]:
+        """Modules whose code decides what ``tokenise`` returns; backbones that name the same ones share their IDs."""
+        return (quantise.__module__,)
+
+    @classmethod
+    def reads_interactions(cls, config: SidConfig) -> bool:
+        """Whether ``tokenise`` reads ``data.train`` itself (vectors made from it are known apart)."""
+        return False
 
     @classmethod
     @abstractmethod
@@ -53,14 +86,18 @@ class Backbone(ABC):
         cls,
         config: BackboneConfig,
         *,
-        train: Examples,
-        valid: Examples,
+        data: TrainingData,
         sids: SidTable,
         seed: int,
         device: str,
         progress: Progress,
     ) -> Recommender:
-        """Train from scratch; the best checkpoint on validation is returned."""
+        """Train; the best checkpoint on validation is returned, with a frozen table.
+
+        Args:
+            sids: The semantic IDs. A backbone that trains its tokenizer along goes on with ``sids.network``, and
+                leaves a frozen table as it is: that is what retraining on the same SIDs means.
+        """
 
     @classmethod
     @abstractmethod

@@ -8,17 +8,18 @@ left for causal models; input embeddings, output head or both may be tied.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from genrec_unlearn_bench.data.examples import BoolArray, Histories, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.decoding.session import DecoderSession
+from genrec_unlearn_bench.errors import CapabilityMissing
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
@@ -89,17 +90,32 @@ class StepOutput:
 
     Attributes:
         logits: [R, L, V]; ``logits[:, l]`` predicts the target's token at level l (no shift left to the caller).
-        labels: [R, L] long, vocabulary ids of the targets' tokens.
+        labels: [R, L] long, vocabulary ids of the targets' tokens; any valid id where ``mask`` is False.
+        mask: [R, L] bool, False behind the end of a target that is shorter than L; None where all are full.
         hidden: Decoder hidden states at the target positions, by layer, [R, L, D] each, where asked for.
     """
 
     logits: Tensor
     labels: Tensor
     hidden: tuple[Tensor, ...] = field(default=())
+    mask: Tensor | None = None
 
     def token_log_probs(self) -> Tensor:
-        """[R, L] log-probability of each target token, softmax over the full vocabulary."""
-        return self.logits.log_softmax(-1).gather(-1, self.labels[..., None]).squeeze(-1)
+        """[R, L] log-probability of each target token, softmax over the full vocabulary; 0 outside ``mask``."""
+        values = self.logits.log_softmax(-1).gather(-1, self.labels[..., None]).squeeze(-1)
+        return values if self.mask is None else values.masked_fill(~self.mask, 0.0)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean of values [R, l] over the real tokens of the first l levels; 0 where there are none."""
+        if self.mask is None:
+            return values.mean() if values.numel() else values.new_zeros(())
+        real = self.mask[:, : values.shape[1]]
+        return (values * real).sum() / real.sum().clamp_min(1)
+
+    def rows(self, index: slice) -> StepOutput:
+        """Some of the targets."""
+        mask = None if self.mask is None else self.mask[index]
+        return StepOutput(self.logits[index], self.labels[index], tuple(layer[index] for layer in self.hidden), mask)
 
 
 class Ranker(ABC):
@@ -124,9 +140,18 @@ class Ranker(ABC):
 class Recommender(Ranker):
     """A trained generative recommender: model, SID table, trie and serving rules as one thing."""
 
-    capabilities: ClassVar[frozenset[Capability]]
     sids: SidTable
     serving: ServingRules
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this recommender has; families add what their table does not show."""
+        found = set()
+        if self.sids.codebooks is not None:
+            found.add(Capability.HAS_CODEBOOKS)
+        if bool((self.sids.codes < 0).any()):
+            found.add(Capability.RAGGED_SIDS)
+        return frozenset(found)
 
     @property
     @abstractmethod
@@ -164,6 +189,26 @@ class Recommender(Ranker):
                 share a history, which is then encoded once.
         """
 
+    def align(self, items: IntArray, titles: Sequence[str], *, to: Literal["sid", "title"]) -> StepOutput:
+        """Teacher-forced item-text samples: an item's SID from its title, or its title from its SID. Differentiable.
+
+        A backbone with ``TEXT_TASKS`` learns titles beside interactions, so a concept has to be forgotten there too.
+
+        Args:
+            items: [n] item ids.
+            titles: n texts.
+
+        Returns:
+            n targets; ``mask`` marks the real tokens of titles of different length.
+
+        Raises:
+            CapabilityMissing: The recommender reads no text.
+        """
+        raise CapabilityMissing(
+            f"the recommender {self.name!r} reads no texts, so there is no title to align with",
+            mend="ask for Capability.TEXT_TASKS first",
+        )
+
     @abstractmethod
     def session(self, context: Context) -> DecoderSession:
         """Open a decoding session on encoded histories (no gradients)."""
@@ -200,7 +245,7 @@ class Recommender(Ranker):
 
     @abstractmethod
     def codes_of(self, items: IntArray) -> Tensor:
-        """[len(items), L] long codes of items on the model's device."""
+        """[len(items), L] long codes of items on the model's device; -1 behind the end of a shorter SID."""
 
     def forward(
         self, histories: Histories, targets: IntArray, *, soft: SoftSids | None = None, hidden: bool = False

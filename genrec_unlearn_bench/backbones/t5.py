@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from genrec_unlearn_bench.backbones.recommender import (
-    Capability,
     Context,
     Recommender,
     ServingRules,
@@ -66,7 +65,6 @@ class T5Recommender(Recommender):
     """T5 over SID tokens; see the module's docstring."""
 
     name = "t5"
-    capabilities = frozenset({Capability.HAS_CODEBOOKS})
 
     def __init__(
         self,
@@ -142,7 +140,7 @@ class T5Recommender(Recommender):
         embeds = self.model.shared(tokens)
         if soft is not None:
             embeds = self._soften(embeds, items, soft)
-        mask = (items != PAD)[..., None].expand(-1, -1, levels).flatten(1)
+        mask = (tokens != PAD_TOKEN).flatten(1)
         position_items = items[..., None].expand(-1, -1, levels).flatten(1)
         return self._lead(embeds.flatten(1, 2), mask, position_items, histories)
 
@@ -190,7 +188,9 @@ class T5Recommender(Recommender):
     ) -> StepOutput:
         from transformers.modeling_outputs import BaseModelOutput
 
+        real = None if bool((codes >= 0).all()) else codes >= 0
         labels = codes + torch.tensor(self._vocabulary.offsets, device=codes.device)
+        labels = labels if real is None else labels.masked_fill(~real, PAD_TOKEN)
         inputs = torch.cat([torch.full_like(labels[:, :1], PAD_TOKEN), labels[:, :-1]], 1)
         shared = None if rows is None else SharedTargets.of(rows, len(context.mask))
         length = labels.shape[1]
@@ -206,7 +206,7 @@ class T5Recommender(Recommender):
         if shared is not None:
             logits = shared.unpack(logits, length)
             states = tuple(shared.unpack(layer, length) for layer in states)
-        return StepOutput(logits, labels, states)
+        return StepOutput(logits, labels, states, real)
 
     def session(self, context: Context) -> T5Session:
         return T5Session(self.model, context.state, context.mask)

@@ -16,10 +16,9 @@ from typing import ClassVar
 from pydantic import Field
 
 from genrec_unlearn_bench.backbones.backbone import Backbone, BackboneConfig, Scale
-from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
 from genrec_unlearn_bench.backbones.training import TrainingConfig, train_recommender
-from genrec_unlearn_bench.data.examples import Examples
+from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.config import SidConfig
@@ -77,7 +76,6 @@ class Tiger(Backbone):
 
     name: ClassVar[str] = "tiger"
     Config: ClassVar[type[BackboneConfig]] = TigerConfig
-    capabilities: ClassVar[frozenset[Capability]] = T5Recommender.capabilities
 
     @classmethod
     def preset(cls, scale: Scale) -> TigerConfig:
@@ -92,8 +90,7 @@ class Tiger(Backbone):
         cls,
         config: BackboneConfig,
         *,
-        train: Examples,
-        valid: Examples,
+        data: TrainingData,
         sids: SidTable,
         seed: int,
         device: str,
@@ -103,7 +100,13 @@ class Tiger(Backbone):
             raise TypeError(f"TIGER takes a TigerConfig, not {type(config).__name__}")
         recommender = T5Recommender.fresh(config.shape, sids, seed=derive(seed, "weights"), device=device)
         train_recommender(
-            recommender, config.training, train=train, valid=valid, seed=seed, device=device, progress=progress
+            recommender,
+            config.training,
+            train=data.train,
+            valid=data.valid,
+            seed=seed,
+            device=device,
+            progress=progress,
         )
         return recommender
 

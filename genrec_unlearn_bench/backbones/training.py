@@ -17,7 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import DataFault
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
 __all__ = ["TrainingConfig", "bucketed_batches", "cross_entropy", "train_recommender", "validation_ndcg"]
+
+
+_IGNORED = -100
 
 
 class TrainingConfig(StrictModel):
@@ -53,6 +56,8 @@ class TrainingConfig(StrictModel):
     """How often validation NDCG@10 is measured over the whole training."""
     patience: int = Field(default=3, ge=1)
     """Evaluations without a better value before training stops."""
+    temperature: float = Field(default=1.0, gt=0)
+    """Logits are divided by it in the loss: LETTER's ranking temperature; 1 is plain cross-entropy."""
     valid_rows: int = Field(default=1000, ge=1)
     """Validation examples used for early stopping (a seeded sample)."""
 
@@ -148,7 +153,7 @@ def train_recommender(
             part = rows[accelerator.process_index :: accelerator.num_processes]
             with accelerator.autocast():
                 output = recommender.forward(train.histories(recommender.history_limit, part), train.targets[part])
-                loss = cross_entropy(output.logits, output.labels)
+                loss = cross_entropy(output, config.temperature)
             optimizer.zero_grad()
             accelerator.backward(loss)
             _average_gradients(module, accelerator)
@@ -196,9 +201,11 @@ class _Best:
         return {name: tensor.detach().clone() for name, tensor in self.recommender.module.state_dict().items()}
 
 
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean negative log-likelihood over all target tokens, in nats."""
-    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+def cross_entropy(output: StepOutput, temperature: float = 1.0) -> Tensor:
+    """Mean negative log-likelihood over all target tokens, in nats; logits divided by ``temperature`` (LETTER's τ)."""
+    labels = output.labels if output.mask is None else output.labels.masked_fill(~output.mask, _IGNORED)
+    logits = output.logits.flatten(0, 1).float() / temperature
+    return torch.nn.functional.cross_entropy(logits, labels.flatten(), ignore_index=_IGNORED)
 
 
 def _rows(train: Examples, config: TrainingConfig, seed: int, total: int) -> Iterator[IntArray]:

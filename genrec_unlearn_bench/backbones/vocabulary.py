@@ -42,5 +42,6 @@ class SidVocabulary:
         return SPECIALS + sum(self.level_sizes)
 
     def tokens(self, table: SidTable) -> NDArray[np.int64]:
-        """[N, L] token ids of every item."""
-        return table.codes + np.asarray(self.offsets, dtype=np.int64)[None, :]
+        """[N, L] token ids of every item; ``PAD_TOKEN`` behind the end of a shorter SID."""
+        tokens = table.codes + np.asarray(self.offsets, dtype=np.int64)[None, :]
+        return np.where(table.codes < 0, PAD_TOKEN, tokens)

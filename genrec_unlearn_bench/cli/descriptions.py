@@ -146,15 +146,17 @@ def backbone(name: str) -> Card:
     doc = inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""
     presets = {scale.value: found.preset(scale).model_dump(mode="json") for scale in Scale}
     sids = {scale.value: found.sid_preset(scale).model_dump(mode="json") for scale in Scale}
+    flags = {scale.value: found.capabilities(found.preset(scale), found.sid_preset(scale)) for scale in Scale}
     content = {
         "kind": "backbone",
         "name": name,
         "doc": doc,
-        "capabilities": sorted(found.capabilities),
+        "capabilities": {name: sorted(flags) for name, flags in flags.items()},
         "presets": presets,
         "sid_presets": sids,
     }
-    facts = Sheet("", (("capabilities", ", ".join(sorted(found.capabilities)) or "none"),))
+    rows = tuple((name, ", ".join(sorted(found)) or "none") for name, found in flags.items())
+    facts = Sheet("Capabilities", rows, ("scale", "what methods may rely on"))
     sheets = (facts, _side_by_side("Recommender (--set-backbone)", presets), _side_by_side("SIDs (--set-sid)", sids))
     return Card(f"{name}: a backbone", content, doc, sheets)
 

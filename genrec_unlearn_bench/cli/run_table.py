@@ -61,7 +61,7 @@ def run_table(records: Sequence[RunRecord], *, beam: int) -> RenderableType:
 
     first = records[0]
     table = Table(
-        title=f"{first.cell.task} · {first.cell.backbone} · {first.cell.scale} · beam {beam}",
+        title=f"{first.cell.task} · {first.backbone_label or first.cell.backbone} · {first.cell.scale} · beam {beam}",
         box=box.SIMPLE_HEAD,
         # A blank on one side only: eleven numbers and a long name have to fit into 120 columns.
         padding=(0, 1, 0, 0),

@@ -27,10 +27,10 @@ __all__ = ["assemble", "cost_of"]
 
 
 def cost_of(entry: Entry, row: Trained, oracle: Trained | None) -> Cost:
-    """What the row cost by itself. The original and popularity forget nothing, so they cost nothing; the retrained
-    rows cost their training."""
+    """What the row cost by itself. The original, popularity and SASRec forget nothing, so they cost nothing; the
+    retrained rows cost their training."""
     retrain = oracle.seconds if oracle is not None else None
-    free = entry.name in ("original", "popularity")
+    free = entry.name in ("original", "popularity", "sasrec")
     seconds = 0.0 if free else row.seconds
     return Cost(
         unlearn_seconds=seconds,
@@ -72,6 +72,7 @@ def assemble(
         task_digest=ground.split.manifest.digest,
         method_digest=source_digest(setting.entry),
         method_config=setting.method_config.model_dump(mode="json"),
+        backbone_label=setting.backbone.label(setting.backbone_config, setting.sid_config),
         backbone_config=setting.backbone_config.model_dump(mode="json"),
         sid_config=setting.sid_config.model_dump(mode="json"),
         encoder=ground.features.encoder,

@@ -30,10 +30,12 @@ from genrec_unlearn_bench.runs.store import StageStore
 from genrec_unlearn_bench.runs.trained import (
     Tokens,
     Trained,
+    deployed,
     oracle,
     original,
     popularity,
     retrain_full,
+    sasrec,
     tokens,
 )
 from genrec_unlearn_bench.runs.unlearned import unlearned
@@ -78,6 +80,7 @@ def _run(room: Workroom) -> Finished:
     ground = lay_ground(room)
     sids = tokens(room, ground)
     before = original(room, ground, sids)
+    sids = deployed(room, sids, before)
     oracles = [oracle(room, ground, sids, number) for number in range(setting.request.oracle_seeds)]
     row = _row(room, ground, sids, before, oracles)
     scores = {id(trained): score(room, ground, sids, trained) for trained in _distinct([before, *oracles, row])}
@@ -111,6 +114,8 @@ def _row(room: Workroom, ground: Ground, sids: Tokens, before: Trained, oracles:
         return retrain_full(room, ground)
     if setting.entry.name == "popularity":
         return popularity(room, ground)
+    if setting.entry.name == "sasrec":
+        return sasrec(room, ground)
     raise BenchError(f"the reference row {setting.entry.name!r} has no recipe")
 
 

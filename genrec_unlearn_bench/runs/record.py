@@ -82,6 +82,8 @@ class RunRecord(StrictModel):
     method_digest: str
     """blake2b of the method's source, or of the reference row's name."""
     method_config: dict[str, Any]
+    backbone_label: str = ""
+    """What the backbone is called in results: its name, or the name of the variant that was run."""
     backbone_config: dict[str, Any]
     sid_config: dict[str, Any]
     encoder: str

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.backbones.backbone import Backbone, BackboneConfig, Scale
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
+from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.forget import ConceptKind
@@ -46,6 +47,7 @@ class Setting:
 
     Attributes:
         request: As it was asked for, with the scale filled in.
+        capabilities: What a recommender of these configurations has.
         method: The method's class and configuration; None for a reference row.
     """
 
@@ -56,6 +58,7 @@ class Setting:
     backbone: type[Backbone]
     backbone_config: BackboneConfig
     sid_config: SidConfig
+    capabilities: frozenset[Capability]
     entry: Entry
     method: UnlearningMethod[Any] | None
     method_config: MethodConfig
@@ -86,8 +89,11 @@ def settle(request: RunRequest) -> Setting:
     scale = _scale(request.scale, task)
     backbone = load_backbone(request.backbone)
     method, method_config = _method(entry, request.method_set)
+    backbone_config = changed(backbone.preset(scale), request.backbone_set, where="--set-backbone")
+    sid_config = changed(backbone.sid_preset(scale), request.sid_set, where="--set-sid")
+    capabilities = backbone.capabilities(backbone_config, sid_config)
     if method is not None:
-        _check_capabilities(method, backbone)
+        _check_capabilities(method, backbone.name, capabilities)
         _check_kind(method, task)
     _check_suite(request.suite)
     encoder = request.encoder or (ENCODERS[Scale.SMOKE] if task.dataset == DEMO else ENCODERS[scale])
@@ -97,8 +103,9 @@ def settle(request: RunRequest) -> Setting:
         dataset=find_dataset(task.dataset, request.data_dir),
         scale=scale,
         backbone=backbone,
-        backbone_config=changed(backbone.preset(scale), request.backbone_set, where="--set-backbone"),
-        sid_config=changed(backbone.sid_preset(scale), request.sid_set, where="--set-sid"),
+        backbone_config=backbone_config,
+        sid_config=sid_config,
+        capabilities=capabilities,
         entry=entry,
         method=method,
         method_config=method_config,
@@ -126,11 +133,11 @@ def _method(entry: Entry, fields: Mapping[str, Any]) -> tuple[UnlearningMethod[A
     return found(config), config
 
 
-def _check_capabilities(method: UnlearningMethod[Any], backbone: type[Backbone]) -> None:
-    missing = sorted(method.requires - backbone.capabilities)
+def _check_capabilities(method: UnlearningMethod[Any], backbone: str, found: frozenset[Capability]) -> None:
+    missing = sorted(method.needs - found)
     if missing:
         raise CapabilityMissing(
-            f"the method {method.name!r} needs what the backbone {backbone.name!r} does not have: {', '.join(missing)}",
+            f"the method {method.name!r} needs what the backbone {backbone!r} does not have here: {', '.join(missing)}",
             mend="choose another backbone, or a method that does without (bench ls methods)",
         )
 

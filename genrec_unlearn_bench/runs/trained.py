@@ -4,31 +4,48 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from genrec_unlearn_bench.backbones.popularity import Popularity
+from genrec_unlearn_bench.backbones.recommender import Capability
+from genrec_unlearn_bench.backbones.sasrec.config import sasrec_preset
+from genrec_unlearn_bench.backbones.training_data import TrainingData
+from genrec_unlearn_bench.data.scrub import scrubbed_items
+from genrec_unlearn_bench.runs.collaborative import Collaborative, collaborative
 from genrec_unlearn_bench.runs.meter import metered
 from genrec_unlearn_bench.runs.sources import code_digests
 from genrec_unlearn_bench.runs.stage_log import StageLog
 from genrec_unlearn_bench.runs.store import StoredStage
-from genrec_unlearn_bench.sids.quantise import quantise
 from genrec_unlearn_bench.sids.storage import load_table, save_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from genrec_unlearn_bench.backbones.recommender import Ranker
-    from genrec_unlearn_bench.data.examples import BoolArray, Examples
+    from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
+    from genrec_unlearn_bench.data.examples import BoolArray
     from genrec_unlearn_bench.runs.ground import Ground
     from genrec_unlearn_bench.runs.keys import KeyContent
     from genrec_unlearn_bench.runs.workroom import Workroom
     from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["MODEL", "ORACLE_STEP", "Tokens", "Trained", "oracle", "original", "popularity", "retrain_full", "tokens"]
+__all__ = [
+    "MODEL",
+    "ORACLE_STEP",
+    "Tokens",
+    "Trained",
+    "deployed",
+    "oracle",
+    "original",
+    "popularity",
+    "retrain_full",
+    "sasrec",
+    "tokens",
+]
 
 ORACLE_STEP = 1000
 """Distance between the seeds of further oracles, so that they do not meet those of other runs."""
@@ -39,10 +56,11 @@ MODEL = "model"
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """A table of semantic IDs and its stage."""
+    """A table of semantic IDs, its stage, and what that stands on."""
 
     stage: StoredStage
     table: SidTable
+    upstream: tuple[StoredStage, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,30 +88,50 @@ class Trained:
 
 
 def tokens(room: Workroom, ground: Ground) -> Tokens:
-    """The original's semantic IDs. They depend on the plain features alone, so all tasks of a dataset share them."""
-    return _tokens(room, "sids", ground.features.plain, fit_rows=None)
+    """The tokenizer's semantic IDs. They depend on the dataset alone, so all its tasks share them."""
+    return _tokens(room, "sids", _whole(room, ground))
 
 
 def original(room: Workroom, ground: Ground, sids: Tokens) -> Trained:
     """The recommender before unlearning, shared by all tasks of a dataset as well."""
-    parts = ground.dataset
-    content: KeyContent = {"dataset": ground.dataset.manifest.digest}
-    return _fit(room, "original", content, sids, parts.train, parts.valid, seed=room.setting.seed)
+    return _fit(room, "original", _whole(room, ground), sids, seed=room.setting.seed)
+
+
+def deployed(room: Workroom, sids: Tokens, before: Trained) -> Tokens:
+    """The semantic IDs that the original recommender serves with.
+
+    They are the tokenizer's own, except where the backbone trained its tokenizer along (ETEGRec): then they are those
+    it ended with. Oracles "on the same SIDs" and measurements in the original ID space mean these.
+    """
+    if sids.table.frozen:
+        return sids
+    table = room.load(before.stage, lambda path: load_table(path / MODEL / "sids"))
+    return Tokens(before.stage, table, before.upstream)
 
 
 def oracle(room: Workroom, ground: Ground, sids: Tokens, number: int = 0) -> Trained:
     """Retrained without the forget set, on the same SIDs and, for number 0, from the same initial weights."""
-    content, train, valid = _cleaned(ground)
     seed = room.setting.seed + number * ORACLE_STEP
-    return _fit(room, "retrain", content, sids, train, valid, seed=seed)
+    return _fit(room, "retrain", _cleaned(room, ground), sids, seed=seed)
 
 
 def retrain_full(room: Workroom, ground: Ground) -> Trained:
-    """Retrained without the forget set on SIDs that never saw the concept: scrubbed texts, fitted on retain items."""
-    retained = ~ground.split.items
-    sids = _tokens(room, "sids-full", ground.features.scrubbed, fit_rows=retained)
-    content, train, valid = _cleaned(ground)
-    return _fit(room, "retrain-full", content, sids, train, valid, seed=room.setting.seed)
+    """Retrained without the forget set on SIDs that never saw the concept.
+
+    Texts are scrubbed, and tokenizers fitted on retain items alone. Whatever else a backbone builds on is made anew
+    without the concept: collaborative vectors (LETTER, ETEGRec), co-occurrence (P5's indexers), titles (MiniOneRec).
+    """
+    source = _cleaned(room, ground)
+    sids = _tokens(room, "sids-full", source)
+    return _fit(room, "retrain-full", source, sids, seed=room.setting.seed)
+
+
+def sasrec(room: Workroom, ground: Ground) -> Trained:
+    """SASRec on the original data: what a recommender that generates nothing reaches."""
+    source = _whole(room, ground)
+    config = sasrec_preset(room.setting.scale.value)
+    found = source.collaborative(room, config)
+    return Trained(found.stage, (), found.load)
 
 
 def popularity(room: Workroom, ground: Ground) -> Trained:
@@ -114,48 +152,112 @@ def popularity(room: Workroom, ground: Ground) -> Trained:
     return Trained(stage, (), lambda: Popularity.load(stage.path / MODEL))
 
 
-def _tokens(room: Workroom, name: str, features: NDArray[np.float32], *, fit_rows: BoolArray | None) -> Tokens:
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """What a recommender is made from, and what identifies it in keys.
+
+    Attributes:
+        examples: Identity of the examples.
+        texts: Identity of texts and features.
+    """
+
+    examples: KeyContent
+    texts: KeyContent
+    data: TrainingData
+
+    def collaborative(self, room: Workroom, config: SasRecConfig) -> Collaborative:
+        """SASRec on these examples."""
+        return collaborative(
+            room,
+            self.examples,
+            config,
+            train=self.data.train,
+            valid=self.data.valid,
+            items=len(self.data.items),
+        )
+
+    def with_vectors(self, room: Workroom) -> tuple[TrainingData, tuple[StoredStage, ...]]:
+        """The data with the collaborative vectors that the setting's backbone asks for, if it does."""
+        setting = room.setting
+        config = setting.backbone.collaborative(setting.backbone_config, setting.sid_config)
+        if config is None:
+            return self.data, ()
+        found = self.collaborative(room, config)
+        vectors = room.remember(f"vectors/{found.stage.key}", lambda: found.load().item_vectors())
+        return replace(self.data, collaborative=vectors), (found.stage,)
+
+
+def _whole(room: Workroom, ground: Ground) -> _Source:
+    dataset = ground.dataset
+
+    def make() -> _Source:
+        examples: KeyContent = {"dataset": dataset.manifest.digest}
+        known = np.ones(len(dataset.items), dtype=np.bool_)
+        texts = _texts(ground.features.plain, known)
+        data = TrainingData(dataset.train, dataset.valid, dataset.items, ground.features.plain, known)
+        return _Source(examples, texts, data)
+
+    return room.remember(f"whole/{ground.identity}", make)
+
+
+def _cleaned(room: Workroom, ground: Ground) -> _Source:
+    split = ground.split
+
+    def make() -> _Source:
+        examples: KeyContent = {"dataset": ground.dataset.manifest.digest, "task": split.manifest.digest}
+        data = TrainingData(
+            train=split.cleaned(split.train.retain),
+            valid=split.cleaned(split.valid.retain),
+            items=scrubbed_items(ground.dataset.items, split),
+            features=ground.features.scrubbed,
+            known=~split.items,
+        )
+        return _Source(examples, _texts(data.features, data.known), data)
+
+    return room.remember(f"cleaned/{ground.identity}", make)
+
+
+def _texts(features: NDArray[np.float32], known: BoolArray) -> KeyContent:
+    return {"features": _array_digest(features), "known": _array_digest(known)}
+
+
+def _tokens(room: Workroom, name: str, source: _Source) -> Tokens:
     setting = room.setting
+    backbone = setting.backbone
+    data, upstream = source.with_vectors(room)
     content: KeyContent = {
-        "features": _array_digest(features),
-        "fit_rows": None if fit_rows is None else _array_digest(fit_rows),
+        **source.texts,
+        # Some indexers read interactions; those that read texts alone share their IDs among backbones all the same,
+        # because the others have a configuration of their own.
+        **(source.examples if backbone.reads_interactions(setting.sid_config) else {}),
+        "upstream": [stage.digest for stage in upstream],
         "config": setting.sid_config,
+        "tokenizer": type(setting.sid_config).__name__,
         "seed": setting.seed,
         "device": setting.device_kind,
-        "code": code_digests([quantise.__module__, save_table.__module__]),
+        "code": code_digests([*backbone.tokenizer_modules(), save_table.__module__]),
     }
 
     def compute(folder: Path) -> None:
         log = StageLog(room.progress)
-        table = quantise(
-            features,
-            setting.sid_config,
-            seed=setting.seed,
-            device=setting.device,
-            progress=log,
-            fit_rows=fit_rows,
-        )
+        table = backbone.tokenise(setting.sid_config, data, seed=setting.seed, device=setting.device, progress=log)
         save_table(table, folder)
         log.write(folder)
 
     stage = room.stage(name, content, compute)
-    return Tokens(stage, room.load(stage, load_table))
+    return Tokens(stage, room.load(stage, load_table), upstream)
 
 
-def _cleaned(ground: Ground) -> tuple[KeyContent, Examples, Examples]:
-    split = ground.split
-    content: KeyContent = {"dataset": ground.dataset.manifest.digest, "task": split.manifest.digest}
-    return content, split.cleaned(split.train.retain), split.cleaned(split.valid.retain)
-
-
-def _fit(
-    room: Workroom, name: str, data: KeyContent, sids: Tokens, train: Examples, valid: Examples, *, seed: int
-) -> Trained:
+def _fit(room: Workroom, name: str, source: _Source, sids: Tokens, *, seed: int) -> Trained:
     setting = room.setting
     backbone = setting.backbone
+    # A frozen table needs no vectors any more: the recommender alone is trained.
+    data, upstream = (source.data, ()) if sids.table.frozen else source.with_vectors(room)
     content: KeyContent = {
-        **data,
+        **source.examples,
+        **(source.texts if Capability.TEXT_TASKS in setting.capabilities else {}),
         "sids": sids.stage.digest,
+        "upstream": [stage.digest for stage in upstream],
         "backbone": backbone.name,
         "config": setting.backbone_config,
         "seed": seed,
@@ -168,8 +270,7 @@ def _fit(
         with metered(setting.device) as reading:
             recommender = backbone.fit(
                 setting.backbone_config,
-                train=train,
-                valid=valid,
+                data=data,
                 sids=sids.table,
                 seed=seed,
                 device=setting.device,
@@ -180,7 +281,8 @@ def _fit(
         return {"seconds": reading.seconds, "peak_memory_mib": reading.peak_memory_mib}
 
     stage = room.stage(name, content, compute)
-    return Trained(stage, (sids.stage,), lambda: backbone.load(stage.path / MODEL, device=setting.device))
+    above = (*sids.upstream, sids.stage)
+    return Trained(stage, above, lambda: backbone.load(stage.path / MODEL, device=setting.device))
 
 
 def _array_digest(array: NDArray[Any]) -> str:

@@ -46,6 +46,7 @@ def unlearned(room: Workroom, ground: Ground, sids: Tokens, before: Trained) -> 
         train=ground.split.train,
         valid=ground.split.valid,
         features=ground.features,
+        catalogue=ground.dataset.items,
         seed=setting.seed,
     )
 
@@ -67,7 +68,9 @@ def unlearned(room: Workroom, ground: Ground, sids: Tokens, before: Trained) -> 
 
     stage = room.stage("unlearned", content, compute)
     backbone = setting.backbone
-    return Trained(stage, (sids.stage, before.stage), lambda: backbone.load(stage.path / MODEL, device=setting.device))
+    return Trained(
+        stage, (*before.upstream, before.stage), lambda: backbone.load(stage.path / MODEL, device=setting.device)
+    )
 
 
 def method_code(entry: Entry) -> dict[str, str]:

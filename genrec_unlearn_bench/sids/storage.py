@@ -19,6 +19,8 @@ __all__ = ["TableRecord", "load_table", "save_table"]
 
 _TENSORS = "sids.safetensors"
 _RECORD = "sids.json"
+_NETWORK = "network."
+"""Prefix of a live tokenizer's weights."""
 
 
 class TableRecord(StrictModel):
@@ -49,6 +51,8 @@ def save_table(table: SidTable, folder: Path) -> None:
         tensors[f"codebook.{level}"] = np.ascontiguousarray(book)
     if table.latents is not None:
         tensors["latents"] = np.ascontiguousarray(table.latents)
+    for name, weights in (table.network or {}).items():
+        tensors[_NETWORK + name] = np.ascontiguousarray(weights)
     content: bytes = save(tensors)
     record = TableRecord(
         items=len(table),
@@ -93,12 +97,18 @@ def load_table(folder: Path) -> SidTable:
             codebooks=tuple(tensors[f"codebook.{i}"] for i in range(record.codebooks)) if record.codebooks else None,
             latents=tensors.get("latents"),
             version=record.version,
+            network=_network(tensors),
         )
     except (SafetensorError, KeyError, ValueError):
         raise _corrupt(folder, "the tensors are not those of a table") from None
     if table.digest != record.digest or len(table) != record.items:
         raise _corrupt(folder, "the codes do not match their digest")
     return table
+
+
+def _network(tensors: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]] | None:
+    found = {name.removeprefix(_NETWORK): value for name, value in tensors.items() if name.startswith(_NETWORK)}
+    return found or None
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +32,8 @@ class SidTable:
         codebooks: Q arrays [K_l, D], or None for indexers without codebooks.
         latents: [N, D] the quantiser's input z_i (r_i^1), or None.
         version: Counts reassignments; 0 is the tokenizer's own output.
+        network: Weights of a live tokenizer by name, for backbones that go on training it with the recommender
+            (ETEGRec); None where the codes are final. See ``freeze``.
     """
 
     codes: CodeArray
@@ -39,6 +42,7 @@ class SidTable:
     codebooks: tuple[FloatArray, ...] | None = None
     latents: FloatArray | None = None
     version: int = 0
+    network: Mapping[str, FloatArray] | None = None
 
     def __post_init__(self) -> None:
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.level_sizes):
@@ -71,6 +75,17 @@ class SidTable:
         state.update(repr((self.level_sizes, self.quantised_levels, self.version)).encode())
         state.update(np.ascontiguousarray(self.codes, dtype="<i8").tobytes())
         return state.hexdigest()
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the codes are final: no tokenizer goes on moving them."""
+        return self.network is None
+
+    def freeze(self) -> SidTable:
+        """The table cut off from its tokenizer: codes, codebooks and latents stay as they are, and from here on only a
+        reassignment changes a code. A trained recommender's table is always frozen, so unlearning acts on final codes.
+        """
+        return self if self.network is None else replace(self, network=None)
 
     def reassigned(self, items: NDArray[np.int64], codes: CodeArray) -> SidTable:
         """A new version in which ``items`` [n] carry ``codes`` [n, L]."""

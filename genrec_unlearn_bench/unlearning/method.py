@@ -36,6 +36,11 @@ class UnlearningMethod(ABC, Generic[C]):
     def __init__(self, config: C) -> None:
         self.config = config
 
+    @property
+    def needs(self) -> frozenset[Capability]:
+        """What this configuration needs of a backbone: ``requires``, unless an option does without."""
+        return self.requires
+
     @abstractmethod
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         """Return a recommender that has forgotten.

@@ -8,6 +8,7 @@ import numpy as np
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
+from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 
 __all__ = ["ForgetRequest"]
@@ -23,6 +24,8 @@ class ForgetRequest:
         train: Forget and retain examples of the train part.
         valid: The same of the validation part, for choosing a checkpoint.
         features: Item features, plain and scrubbed.
+        catalogue: The items' texts as the recommender was trained on them. Where it learned titles beside interactions
+            (``TEXT_TASKS``), the samples of ``items`` belong to the forget set (``Recommender.align``).
         seed: Seed of this run, to be derived from by name (``seeding.derive``).
     """
 
@@ -32,6 +35,7 @@ class ForgetRequest:
     train: Groups
     valid: Groups
     features: ItemFeatures
+    catalogue: ItemTable
     seed: int
 
     @property

@@ -91,7 +91,7 @@ class Objective:
         limit = model.history_limit
         retain_output = model.decode(model.encode(kept.histories(limit), soft=soft), model.codes_of(retain.targets))
         context = model.encode(forget.histories(limit), soft=soft)
-        return self._forget_losses(model, context, forget, -retain_output.token_log_probs().mean())
+        return self._forget_losses(model, context, forget, -retain_output.mean(retain_output.token_log_probs()))
 
     def _forget_losses(self, model: Recommender, context: Context, forget: Examples, retain: Tensor) -> Losses:
         device = context.mask.device
@@ -106,9 +106,8 @@ class Objective:
         suppressed = log_probs[:count, : self.original.quantised_levels]
         if self.config.forget_bound == "uniform":
             suppressed = torch.maximum(suppressed, self._floor.to(device))
-        coherence = -log_probs[count:].mean() if len(row) else log_probs.new_zeros(())
-        original = StepOutput(output.logits[:count], output.labels[:count])
-        return Losses(retain, suppressed.mean(), coherence, original)
+        original, neighbours = output.rows(slice(0, count)), output.rows(slice(count, None))
+        return Losses(retain, original.mean(suppressed), -neighbours.mean(log_probs[count:]), original)
 
 
 def train_hard(

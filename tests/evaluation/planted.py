@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from genrec_unlearn_bench.backbones.recommender import Capability, Ranker, Recommender, ServingRules
+from genrec_unlearn_bench.backbones.recommender import Ranker, Recommender, ServingRules
 from genrec_unlearn_bench.data.examples import Examples, Histories
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups, TaskManifest
 from genrec_unlearn_bench.data.items import ItemTable
@@ -139,7 +139,6 @@ class PlantedRecommender(Recommender):
     """The same with a SID table; ``in_space`` answers when it is decoded in another table's space."""
 
     name: ClassVar[str] = "planted-recommender"
-    capabilities: ClassVar[frozenset[Capability]] = frozenset()
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.suppression import Objective, SuppressionConfig, train_hard
-from tests.planted import concept, examples, features, groups, sequences, sids
+from tests.planted import catalogue, concept, examples, features, groups, sequences, sids
 
 SHAPE = T5Shape(d_model=32, d_kv=8, d_ff=48, layers=1, heads=4, dropout=0.1, history_limit=4)
 
@@ -22,7 +22,14 @@ def setting() -> tuple[T5Recommender, ForgetRequest]:
     model.module.eval()
     part = groups(examples(sequences(40, 9, 1)), concept())
     request = ForgetRequest(
-        ConceptKind.BRAND, concept(), np.zeros((0, 2), dtype=np.int64), part, part, features(sids()), 0
+        kind=ConceptKind.BRAND,
+        items=concept(),
+        pairs=np.zeros((0, 2), dtype=np.int64),
+        train=part,
+        valid=part,
+        features=features(sids()),
+        catalogue=catalogue(),
+        seed=0,
     )
     return model, request
 

@@ -1,0 +1,69 @@
+"""SASRec as a stage: a reference row of its own, and the item vectors that LETTER and ETEGRec are built on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from genrec_unlearn_bench.runs.meter import metered
+from genrec_unlearn_bench.runs.sources import code_digests
+from genrec_unlearn_bench.runs.stage_log import StageLog
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
+    from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
+    from genrec_unlearn_bench.data.examples import Examples
+    from genrec_unlearn_bench.runs.keys import KeyContent
+    from genrec_unlearn_bench.runs.store import StoredStage
+    from genrec_unlearn_bench.runs.workroom import Workroom
+
+__all__ = ["Collaborative", "collaborative"]
+
+
+@dataclass(frozen=True, eq=False)
+class Collaborative:
+    """A stored SASRec."""
+
+    stage: StoredStage
+    device: str
+
+    def load(self) -> SasRec:
+        """Read it."""
+        from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
+
+        return SasRec.load(self.stage.path, device=self.device)
+
+
+def collaborative(
+    room: Workroom, data: KeyContent, config: SasRecConfig, *, train: Examples, valid: Examples, items: int
+) -> Collaborative:
+    """Train SASRec on ``train`` (or read it from the store).
+
+    Args:
+        data: What identifies the examples, for the key.
+        items: Size of the catalogue.
+    """
+    setting = room.setting
+    content: KeyContent = {
+        **data,
+        "config": config,
+        "seed": setting.seed,
+        "device": setting.device_kind,
+        "code": code_digests(["genrec_unlearn_bench.backbones.sasrec.ranker"]),
+    }
+
+    def compute(folder: Path) -> Mapping[str, Any]:
+        from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
+
+        log = StageLog(room.progress)
+        with metered(setting.device) as reading:
+            ranker = SasRec.fit(
+                config, train=train, valid=valid, items=items, seed=setting.seed, device=setting.device, progress=log
+            )
+        ranker.save(folder)
+        log.write(folder)
+        return {"seconds": reading.seconds, "peak_memory_mib": reading.peak_memory_mib}
+
+    return Collaborative(room.stage("sasrec", content, compute), setting.device)
