@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import torch
@@ -27,7 +27,15 @@ from genrec_unlearn_bench.seeding import derive, numpy_generator
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
-__all__ = ["TrainingConfig", "bucketed_batches", "cross_entropy", "train_recommender", "validation_ndcg"]
+__all__ = [
+    "NextItem",
+    "TrainingConfig",
+    "TrainingTask",
+    "bucketed_batches",
+    "cross_entropy",
+    "train_recommender",
+    "validation_ndcg",
+]
 
 
 _IGNORED = -100
@@ -60,6 +68,36 @@ class TrainingConfig(StrictModel):
     """Logits are divided by it in the loss: LETTER's ranking temperature; 1 is plain cross-entropy."""
     valid_rows: int = Field(default=1000, ge=1)
     """Validation examples used for early stopping (a seeded sample)."""
+
+
+class TrainingTask(Protocol):
+    """What is learned: M samples, some of them a step. Backbones with more than next-item samples bring their own."""
+
+    @property
+    def lengths(self) -> IntArray:
+        """[M] input lengths, so that batches hold samples of similar length."""
+
+    def loss(self, rows: IntArray) -> Tensor:
+        """Scalar loss of the chosen samples, differentiable."""
+
+
+@dataclass(frozen=True, eq=False)
+class NextItem:
+    """Cross-entropy of the next item's tokens."""
+
+    recommender: Recommender
+    examples: Examples
+    temperature: float = 1.0
+
+    @property
+    def lengths(self) -> IntArray:
+        """[M] history lengths."""
+        return self.examples.history_lengths(self.recommender.history_limit)
+
+    def loss(self, rows: IntArray) -> Tensor:
+        """Mean over all target tokens."""
+        histories = self.examples.histories(self.recommender.history_limit, rows)
+        return cross_entropy(self.recommender.forward(histories, self.examples.targets[rows]), self.temperature)
 
 
 @dataclass(frozen=True)
@@ -116,13 +154,15 @@ def train_recommender(
     device: str,
     progress: Progress,
     stage: str = "train",
+    task: TrainingTask | None = None,
 ) -> Recommender:
-    """Train ``recommender`` in place and return it with its best weights.
+    """Train ``recommender`` in place and return it with its best weights. Only parameters that require gradients move.
 
     Args:
         train, valid: Examples; rows without history are used as they are.
         seed: Order of the batches, dropout and the validation sample depend on it alone.
         device: ``cpu``, ``cuda`` … ; bf16 autocast on CUDA, fp32 elsewhere.
+        task: What is learned; the next items of ``train`` where none is given.
 
     Raises:
         DataFault: No train or no validation examples.
@@ -133,31 +173,31 @@ def train_recommender(
         raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")
     on_cuda = torch.device(device).type == "cuda"
     accelerator = Accelerator(cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no")
-    per_epoch = math.ceil(len(train) / config.batch_size)
+    task = task or NextItem(recommender, train, config.temperature)
+    lengths = task.lengths
+    per_epoch = math.ceil(len(lengths) / config.batch_size)
     total = min(config.epochs * per_epoch, config.max_steps or config.epochs * per_epoch)
     schedule = Schedule(config.schedule, min(config.warmup_steps, max(total // 10, 1)), total)
     module = recommender.module
-    optimizer = accelerator.prepare(
-        torch.optim.AdamW(module.parameters(), lr=config.lr, weight_decay=config.weight_decay)
-    )
+    learned = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    optimizer = accelerator.prepare(torch.optim.AdamW(learned, lr=config.lr, weight_decay=config.weight_decay))
     sample = numpy_generator(seed, "valid-sample").permutation(len(valid))[: config.valid_rows]
     best = _Best(recommender, valid.subset(np.sort(sample)), config.patience, stage, progress)
     every = math.ceil(total / config.evaluations)
     step = 0
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
         torch.manual_seed(derive(seed, "dropout"))
-        for rows in progress.track(stage, _rows(train, config, seed, total), total=total):
+        for rows in progress.track(stage, _rows(lengths, config, seed, total), total=total):
             for group in optimizer.param_groups:
                 group["lr"] = config.lr * schedule.factor(step)
             module.train()
             part = rows[accelerator.process_index :: accelerator.num_processes]
             with accelerator.autocast():
-                output = recommender.forward(train.histories(recommender.history_limit, part), train.targets[part])
-                loss = cross_entropy(output, config.temperature)
+                loss = task.loss(part)
             optimizer.zero_grad()
             accelerator.backward(loss)
             _average_gradients(module, accelerator)
-            accelerator.clip_grad_norm_(module.parameters(), config.clip)
+            accelerator.clip_grad_norm_(learned, config.clip)
             optimizer.step()
             if step % 20 == 0:
                 progress.log(stage, step, {"loss": float(loss.detach())})
@@ -192,13 +232,18 @@ class _Best:
 
     def restore(self, steps: int) -> None:
         """Put the best weights back, and note what was reached."""
-        self.recommender.module.load_state_dict(self._weights)
+        with torch.no_grad():
+            for name, parameter in self._learned():
+                parameter.copy_(self._weights[name])
         self.recommender.module.eval()
         self.progress.note(f"{self.stage}.best_valid_ndcg@10", self.score)
         self.progress.note(f"{self.stage}.steps", steps)
 
     def _copy(self) -> dict[str, Tensor]:
-        return {name: tensor.detach().clone() for name, tensor in self.recommender.module.state_dict().items()}
+        return {name: parameter.detach().clone() for name, parameter in self._learned()}
+
+    def _learned(self) -> list[tuple[str, torch.nn.Parameter]]:
+        return [pair for pair in self.recommender.module.named_parameters() if pair[1].requires_grad]
 
 
 def cross_entropy(output: StepOutput, temperature: float = 1.0) -> Tensor:
@@ -208,9 +253,8 @@ def cross_entropy(output: StepOutput, temperature: float = 1.0) -> Tensor:
     return torch.nn.functional.cross_entropy(logits, labels.flatten(), ignore_index=_IGNORED)
 
 
-def _rows(train: Examples, config: TrainingConfig, seed: int, total: int) -> Iterator[IntArray]:
+def _rows(lengths: IntArray, config: TrainingConfig, seed: int, total: int) -> Iterator[IntArray]:
     """Batches over as many epochs as it takes to make ``total`` steps."""
-    lengths = train.history_lengths(50)
     step = epoch = 0
     while step < total:
         for rows in bucketed_batches(lengths, config.batch_size, numpy_generator(seed, "epoch", epoch)):
