@@ -11,7 +11,7 @@ from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
 from genrec_unlearn_bench.cli.run_options import (
-    Backbone,
+    Backbones,
     Beam,
     Device,
     Encoder,
@@ -28,7 +28,7 @@ from genrec_unlearn_bench.cli.run_options import (
     Threads,
 )
 from genrec_unlearn_bench.config import overrides
-from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError, UsageError
+from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, DataMissing, StorageError, UsageError
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ FIRST_ROWS = ("original", "retrain")
 def run(
     task: Task,
     method: Method,
-    backbone: Backbone = "tiger",
+    backbone: Backbones = ["tiger"],  # noqa: B006
     seed: Seed = None,
     scale: Scale = None,
     suite: Suite = "core",
@@ -77,11 +77,10 @@ def run(
 
     if beam not in (10, 50):
         raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", mend="use --beam 10 or --beam 50")
-    asked = [name.strip() for text in method for name in text.split(",") if name.strip()]
+    asked = _names(method)
     shared = RunRequest(
         task=task,
         method="original",
-        backbone=backbone,
         scale=scale,
         suite=suite,
         data_dir=data_dir,
@@ -93,20 +92,44 @@ def run(
         oracle_seeds=oracle_seeds,
         results_dir=results_dir,
     )
-    requests = _requests(shared, asked, seed or [0], overrides(set_ or [], where="--set"))
+    requests = _requests(shared, _backbones(backbone, shared), asked, seed or [0], overrides(set_ or [], where="--set"))
     with progressing() as progress:
         finished, failed = run_requests(requests, StageStore(cache_dir or default_cache(), progress), progress)
     _show(finished, beam=beam, as_json=as_json)
     for request, fault in failed:
-        typer.echo(f"error: {request.method}, seed {request.seed}: {fault.render()}", err=True)
+        typer.echo(f"error: {request.backbone}, {request.method}, seed {request.seed}: {fault.render()}", err=True)
     if failed:
         raise typer.Exit(max(fault.exit_code for _, fault in failed))
 
 
+def _names(texts: Sequence[str]) -> list[str]:
+    """What was named, once each; options may be repeated or hold commas."""
+    return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",") if name.strip()))
+
+
+def _backbones(texts: Sequence[str], shared: RunRequest) -> list[str]:
+    from genrec_unlearn_bench.backbones.catalogue import backbones
+
+    names = _names(texts)
+    names = list(backbones()) if names == ["all"] else names
+    if not names:
+        raise UsageError("no backbone was named", mend="--backbone tiger, for example (bench ls backbones)")
+    if len(names) > 1 and (shared.backbone_set or shared.sid_set):
+        raise UsageError(
+            f"--set-backbone and --set-sid change one backbone's configuration, and this call names {len(names)}",
+            mend="make one call for each backbone; finished stages are shared",
+        )
+    return names
+
+
 def _requests(
-    shared: RunRequest, asked: Sequence[str], seeds: Sequence[int], changes: Mapping[str, Any]
+    shared: RunRequest,
+    backbones: Sequence[str],
+    asked: Sequence[str],
+    seeds: Sequence[int],
+    changes: Mapping[str, Any],
 ) -> list[RunRequest]:
-    """Reference rows first, then what was asked for, each once, for every seed."""
+    """Reference rows first, then what was asked for, each once, for every backbone and seed."""
     if not asked:
         raise UsageError("no method was named", mend="--method tracer, for example (bench ls methods)")
     changed = [name for name in dict.fromkeys(asked) if name not in REFERENCE_ROWS]
@@ -118,8 +141,14 @@ def _requests(
     names = dict.fromkeys([*(FIRST_ROWS if shared.oracle_seeds else FIRST_ROWS[:1]), *asked])
     return [
         shared.model_copy(
-            update={"method": name, "seed": seed, "method_set": {} if name in REFERENCE_ROWS else dict(changes)}
+            update={
+                "backbone": backbone,
+                "method": name,
+                "seed": seed,
+                "method_set": {} if name in REFERENCE_ROWS else dict(changes),
+            }
         )
+        for backbone in backbones
         for seed in dict.fromkeys(seeds)
         for name in names
     ]
@@ -128,27 +157,44 @@ def _requests(
 def run_requests(
     requests: Sequence[RunRequest], store: StageStore, progress: Progress
 ) -> tuple[list[Finished], list[tuple[RunRequest, BenchError]]]:
-    """Run cells one after the other; one that fails does not stop the rest, unless nothing else can work either."""
+    """Run cells one after the other; one that fails does not stop the rest, unless nothing else can work either.
+
+    Where several backbones are asked for, one that cannot serve a method, or fails by itself, does not stop the others.
+    """
     from genrec_unlearn_bench.runs.pipeline import run_cell
     from genrec_unlearn_bench.runs.setting import settle
     from genrec_unlearn_bench.runs.workroom import Shelf
 
-    # All that is wrong with the call shows before the first minute is spent.
-    for request in requests:
-        settle(request)
-    shelf = Shelf()
+    several = len({request.backbone for request in requests}) > 1
     finished: list[Finished] = []
     failed: list[tuple[RunRequest, BenchError]] = []
+    # All that is wrong with the call shows before the first minute is spent.
+    for request in requests:
+        try:
+            settle(request)
+        except CapabilityMissing as fault:
+            if not several:
+                raise
+            failed.append((request, fault))
+    requests = [request for request in requests if all(request is not refused for refused, _ in failed)]
+    shelf = Shelf()
+    broken: set[tuple[str, int]] = set()
     for number, request in enumerate(requests, start=1):
-        progress.say(f"[{number}/{len(requests)}] {request.task} · {request.method} · seed {request.seed}")
+        if (request.backbone, request.seed) in broken:
+            continue
+        backbone = f"{request.backbone} · " if several else ""
+        progress.say(f"[{number}/{len(requests)}] {request.task} · {backbone}{request.method} · seed {request.seed}")
         try:
             finished.append(run_cell(request, store, progress, shelf=shelf))
         except (DataMissing, StorageError):
             raise
         except BenchError as fault:
-            if len(requests) == 1 or request.method in FIRST_ROWS:
+            first = request.method in FIRST_ROWS
+            if len(requests) == 1 or (first and not several):
                 raise
             failed.append((request, fault))
+            if first:
+                broken.add((request.backbone, request.seed))
     return finished, failed
 
 
@@ -159,6 +205,11 @@ def _show(finished: Sequence[Finished], *, beam: int, as_json: bool) -> None:
         print_json([{"folder": str(done.folder), "record": done.record.model_dump(mode="json")} for done in finished])
         return
     console = stdout()
+    if not finished:
+        return
     console.print(run_table([done.record for done in finished], beam=beam))
+    several = len({done.record.cell.backbone for done in finished}) > 1
     for done in finished:
-        console.print(f"  {done.record.cell.method}, seed {done.record.cell.seed}: {done.folder}", soft_wrap=True)
+        cell = done.record.cell
+        name = f"{cell.backbone}, {cell.method}" if several else cell.method
+        console.print(f"  {name}, seed {cell.seed}: {done.folder}", soft_wrap=True)

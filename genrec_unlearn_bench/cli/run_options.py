@@ -9,6 +9,7 @@ import typer
 
 __all__ = [
     "Backbone",
+    "Backbones",
     "Beam",
     "Device",
     "Encoder",
@@ -31,6 +32,10 @@ Method = Annotated[
     typer.Option(help="Method or reference row; several with commas or repeated; path/to/file.py:Class works."),
 ]
 Backbone = Annotated[str, typer.Option(help="Backbone (bench ls backbones).")]
+Backbones = Annotated[
+    list[str],
+    typer.Option("--backbone", help="Backbone; several with commas or repeated, or all (bench ls backbones)."),
+]
 Seed = Annotated[list[int] | None, typer.Option(help="Training seed; repeat for several (default: 0).", min=0)]
 Scale = Annotated[
     str | None, typer.Option(help="smoke, small, paper or official (default: smoke on demo, small elsewhere).")

@@ -53,15 +53,19 @@ CAPTION = (
 
 
 def run_table(records: Sequence[RunRecord], *, beam: int) -> RenderableType:
-    """A row for every record; with several seeds, each method's mean over them below its rows."""
+    """A row for every record; with several seeds, each method's mean over them below its rows.
+
+    Several backbones stand one below the other, each under its name.
+    """
     from rich import box
     from rich.console import Group as Pile
     from rich.table import Table
     from rich.text import Text
 
     first = records[0]
+    names = list(dict.fromkeys(_backbone(record) for record in records))
     table = Table(
-        title=f"{first.cell.task} · {first.backbone_label or first.cell.backbone} · {first.cell.scale} · beam {beam}",
+        title=" · ".join((first.cell.task, *([] if len(names) > 1 else names), first.cell.scale, f"beam {beam}")),
         box=box.SIMPLE_HEAD,
         # A blank on one side only: eleven numbers and a long name have to fit into 120 columns.
         padding=(0, 1, 0, 0),
@@ -75,17 +79,29 @@ def run_table(records: Sequence[RunRecord], *, beam: int) -> RenderableType:
     for column in COLUMNS:
         table.add_column(f"{column.head}\n{column.title}", justify="right", no_wrap=True)
     table.add_column("time\nseconds", justify="right", no_wrap=True)
+    for backbone in names:
+        if len(names) > 1:
+            table.add_row(backbone, style="bold")
+        _add_methods(table, [record for record in records if _backbone(record) == backbone], beam, len(seeds) > 1)
+        table.add_section()
+    # Below the table and not its caption, which rich would wrap at the table's width.
+    return Pile(table, Text(CAPTION, style="dim"))
+
+
+def _backbone(record: RunRecord) -> str:
+    return record.backbone_label or record.cell.backbone
+
+
+def _add_methods(table: Table, records: Sequence[RunRecord], beam: int, seeded: bool) -> None:
     for name in dict.fromkeys(record.cell.method for record in records):
         rows = [record for record in records if record.cell.method == name]
         for record in rows:
-            _add(table, record, beam, seeded=len(seeds) > 1)
+            _add(table, record, beam, seeded=seeded)
         if len(rows) > 1:
             means = [_mean([_value(record, column, beam) for record in rows]) for column in COLUMNS]
             seconds = _mean([record.cost.unlearn_seconds for record in rows])
             cells = [number(value, signed=column.signed) for value, column in zip(means, COLUMNS, strict=True)]
             table.add_row(f"{name}", "mean", *cells, _seconds(seconds), style="bold", end_section=True)
-    # Below the table and not its caption, which rich would wrap at the table's width.
-    return Pile(table, Text(CAPTION, style="dim"))
 
 
 def number(value: float | None, *, signed: bool = False) -> str:

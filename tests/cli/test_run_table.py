@@ -69,3 +69,12 @@ def test_several_seeds_get_a_mean(record_of: Callable[..., RunRecord]) -> None:
 )
 def test_number(value: float | None, signed: bool, text: str) -> None:
     assert number(value, signed=signed) == text
+
+
+def test_several_backbones_stand_under_their_names(record_of: Callable[..., RunRecord]) -> None:
+    labels = ("tiger", "p5sid (from scratch)")
+    text = drawn([record_of(method, backbone_label=label) for label in labels for method in ("original", "tracer")])
+    words = [line.strip() for line in text.splitlines() if line.strip()]
+    places = [words.index(label) for label in labels]
+    assert words[places[0] + 1].startswith("original") and words[places[1] + 1].startswith("original")
+    assert "tiger" not in words[0], "the title names what all rows share"
