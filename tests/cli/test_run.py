@@ -150,4 +150,5 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 def test_options_of_one_backbone_are_refused_for_several(root: Path) -> None:
     result = CliRunner().invoke(app, [*words(root, "filter"), "--backbone", "tiger,tigger"])
     assert result.exit_code == 2
-    assert "--set-backbone" in result.output and "one call for each backbone" in result.output
+    assert "--set-backbone" in result.output
+    assert "one call for each backbone" in result.output

@@ -76,5 +76,6 @@ def test_several_backbones_stand_under_their_names(record_of: Callable[..., RunR
     text = drawn([record_of(method, backbone_label=label) for label in labels for method in ("original", "tracer")])
     words = [line.strip() for line in text.splitlines() if line.strip()]
     places = [words.index(label) for label in labels]
-    assert words[places[0] + 1].startswith("original") and words[places[1] + 1].startswith("original")
+    assert words[places[0] + 1].startswith("original")
+    assert words[places[1] + 1].startswith("original")
     assert "tiger" not in words[0], "the title names what all rows share"
