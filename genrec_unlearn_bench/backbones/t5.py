@@ -35,7 +35,7 @@ from genrec_unlearn_bench.decoding.t5_weights import T5DecoderWeights, T5Encoder
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
-    from transformers import T5ForConditionalGeneration
+    from transformers import T5Config, T5ForConditionalGeneration
 
 __all__ = ["T5Recommender", "T5Shape"]
 
@@ -86,7 +86,7 @@ class T5Recommender(Recommender):
     @classmethod
     def fresh(cls, shape: T5Shape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
         """Random weights from ``seed``; the global generator is left as it was."""
-        from transformers import T5Config, T5ForConditionalGeneration
+        from transformers import T5Config
 
         config = T5Config(
             vocab_size=SidVocabulary(sids.level_sizes, shape.user_tokens).size,
@@ -104,8 +104,15 @@ class T5Recommender(Recommender):
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model: Any = T5ForConditionalGeneration(config)
+            model: Any = cls._network(config)
         return cls(model.to(device), shape, sids)
+
+    @classmethod
+    def _network(cls, config: T5Config) -> T5ForConditionalGeneration:
+        """Random weights; families that start or scale them differently override this."""
+        from transformers import T5ForConditionalGeneration
+
+        return T5ForConditionalGeneration(config)
 
     @property
     def module(self) -> nn.Module:
@@ -209,16 +216,20 @@ class T5Recommender(Recommender):
         return StepOutput(logits, labels, states, real)
 
     def session(self, context: Context) -> T5Session:
-        return T5Session(self.model, context.state, context.mask)
+        return T5Session(self._decoder(), context.state, context.mask)
 
     def server(self) -> Callable[[Histories], DecoderSession]:
-        encoder, decoder = T5EncoderWeights(self.model), T5DecoderWeights(self.model)
+        encoder, decoder = T5EncoderWeights(self.model), self._decoder()
 
         def opened(histories: Histories) -> DecoderSession:
             embeds, mask, _ = self._inputs(histories)
             return T5Session(decoder, encode_t5(encoder, embeds, mask), mask)
 
         return opened
+
+    def _decoder(self) -> T5DecoderWeights:
+        """The weights that sessions decode with, and over which tokens they normalise."""
+        return T5DecoderWeights(self.model)
 
     def with_sids(self, table: SidTable) -> Self:
         return type(self)(self.model, self.shape, table, self.serving)

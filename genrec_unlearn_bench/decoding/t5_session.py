@@ -16,7 +16,7 @@ from torch import Tensor
 from genrec_unlearn_bench.decoding.ancestry import Ancestry
 from genrec_unlearn_bench.decoding.keys import padded_blind, padded_heads
 from genrec_unlearn_bench.decoding.t5_weights import DecoderLayer, T5DecoderWeights
-from genrec_unlearn_bench.decoding.window import window_log_probs
+from genrec_unlearn_bench.decoding.window import window_log_probs, within
 
 if TYPE_CHECKING:
     from transformers import T5ForConditionalGeneration
@@ -51,24 +51,37 @@ class T5Session:
     @torch.inference_mode()
     def start(self) -> Tensor:
         """[B, V] logits of the first SID token."""
-        logits: Tensor = self._weights.head(self._first())
-        return logits
+        return self._logits(self._first())
 
     @torch.inference_mode()
     def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
         """[B, W, V] logits of the next token."""
-        logits: Tensor = self._weights.head(self._next(parents, tokens))
-        return logits
+        return self._logits(self._next(parents, tokens))
 
     @torch.inference_mode()
     def start_window(self, window: slice) -> Tensor:
         """[B, n] log-probabilities of the tokens ``window``."""
-        return window_log_probs(self._first(), self._weights.head, self._weights.vocabulary, window)
+        return self._log_probs(self._first(), window)
 
     @torch.inference_mode()
     def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
         """[B, W, n] log-probabilities of the tokens ``window``."""
-        return window_log_probs(self._next(parents, tokens), self._weights.head, self._weights.vocabulary, window)
+        return self._log_probs(self._next(parents, tokens), window)
+
+    def _logits(self, states: Tensor) -> Tensor:
+        """[..., V] logits at the newest position; with level heads, next to impossible outside its level."""
+        logits: Tensor = self._weights.head(states)
+        levels = self._weights.levels
+        return logits if levels is None else within(logits, levels[len(self._ancestry)].window)
+
+    def _log_probs(self, states: Tensor, window: slice) -> Tensor:
+        """[..., n] log-probabilities of the tokens ``window`` at the newest position."""
+        levels = self._weights.levels
+        if levels is None:
+            return window_log_probs(states, self._weights.head, self._weights.vocabulary, window)
+        level = levels[len(self._ancestry)]
+        first, size = level.window.start, level.window.stop - level.window.start
+        return window_log_probs(states, level.head, size, slice(window.start - first, window.stop - first))
 
     def _first(self) -> Tensor:
         """[B, D] final states at the start token; forgets all beams."""

@@ -6,6 +6,8 @@ one when the model has changed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -21,6 +23,7 @@ __all__ = [
     "DecoderLayer",
     "EncoderLayer",
     "FeedForward",
+    "LevelHead",
     "Norm",
     "T5DecoderWeights",
     "T5EncoderWeights",
@@ -84,6 +87,14 @@ class DecoderLayer:
         self.feed_forward = FeedForward(block.layer[2], activation)
 
 
+@dataclass(frozen=True, eq=False)
+class LevelHead:
+    """The head of one position of a SID: the rows ``window`` of the whole head."""
+
+    window: slice
+    head: Projection
+
+
 class T5EncoderWeights:
     """Everything the encoder needs."""
 
@@ -101,9 +112,14 @@ class T5EncoderWeights:
 
 
 class T5DecoderWeights:
-    """Everything the decoder and the head need."""
+    """Everything the decoder and the head need.
 
-    def __init__(self, model: T5ForConditionalGeneration) -> None:
+    Args:
+        levels: Token ranges, one for each position of a SID, where every position has a softmax of its own (ETEGRec);
+            None where all share the softmax over the full vocabulary.
+    """
+
+    def __init__(self, model: T5ForConditionalGeneration, levels: Sequence[slice] | None = None) -> None:
         config = model.config
         self.heads, self.width = int(config.num_heads), int(config.d_kv)
         self.start_token = int(config.decoder_start_token_id or 0)
@@ -114,6 +130,9 @@ class T5DecoderWeights:
         self.final_norm = Norm(model.decoder.final_layer_norm, scale=config.d_model**-0.5 if scaled else 1.0)
         self.head = Projection(model.lm_head.weight)
         self.vocabulary = int(model.lm_head.weight.shape[0])
+        self.levels: tuple[LevelHead, ...] | None = None
+        if levels is not None:
+            self.levels = tuple(LevelHead(window, Projection(model.lm_head.weight[window])) for window in levels)
         self._bias_of = cast(Any, model.decoder.block[0]).layer[0].SelfAttention
 
     def position_bias(self, position: int) -> Tensor:

@@ -14,7 +14,10 @@ from torch import Tensor
 
 from genrec_unlearn_bench.decoding.session import DecoderSession
 
-__all__ = ["WindowedSession", "first_log_probs", "next_log_probs", "window_log_probs"]
+__all__ = ["WindowedSession", "first_log_probs", "next_log_probs", "window_log_probs", "within"]
+
+_OUTSIDE = -1e9
+"""Logit of a token that a position cannot take: finite, so that no product with a zero probability is undefined."""
 
 _CHUNK_ELEMENTS = 1 << 18
 """Logits held at a time on a CPU: one megabyte, so that the softmax reads them from cache."""
@@ -64,3 +67,10 @@ def window_log_probs(hidden: Tensor, head: Callable[[Tensor], Tensor], vocabular
         logits = head(rows[first : first + chunk]).float()
         out[first : first + chunk] = logits.log_softmax(-1)[:, window]
     return out.view(*hidden.shape[:-1], -1)
+
+
+def within(logits: Tensor, window: slice) -> Tensor:
+    """Logits [..., V] with those outside ``window`` so low that the softmax is that of the window alone."""
+    columns = torch.arange(logits.shape[-1], device=logits.device)
+    outside = (columns < window.start) | (columns >= window.stop)
+    return logits.masked_fill(outside, max(_OUTSIDE, torch.finfo(logits.dtype).min))

@@ -151,3 +151,25 @@ def test_prepared_weights_serve_many_batches() -> None:
     torch.testing.assert_close(T5Session(weights, states, mask).start(), opened(model, ids, mask).start())
     alone = T5Session(weights, states[1:2, :4], mask[1:2, :4]).start()
     torch.testing.assert_close(alone, opened(model, ids, mask).start()[1:2], atol=1e-5, rtol=1e-5)
+
+
+def test_level_heads_normalise_within_their_level() -> None:
+    model = tiny_t5(VOCABULARY)
+    ids, mask = batch()
+    windows = [slice(first, first + size) for first, size in zip(OFFSETS, SIZES, strict=True)]
+    with torch.no_grad():
+        states = model.encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+    sessions = [T5Session(T5DecoderWeights(model, windows), states, mask) for _ in range(2)]
+    plain, parents = opened(model, ids, mask), torch.zeros(5, 1, dtype=torch.long)
+    free, logits, part = plain.start(), sessions[0].start(), sessions[1].start_window(slice(4, 9))
+    for level, window in enumerate(windows):
+        expected = free[..., window].log_softmax(-1)
+        torch.testing.assert_close(logits.log_softmax(-1)[..., window], expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(logits.softmax(-1)[..., window].sum(-1), torch.ones(expected.shape[:-1]))
+        inner = slice(1, 6) if level == 0 else slice(1, expected.shape[-1] - 1)
+        torch.testing.assert_close(part, expected[..., inner], atol=1e-5, rtol=1e-5)
+        if level + 1 < len(windows):
+            following = windows[level + 1]
+            tokens = torch.full((5, 1), window.start + 2)
+            free, logits = plain.step(parents, tokens), sessions[0].step(parents, tokens)
+            part = sessions[1].step_window(parents, tokens, slice(following.start + 1, following.stop - 1))
