@@ -1,0 +1,247 @@
+"""A pretrained text model and its tokenizer, from the hub or a folder; what can be wrong with them is said plainly.
+
+Weights are read from safetensors alone: nothing is unpickled, and no code out of a model's folder is run. Without a
+network, a hub model that an earlier run has fetched is found in the hub's own cache. Nothing of a checkpoint's
+``generation_config`` is kept: decoding has settings of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Architecture", "Pretrained", "load_pretrained"]
+
+Architecture = Literal["qwen2", "t5"]
+"""``model_type`` of a configuration: Qwen2 and Qwen2.5 (``Qwen2ForCausalLM``), T5 (``T5ForConditionalGeneration``)."""
+
+_CLASSES: dict[Architecture, str] = {"qwen2": "Qwen2ForCausalLM", "t5": "T5ForConditionalGeneration"}
+_INDEX = "model.safetensors.index.json"
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "spiece.model", "tokenizer.model")
+_WANTED = ["config.json", "*.safetensors", _INDEX, "tokenizer*", *_TOKENIZER_FILES, "merges.txt", "*tokens*.json"]
+_UNWANTED = ["*/*"]
+
+
+@dataclass(frozen=True, eq=False)
+class Pretrained:
+    """A loaded checkpoint.
+
+    Attributes:
+        model: In eval mode, on the CPU.
+        tokenizer: Its text tokenizer; all its ids have a row in the model's embedding.
+        source: What was asked for: the hub id or the folder.
+    """
+
+    model: Any
+    tokenizer: Any
+    source: str
+
+
+def load_pretrained(source: str, architecture: Architecture, *, dtype: torch.dtype | None = None) -> Pretrained:
+    """Load the model and the tokenizer of ``source``.
+
+    Args:
+        source: A local folder, or a hub id (``Qwen/Qwen2.5-0.5B``), with ``@revision`` behind it if need be.
+        dtype: Type of the weights; float32 where none is given, whatever the checkpoint was saved in.
+
+    Raises:
+        DataMissing: The model is neither a folder here nor to be had from the hub, or its folder lacks a file.
+        UsageError: It is a model of another architecture, or its weights come as pickles alone.
+        CorruptArtefact: A file does not parse, weights are missing or of other shapes, or the tokenizer has ids beyond
+            the embedding.
+    """
+    folder = _folder(source)
+    _check_config(folder, source, architecture)
+    _check_weights(folder, source)
+    with _quiet():
+        model = _model(folder, source, architecture, dtype)
+        tokenizer = _tokenizer(folder, source)
+    rows = model.get_input_embeddings().num_embeddings
+    highest = max(tokenizer.get_vocab().values(), default=-1)
+    if not 0 <= highest < rows:
+        raise CorruptArtefact(
+            f"tokenizer and weights do not belong together: the tokenizer has ids up to {highest}, the embedding "
+            f"{rows} rows",
+            where=source,
+            mend="take both from the same checkpoint; a tokenizer that was extended needs a resized embedding saved",
+        )
+    return Pretrained(model.eval(), tokenizer, source)
+
+
+def _folder(source: str) -> Path:
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return path
+    if path.is_file():
+        raise UsageError("a pretrained model is a folder or a hub id, not a file", where=source, mend="give its folder")
+    name, _, revision = source.partition("@")
+    if not name or source.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise DataMissing(
+            "there is no such folder", where=source, mend="check the path; a hub id has the form Qwen/Qwen2.5-0.5B"
+        )
+    return _fetched(name, revision or None, source)
+
+
+def _fetched(name: str, revision: str | None, source: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+
+    elsewhere = "or give the folder of a downloaded model"
+    try:
+        return Path(
+            snapshot_download(name, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED),
+        )
+    except HFValidationError as fault:
+        raise UsageError(
+            f"neither a folder nor a hub id: {_first_line(fault)}",
+            where=source,
+            mend=f"check the spelling, {elsewhere}",
+        ) from fault
+    except (RepositoryNotFoundError, RevisionNotFoundError) as fault:
+        raise DataMissing(
+            "the hub has no such model, or it is not open to you",
+            where=source,
+            mend=f"check the spelling; log in with `hf auth login` if the model asks for consent; {elsewhere}",
+        ) from fault
+    except Exception as fault:  # The hub's client lets errors of its HTTP library through, which share no base class.
+        raise DataMissing(
+            f"the model is not on this machine and could not be fetched: {_first_line(fault)}",
+            where=source,
+            mend=f"check its name and the network (and HF_HUB_OFFLINE), {elsewhere}",
+        ) from fault
+
+
+def _check_config(folder: Path, source: str, architecture: Architecture) -> None:
+    path = folder / "config.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as fault:
+        raise DataMissing(
+            "the folder holds no config.json, so it is no model",
+            where=str(path),
+            mend="give the folder that `save_pretrained` or `hf download` wrote",
+        ) from fault
+    except (OSError, ValueError) as fault:
+        raise CorruptArtefact(
+            f"config.json cannot be read: {_first_line(fault)}", where=str(path), mend="fetch the model again"
+        ) from fault
+    found = content.get("model_type") if isinstance(content, dict) else None
+    if found != architecture:
+        raise UsageError(
+            f"the model is of type {found!r}, but this backbone takes {architecture!r} ({_CLASSES[architecture]})",
+            where=source,
+            mend="choose a checkpoint of that architecture",
+        )
+
+
+def _check_weights(folder: Path, source: str) -> None:
+    if (folder / "model.safetensors").is_file():
+        return
+    index = folder / _INDEX
+    if not index.is_file():
+        pickled = [name for name in ("pytorch_model.bin", "pytorch_model.bin.index.json") if (folder / name).exists()]
+        if pickled:
+            raise UsageError(
+                f"the weights come as {pickled[0]} alone, a pickle, which is never opened here",
+                where=source,
+                mend="take a revision with model.safetensors, or convert it where you trust it: "
+                "load it with transformers and call save_pretrained",
+            )
+        raise DataMissing(
+            "the folder holds no weights",
+            where=str(folder / "model.safetensors"),
+            mend="fetch the model again; a partial download leaves config.json alone",
+        )
+    try:
+        shards = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as fault:
+        raise CorruptArtefact(
+            f"the index of the weights cannot be read: {_first_line(fault)}",
+            where=str(index),
+            mend="fetch the model again",
+        ) from fault
+    missing = [name for name in shards if not (folder / str(name)).is_file()]
+    if missing:
+        raise DataMissing(
+            f"{len(missing)} of {len(shards)} files of weights are missing, {missing[0]} first",
+            where=str(folder),
+            mend="fetch the model again",
+        )
+
+
+def _model(folder: Path, source: str, architecture: Architecture, dtype: torch.dtype | None) -> Any:
+    import torch
+    import transformers
+    from safetensors import SafetensorError
+
+    try:
+        model, report = getattr(transformers, _CLASSES[architecture]).from_pretrained(
+            str(folder),
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            dtype=dtype or torch.float32,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, AttributeError, SafetensorError) as fault:
+        raise CorruptArtefact(
+            f"the weights cannot be loaded: {_first_line(fault)}",
+            where=source,
+            mend="they are damaged or do not fit their config.json; fetch the model again",
+        ) from fault
+    missing = sorted(report["missing_keys"])
+    if missing:
+        # Hugging Face draws missing weights at random and goes on; a result from such a model would mean nothing.
+        raise CorruptArtefact(
+            f"{len(missing)} weights of a {_CLASSES[architecture]} are not in the files, {missing[0]} first",
+            where=source,
+            mend="the weights are those of another architecture, or of a part of the model; choose a complete one",
+        )
+    model.generation_config = transformers.GenerationConfig()  # type: ignore[no-untyped-call]
+    return model
+
+
+def _tokenizer(folder: Path, source: str) -> Any:
+    from transformers import AutoTokenizer
+
+    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+        raise DataMissing(
+            f"the folder holds no tokenizer ({', '.join(_TOKENIZER_FILES)})",
+            where=source,
+            mend="save the tokenizer beside the weights: tokenizer.save_pretrained(folder)",
+        )
+    try:
+        return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    except Exception as fault:  # The tokenizers library raises plain Exception for a file that does not parse.
+        raise CorruptArtefact(
+            f"the tokenizer cannot be loaded: {_first_line(fault)}", where=source, mend="fetch the model again"
+        ) from fault
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers from drawing bars and printing its loading report: what matters of it is raised."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _first_line(fault: BaseException) -> str:
+    return (str(fault).strip().splitlines() or [type(fault).__name__])[0]
