@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
 from genrec_unlearn_bench.runs.meter import metered
 from genrec_unlearn_bench.runs.sources import code_digests
 from genrec_unlearn_bench.runs.stage_log import StageLog
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
-    from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
     from genrec_unlearn_bench.data.examples import Examples
     from genrec_unlearn_bench.runs.keys import KeyContent
     from genrec_unlearn_bench.runs.store import StoredStage
@@ -31,8 +31,6 @@ class Collaborative:
 
     def load(self) -> SasRec:
         """Read it."""
-        from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
-
         return SasRec.load(self.stage.path, device=self.device)
 
 
@@ -51,12 +49,10 @@ def collaborative(
         "config": config,
         "seed": setting.seed,
         "device": setting.device_kind,
-        "code": code_digests(["genrec_unlearn_bench.backbones.sasrec.ranker"]),
+        "code": code_digests([SasRec.__module__]),
     }
 
     def compute(folder: Path) -> Mapping[str, Any]:
-        from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
-
         log = StageLog(room.progress)
         with metered(setting.device) as reading:
             ranker = SasRec.fit(

@@ -1,0 +1,207 @@
+"""SASRec (Kang and McAuley 2018, arXiv 1808.09781): a reference row, and the source of collaborative item vectors.
+
+It generates nothing: every item has a vector, and the whole catalogue is scored. A tuned SASRec with a softmax over the
+catalogue beats most published generative recommenders, so no table should be without it. LETTER and ETEGRec build
+their semantic IDs on its item vectors.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from genrec_unlearn_bench.backbones.recommender import Ranker, length_batches
+from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
+from genrec_unlearn_bench.backbones.sasrec.network import SasRecNetwork
+from genrec_unlearn_bench.backbones.sasrec.sequences import train_sequences
+from genrec_unlearn_bench.backbones.sasrec.training import train_network
+from genrec_unlearn_bench.data.examples import PAD, Examples, Histories
+from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.errors import CorruptArtefact, DataFault
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import derive, numpy_generator
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+
+__all__ = ["SasRec"]
+
+_WEIGHTS = "sasrec.safetensors"
+_RECORD = "sasrec.json"
+_SCORES = 8_000_000
+"""Scores computed at once while recommending: 32 MB."""
+
+
+class SasRec(Ranker):
+    """A trained SASRec.
+
+    Attributes:
+        counts: [N] how often each item is a train target.
+        seen: [N] items that occur in training, as input or target.
+    """
+
+    name: ClassVar[str] = "sasrec"
+
+    def __init__(
+        self, network: SasRecNetwork, config: SasRecConfig, counts: NDArray[np.int64], seen: BoolArray
+    ) -> None:
+        self.network = network
+        self.config = config
+        self.counts = counts
+        self.seen = seen
+
+    @classmethod
+    def fit(
+        cls,
+        config: SasRecConfig,
+        *,
+        train: Examples,
+        valid: Examples,
+        items: int,
+        seed: int,
+        device: str,
+        progress: Progress,
+    ) -> Self:
+        """Train on the examples' sequences (see ``train_sequences``); the best epoch on validation NDCG@10 is kept.
+
+        Args:
+            items: N, the catalogue. Items that never occur in training keep their initial vectors, which are small and
+                random: whoever builds on the vectors can still tell these items apart.
+
+        Raises:
+            DataFault: No train example with a history, or no validation example.
+        """
+        longest = int(train.history_lengths().max(initial=0))
+        limit = max(min(config.history_limit, longest), 1)
+        sequences = train_sequences(train, limit)
+        if not len(sequences) or not len(valid):
+            raise DataFault(
+                "SASRec has nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples"
+            )
+        seen = np.zeros(items, dtype=np.bool_)
+        for part in (sequences.inputs, sequences.targets):
+            seen[part[part != PAD]] = True
+        network = SasRecNetwork(config, items=items, positions=limit, seed=derive(seed, "sasrec", "weights")).to(device)
+        ranker = cls(network, config, np.bincount(train.targets, minlength=items).astype(np.int64), seen)
+        sample = numpy_generator(seed, "sasrec", "valid-sample").permutation(len(valid))[: config.valid_rows]
+        chosen = valid.subset(np.sort(sample))
+        histories = chosen.histories(limit)
+        train_network(
+            network,
+            config,
+            sequences,
+            seen=torch.from_numpy(np.flatnonzero(seen)),
+            validate=lambda: _ndcg(ranker.recommend(histories, 10), chosen.targets),
+            seed=seed,
+            device=device,
+            progress=progress,
+        )
+        progress.note("sasrec.sequences", len(sequences))
+        progress.note("sasrec.unseen_items", int((~seen).sum()))
+        return ranker
+
+    def recommend(self, histories: Histories, k: int, *, beam: int = 50) -> Ranking:
+        """The k best items of the whole catalogue; equal scores stand in item order.
+
+        ``log_probs`` are those of a softmax over the catalogue. Items that never occurred in training have a vector
+        that means nothing; they stand behind all others, level with each other. A history without any item is
+        answered by popularity (add-one smoothed log shares of the train targets).
+
+        Raises:
+            ValueError: ``k`` is not positive.
+        """
+        if k < 1:
+            raise ValueError(f"k must be positive, got {k}")
+        items = np.full((len(histories), k), PAD, dtype=np.int64)
+        log_probs = np.full((len(histories), k), -np.inf, dtype=np.float32)
+        histories = histories.latest(self.network.positions.num_embeddings)
+        was_training = self.network.training
+        self.network.eval()
+        try:
+            with torch.inference_mode():
+                for rows in length_batches(histories.lengths, max(_SCORES // len(self.counts), 1)):
+                    found, values = _best(self._log_probs(histories.rows(rows)), k)
+                    items[rows, : found.shape[1]] = found.cpu().numpy()
+                    log_probs[rows, : found.shape[1]] = values.cpu().numpy()
+        finally:
+            self.network.train(was_training)
+        return Ranking(items, log_probs)
+
+    def item_vectors(self) -> NDArray[np.float32]:
+        """[N, dim] item embeddings: the collaborative vectors."""
+        vectors: NDArray[np.float32] = self.network.items.weight.detach().float().cpu().numpy().copy()
+        return vectors
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        tensors = {f"network.{name}": value.cpu().contiguous() for name, value in self.network.state_dict().items()}
+        tensors["counts"] = torch.from_numpy(self.counts)
+        tensors["seen"] = torch.from_numpy(self.seen.astype(np.uint8))
+        save_file(tensors, folder / _WEIGHTS)
+        text = json.dumps(self.config.model_dump(), indent=2, sort_keys=True)
+        (folder / _RECORD).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, *, device: str = "cpu") -> Self:
+        """The inverse of ``save``.
+
+        Raises:
+            CorruptArtefact: A file is missing, does not parse, or does not fit the other.
+        """
+        try:
+            config = SasRecConfig.model_validate_json((folder / _RECORD).read_bytes())
+            tensors = load_file(folder / _WEIGHTS)
+            state = {name[8:]: value for name, value in tensors.items() if name.startswith("network.")}
+            network = SasRecNetwork(
+                config, items=len(tensors["counts"]), positions=len(state["positions.weight"]), seed=0
+            )
+            network.load_state_dict(state)
+        except (OSError, ValueError, ValidationError, KeyError, RuntimeError) as fault:
+            raise CorruptArtefact(
+                f"a saved SASRec cannot be read: {fault}", where=str(folder), mend="delete the folder and run again"
+            ) from fault
+        ranker = cls(network.to(device), config, tensors["counts"].numpy(), tensors["seen"].numpy().astype(np.bool_))
+        ranker.network.eval()
+        return ranker
+
+    def _log_probs(self, histories: Histories) -> Tensor:
+        """[B, N]."""
+        device = self.network.items.weight.device
+        seen = torch.from_numpy(self.seen).to(device)
+        shares = torch.from_numpy(np.log((self.counts + 1) / (self.counts.sum() + len(self.counts)))).float().to(device)
+        lengths = torch.from_numpy(histories.lengths).to(device)
+        if not histories.items.shape[1]:
+            return shares.expand(len(histories), -1)
+        states = self.network(torch.from_numpy(histories.items).to(device))
+        last = states[torch.arange(len(states), device=device), (lengths - 1).clamp_min(0)]
+        scores = last @ self.network.items.weight.T
+        floor = scores.masked_fill(~seen, torch.inf).amin(1, keepdim=True) - 1
+        found = torch.where(seen, scores, floor).log_softmax(-1)
+        return torch.where((lengths > 0)[:, None], found, shares)
+
+
+def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of each row of scores [B, N], and their values; equal ones in the order of their columns."""
+    values, columns = scores.topk(min(k, scores.shape[1]), dim=1)
+    least = values[:, -1:]
+    # topk chooses freely among columns that equal its last value: where it had a choice, sort the whole row.
+    split = (scores == least).sum(1) > (values == least).sum(1)
+    if bool(split.any()):
+        ordered = scores[split].sort(dim=1, descending=True, stable=True)
+        values[split], columns[split] = (part[:, : values.shape[1]] for part in ordered)
+    columns, order = columns.sort(dim=1)
+    values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
+    return columns.gather(1, order), values
+
+
+def _ndcg(ranking: Ranking, targets: IntArray) -> float:
+    ranks = ranking.ranks(targets)
+    return float(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0).mean())
