@@ -1,4 +1,5 @@
-"""Token ids of a SID model: a few specials, then every level's codes in a range of its own."""
+"""Token ids of a SID model: a few specials (or a text model's vocabulary), then every level's codes in a range of its
+own, or all levels' codes in one range."""
 
 from __future__ import annotations
 
@@ -21,25 +22,36 @@ SPECIALS = 3
 
 @dataclass(frozen=True)
 class SidVocabulary:
-    """Levels never share token ids: token = SPECIALS + offset of the level + code (+ user tokens at the end)."""
+    """Token = base + offset of the level + code (+ user tokens at the end).
+
+    Levels never share token ids, unless ``shared`` says that a code is the same token on every level (trees: the digit
+    piece 12 is one word wherever it stands in a number).
+
+    Attributes:
+        base: Tokens in front of the SIDs': the specials, or all tokens of a text model.
+    """
 
     level_sizes: tuple[int, ...]
     user_tokens: int = 0
+    base: int = SPECIALS
+    shared: bool = False
 
     @property
     def size(self) -> int:
         """V, all tokens."""
-        return SPECIALS + sum(self.level_sizes) + self.user_tokens
+        return self.user_offset + self.user_tokens
 
     @property
     def offsets(self) -> tuple[int, ...]:
         """First token id of each level."""
-        return tuple(SPECIALS + sum(self.level_sizes[:level]) for level in range(len(self.level_sizes)))
+        if self.shared:
+            return (self.base,) * len(self.level_sizes)
+        return tuple(self.base + sum(self.level_sizes[:level]) for level in range(len(self.level_sizes)))
 
     @property
     def user_offset(self) -> int:
         """First user token."""
-        return SPECIALS + sum(self.level_sizes)
+        return self.base + (max(self.level_sizes) if self.shared else sum(self.level_sizes))
 
     def tokens(self, table: SidTable) -> NDArray[np.int64]:
         """[N, L] token ids of every item; ``PAD_TOKEN`` behind the end of a shorter SID."""

@@ -125,7 +125,7 @@ def table_overlap(table: SidTable, concept: BoolArray, *, seed: int) -> tuple[Me
 
     Code levels alone: the collision ordinal is 0 for nearly every item, and would drown what the codes say.
     """
-    codes = table.codes[:, : table.quantised_levels]
+    codes = table.quantised_codes
     measured = overlap(table, concept)
     lift = overlap_lift(codes, concept, seed=derive(seed, "overlap-lift"))
     coverage = token_coverage(codes, concept)

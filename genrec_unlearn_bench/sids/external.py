@@ -54,16 +54,17 @@ def surrogate_codebooks(table: SidTable, features: FloatArray) -> SidTable:
 
     This is ours, not the tokenizer's: level by level, a code's centroid is the mean of what the levels before it left
     of the features [N, D] of its items. An item's own code need not be the nearest one. Codes without items lie
-    further from every residual than any used one does, so nothing is drawn to them.
+    further from every residual than any used one does, so nothing is drawn to them. A tree's ordinals and end have no
+    centroid, as they say nothing about an item.
     """
     if len(features) != len(table):
         raise ValueError(f"{len(features)} feature rows for {len(table)} items")
     residual = features.astype(np.float64)
     books = []
     for level in range(table.quantised_levels):
-        codes = table.codes[:, level]
+        codes = table.quantised_codes[:, level]
         present = codes >= 0
-        words = _centroids(residual[present], codes[present], table.level_sizes[level])
+        words = _centroids(residual[present], codes[present], table.quantised_sizes[level])
         book = words.astype(np.float32)
         books.append(book)
         residual[present] -= book.astype(np.float64)[codes[present]]

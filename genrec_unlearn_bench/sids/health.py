@@ -23,7 +23,7 @@ class LevelHealth(StrictModel):
     level: int
     """From 1."""
     quantised: bool
-    """False for the collision ordinal."""
+    """False for the collision ordinal, and for the levels of a tree that hold ordinals and ends alone."""
     size: int
     used: int
     used_share: float
@@ -78,12 +78,14 @@ class SidHealth(StrictModel):
     """On whole SIDs: what a decoder meets."""
     prefixes: tuple[PrefixHealth, ...]
     """Lengths 1 to the number of quantised levels."""
+    tree: bool = False
+    """Whether SIDs are a tree's: digit pieces or clusters, then an ordinal (if any) and an end."""
 
     def rows(self) -> list[tuple[str, str, str, str, str, str, str]]:
         """Level by level, for a table: level, codes used, perplexity, largest share, prefixes, error, nearest."""
         return [
             (
-                f"{level.level}" if level.quantised else f"{level.level} (ordinal)",
+                f"{level.level}" if level.quantised else f"{level.level} ({'ends' if self.tree else 'ordinal'})",
                 f"{level.used}/{level.size}",
                 f"{level.perplexity:.1f}",
                 f"{level.largest_share:.1%}",
@@ -105,20 +107,22 @@ def health(
     """The report. Labels are one string an item, ``""`` where unknown; the concept is a mask [N]."""
     if not len(table):
         raise ValueError("a table without items has no health")
-    ids = prefix_ids(table.codes)
-    errors, nearest = _quantisation(table)
     quantised = table.quantised_levels
+    # A tree's ordinals and ends are no codes that two items can share in any sense.
+    codes = np.concatenate([table.quantised_codes, table.codes[:, quantised:]], axis=1)
+    whole, ids = prefix_ids(table.codes), prefix_ids(codes)
+    errors, nearest = _quantisation(table)
     return SidHealth(
         items=len(table),
         version=table.version,
         levels=tuple(
-            _level(table, level, ids, errors[level], nearest[level])
+            _level(table, level, codes, ids, errors[level], nearest[level])
             if level < quantised
-            else _level(table, level, ids, None, None)
+            else _level(table, level, codes, whole, None, None)
             for level in range(table.levels)
         ),
         quantised_collisions=_collisions(ids[:, quantised - 1]),
-        collisions=_collisions(ids[:, -1]),
+        collisions=_collisions(whole[:, -1]),
         prefixes=tuple(
             PrefixHealth(
                 length=level + 1,
@@ -129,20 +133,24 @@ def health(
             )
             for level in range(quantised)
         ),
+        tree=table.tree is not None,
     )
 
 
-def _level(table: SidTable, level: int, ids: IntArray, error: float | None, nearest: float | None) -> LevelHealth:
-    column = table.codes[:, level]
-    counts = np.bincount(column[column >= 0], minlength=table.level_sizes[level])
+def _level(
+    table: SidTable, level: int, codes: IntArray, ids: IntArray, error: float | None, nearest: float | None
+) -> LevelHealth:
+    column = codes[:, level]
+    size = table.quantised_sizes[level] if level < table.quantised_levels else table.level_sizes[level]
+    counts = np.bincount(column[column >= 0], minlength=size)
     shares = counts[counts > 0] / max(counts.sum(), 1)
     used = int((counts > 0).sum())
     return LevelHealth(
         level=level + 1,
         quantised=level < table.quantised_levels,
-        size=table.level_sizes[level],
+        size=size,
         used=used,
-        used_share=used / table.level_sizes[level],
+        used_share=used / size,
         perplexity=float(np.exp(-(shares * np.log(shares)).sum())),
         largest_share=float(shares.max(initial=0.0)),
         prefixes=int(ids[:, level].max()) + 1,
@@ -153,7 +161,7 @@ def _level(table: SidTable, level: int, ids: IntArray, error: float | None, near
 
 def _quantisation(table: SidTable) -> tuple[list[float | None], list[float | None]]:
     """Relative error after each quantised level, and the share of nearest codes; None without codebooks."""
-    if table.codebooks is None or table.latents is None or (table.codes[:, : table.quantised_levels] < 0).any():
+    if table.codebooks is None or table.latents is None or (table.quantised_codes < 0).any():
         return [None] * table.quantised_levels, [None] * table.quantised_levels
     latents = table.latents.astype(np.float64)
     variance = float(((latents - latents.mean(0)) ** 2).sum(1).mean()) or 1.0

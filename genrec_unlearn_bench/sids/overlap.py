@@ -65,10 +65,11 @@ def level_overlaps(codes: IntArray, items: BoolArray) -> FloatArray:
 
 def overlap(table: SidTable, items: BoolArray) -> Overlap:
     """Ω of the concept items [N] (mask) with the retain items; ValueError where either side is empty."""
-    levels = level_overlaps(table.codes, items)
+    depth = table.quantised_levels
+    levels = level_overlaps(np.concatenate([table.quantised_codes, table.codes[:, depth:]], axis=1), items)
     return Overlap(
         per_level=tuple(float(x) for x in levels),
-        quantised=float(levels[: table.quantised_levels].mean()),
+        quantised=float(levels[:depth].mean()),
         all_levels=float(levels.mean()),
     )
 

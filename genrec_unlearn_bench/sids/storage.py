@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
 from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.tree import TreeCodes
 
 __all__ = ["TableRecord", "load_table", "save_table"]
 
@@ -33,6 +34,8 @@ class TableRecord(StrictModel):
     version: int
     codebooks: int
     """Number of codebooks stored; 0 for a table without."""
+    tree: TreeCodes | None = None
+    """The layout of a tree's codes."""
     digest: str
     """``SidTable.digest``."""
     content: str
@@ -60,6 +63,7 @@ def save_table(table: SidTable, folder: Path) -> None:
         quantised_levels=table.quantised_levels,
         version=table.version,
         codebooks=len(table.codebooks or ()),
+        tree=table.tree,
         digest=table.digest,
         content=_digest(content),
     )
@@ -98,6 +102,7 @@ def load_table(folder: Path) -> SidTable:
             latents=tensors.get("latents"),
             version=record.version,
             network=_network(tensors),
+            tree=record.tree,
         )
     except (SafetensorError, KeyError, ValueError):
         raise _corrupt(folder, "the tensors are not those of a table") from None

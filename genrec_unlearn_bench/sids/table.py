@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.sids.residuals import squared_distances
+from genrec_unlearn_bench.sids.tree import TreeCodes
 
 __all__ = ["SidTable"]
 
@@ -21,19 +22,20 @@ CodeArray = NDArray[np.int64]
 class SidTable:
     """N items, L levels; ``codes[i, l]`` lies in ``[0, level_sizes[l])``.
 
-    Immutable: a reassignment gives a new table with the next version. All levels have equal depth here (ragged
-    tables of P5-style indexers pad with -1 behind their last level).
+    Immutable: a reassignment gives a new table with the next version. All SIDs have equal length, except in the trees
+    of P5-style indexers, which pad with -1 behind an item's last code.
 
     Attributes:
         codes: [N, L] int64.
         level_sizes: Number of codes of each level, L of them.
         quantised_levels: The first Q levels come from codebooks; a last level beyond them (Q = L - 1) is the
-            collision ordinal of TIGER (0 where the prefix is unique).
+            collision ordinal of TIGER (0 where the prefix is unique). In a tree: the levels that hold content codes.
         codebooks: Q arrays [K_l, D], or None for indexers without codebooks.
         latents: [N, D] the quantiser's input z_i (r_i^1), or None.
         version: Counts reassignments; 0 is the tokenizer's own output.
         network: Weights of a live tokenizer by name, for backbones that go on training it with the recommender
             (ETEGRec); None where the codes are final. See ``freeze``.
+        tree: What the codes of a tree stand for (P5's indexers); None for tables of codebooks and their like.
     """
 
     codes: CodeArray
@@ -43,12 +45,15 @@ class SidTable:
     latents: FloatArray | None = None
     version: int = 0
     network: Mapping[str, FloatArray] | None = None
+    tree: TreeCodes | None = None
 
     def __post_init__(self) -> None:
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.level_sizes):
             raise ValueError(f"codes {self.codes.shape} do not fit {len(self.level_sizes)} levels")
         if len(self.codes) and (self.codes.max(axis=0) >= np.asarray(self.level_sizes)).any():
             raise ValueError("a code lies outside its level")
+        if self.tree is not None and set(self.level_sizes) != {self.tree.size}:
+            raise ValueError(f"levels of {self.level_sizes} codes do not fit a tree of {self.tree.size}")
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -65,14 +70,24 @@ class SidTable:
 
     @property
     def quantised_codes(self) -> CodeArray:
-        """[N, Q] the codes that come from codebooks, without the collision ordinal."""
-        return self.codes[:, : self.quantised_levels]
+        """[N, Q] the codes that say something about the item: without ordinals, and -1 behind the last of a tree."""
+        codes = self.codes[:, : self.quantised_levels]
+        return codes if self.tree is None else np.where(codes < self.tree.content, codes, -1)
+
+    @property
+    def quantised_sizes(self) -> tuple[int, ...]:
+        """How many codes ``quantised_codes`` chooses from, by level; Q of them."""
+        if self.tree is not None:
+            return (self.tree.content,) * self.quantised_levels
+        return self.level_sizes[: self.quantised_levels]
 
     @property
     def digest(self) -> str:
-        """blake2b-128 over codes, level sizes and version."""
+        """blake2b-128 over codes, level sizes and version (and the layout of a tree)."""
         state = hashlib.blake2b(digest_size=16)
         state.update(repr((self.level_sizes, self.quantised_levels, self.version)).encode())
+        if self.tree is not None:
+            state.update(repr((self.tree.content, self.tree.ordinals)).encode())
         state.update(np.ascontiguousarray(self.codes, dtype="<i8").tobytes())
         return state.hexdigest()
 
@@ -97,14 +112,17 @@ class SidTable:
         """Squared distance of each residual to each codeword along the items' codes in this table.
 
         Returns Q arrays [n, K_l]: ||r_i^l - c_k^l||^2 with r_i^1 = z_i and r_i^{l+1} = r_i^l - c^l_{s_i^l}
-        (TRACER, eq. 2). Raises ValueError for a table without codebooks.
+        (TRACER, eq. 2). Behind the last code of a shorter SID the residual stays as it is. Raises ValueError for a
+        table without codebooks.
         """
         if self.codebooks is None or self.latents is None:
             raise ValueError("this table has no codebooks")
         residual = self.latents[items].astype(np.float64)
+        codes = self.quantised_codes[items]
         out = []
         for level, book in enumerate(self.codebooks):
             words = book.astype(np.float64)
             out.append(squared_distances(residual, words))
-            residual = residual - words[self.codes[items, level]]
+            own = codes[:, level]
+            residual = residual - np.where(own[:, None] < 0, 0.0, words[own])
         return out
