@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 __all__ = ["Progress", "StepLog"]
@@ -35,11 +36,15 @@ class Progress:
         steps: Every reported step, in order.
         notes: Facts worth keeping in the result record, by name (last value wins).
         diverged: Set once a loss was reported that is not finite.
+        work: Folder in which long work may keep what it needs to go on after a kill; None where nobody would come back.
+        earlier_seconds: Time of interrupted processes whose work was taken over instead of done again.
     """
 
     steps: list[StepLog] = field(default_factory=list)
     notes: dict[str, NoteValue] = field(default_factory=dict)
     diverged: bool = False
+    work: Path | None = None
+    earlier_seconds: float = 0.0
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
         """Iterate over ``sequence`` while showing a bar (here: showing nothing)."""

@@ -2,25 +2,30 @@
 
 AdamW with linear warm-up and cosine decay, batches of similar length, clipping at norm 1, early stopping on
 validation NDCG@10 (beam 10), best checkpoint returned. Public reproductions of TIGER differ by a factor of two at equal
-architecture: warm-up, learning rate and best-on-validation decide.
+architecture: warm-up, learning rate and best-on-validation decide. A training that is interrupted goes on where it was.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
+from genrec_unlearn_bench.backbones.batches import batches_per_epoch, bucketed_batches, training_batches
+from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping, validation_ndcg
+from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.backbones.resuming import Resumption
+from genrec_unlearn_bench.backbones.snapshots import Snapshots, fingerprint
+from genrec_unlearn_bench.backbones.training_task import NextItem, TrainingTask, cross_entropy
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import Examples, IntArray
-from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.errors import DataFault, UsageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 
@@ -29,16 +34,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NextItem",
+    "Outcome",
+    "Schedule",
     "TrainingConfig",
     "TrainingTask",
     "bucketed_batches",
     "cross_entropy",
+    "run_training",
     "train_recommender",
     "validation_ndcg",
 ]
-
-
-_IGNORED = -100
 
 
 class TrainingConfig(StrictModel):
@@ -69,35 +74,10 @@ class TrainingConfig(StrictModel):
     valid_rows: int = Field(default=1000, ge=1)
     """Validation examples used for early stopping (a seeded sample)."""
 
-
-class TrainingTask(Protocol):
-    """What is learned: M samples, some of them a step. Backbones with more than next-item samples bring their own."""
-
-    @property
-    def lengths(self) -> IntArray:
-        """[M] input lengths, so that batches hold samples of similar length."""
-
-    def loss(self, rows: IntArray) -> Tensor:
-        """Scalar loss of the chosen samples, differentiable."""
-
-
-@dataclass(frozen=True, eq=False)
-class NextItem:
-    """Cross-entropy of the next item's tokens."""
-
-    recommender: Recommender
-    examples: Examples
-    temperature: float = 1.0
-
-    @property
-    def lengths(self) -> IntArray:
-        """[M] history lengths."""
-        return self.examples.history_lengths(self.recommender.history_limit)
-
-    def loss(self, rows: IntArray) -> Tensor:
-        """Mean over all target tokens."""
-        histories = self.examples.histories(self.recommender.history_limit, rows)
-        return cross_entropy(self.recommender.forward(histories, self.examples.targets[rows]), self.temperature)
+    def steps(self, samples: int) -> int:
+        """Most steps that a training on so many samples may take."""
+        all_epochs = self.epochs * batches_per_epoch(samples, self.batch_size)
+        return min(all_epochs, self.max_steps or all_epochs)
 
 
 @dataclass(frozen=True)
@@ -120,28 +100,22 @@ class Schedule:
         return 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
 
 
-def bucketed_batches(
-    lengths: IntArray, batch_size: int, generator: np.random.Generator, *, window: int = 50
-) -> Iterator[IntArray]:
-    """One shuffled pass in batches of similar length.
+@dataclass(frozen=True)
+class Outcome:
+    """How far a training got.
 
-    Rows are shuffled, sorted by length within windows of ``window`` batches, cut, and the batches shuffled again:
-    almost no padding, and still every batch differs from epoch to epoch.
+    Attributes:
+        steps, total: Steps done, and the most there may be.
+        finished: False where the time was up before the end; the same call then goes on from there.
+        best: Best validation NDCG@10; -1 before the first evaluation.
+        seconds: Wall-clock of all pieces together.
     """
-    order = generator.permutation(len(lengths))
-    batches = []
-    for first in range(0, len(order), batch_size * window):
-        part = order[first : first + batch_size * window]
-        part = part[np.argsort(lengths[part], kind="stable")]
-        batches += [part[i : i + batch_size] for i in range(0, len(part), batch_size)]
-    for index in generator.permutation(len(batches)):
-        yield np.asarray(batches[index], dtype=np.int64)
 
-
-def validation_ndcg(recommender: Recommender, valid: Examples, *, beam: int = 10) -> float:
-    """Mean NDCG@10 over the examples, one relevant item each."""
-    ranks = recommender.recommend(valid.histories(recommender.history_limit), 10, beam=beam).ranks(valid.targets)
-    return float(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0).mean())
+    steps: int
+    total: int
+    finished: bool
+    best: float
+    seconds: float
 
 
 def train_recommender(
@@ -156,113 +130,148 @@ def train_recommender(
     stage: str = "train",
     task: TrainingTask | None = None,
 ) -> Recommender:
-    """Train ``recommender`` in place and return it with its best weights. Only parameters that require gradients move.
+    """Train ``recommender`` in place to the end, and return it with its best weights; see ``run_training``."""
+    run_training(
+        recommender,
+        config,
+        train=train,
+        valid=valid,
+        seed=seed,
+        device=device,
+        progress=progress,
+        stage=stage,
+        task=task,
+    )
+    return recommender
+
+
+def run_training(
+    recommender: Recommender,
+    config: TrainingConfig,
+    *,
+    train: Examples,
+    valid: Examples,
+    seed: int,
+    device: str,
+    progress: Progress,
+    stage: str = "train",
+    task: TrainingTask | None = None,
+    work: Path | None = None,
+    minutes: float | None = None,
+) -> Outcome:
+    """Train ``recommender`` in place; it ends with its best weights. Only parameters that require gradients move.
 
     Args:
         train, valid: Examples; rows without history are used as they are.
         seed: Order of the batches, dropout and the validation sample depend on it alone.
         device: ``cpu``, ``cuda`` … ; bf16 autocast on CUDA, fp32 elsewhere.
         task: What is learned; the next items of ``train`` where none is given.
+        work: Folder in which the state is kept every minute, so that the same call made again goes on after a kill
+            (``progress.work`` where none is given, and nowhere without either). On a CPU it ends with the same bits.
+        minutes: Stop after that time, at the end of a step; needs ``work``.
 
     Raises:
-        DataFault: No train or no validation examples.
+        DataFault: No train or no validation examples, or semantic IDs of another catalogue.
+        StorageError: The state could not be written.
     """
     from accelerate import Accelerator
 
-    if not len(train) or not len(valid):
-        raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")
+    _check(recommender, train, valid)
     on_cuda = torch.device(device).type == "cuda"
     accelerator = Accelerator(cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no")
     task = task or NextItem(recommender, train, config.temperature)
-    lengths = task.lengths
-    per_epoch = math.ceil(len(lengths) / config.batch_size)
-    total = min(config.epochs * per_epoch, config.max_steps or config.epochs * per_epoch)
-    schedule = Schedule(config.schedule, min(config.warmup_steps, max(total // 10, 1)), total)
-    module = recommender.module
-    learned = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    learned = [parameter for parameter in recommender.module.parameters() if parameter.requires_grad]
     optimizer = accelerator.prepare(torch.optim.AdamW(learned, lr=config.lr, weight_decay=config.weight_decay))
     sample = numpy_generator(seed, "valid-sample").permutation(len(valid))[: config.valid_rows]
-    best = _Best(recommender, valid.subset(np.sort(sample)), config.patience, stage, progress)
-    every = math.ceil(total / config.evaluations)
-    step = 0
+    best = EarlyStopping(recommender, valid.subset(np.sort(sample)), config.patience, stage, progress)
+    kept = None
+    if (folder := work or progress.work) is not None and accelerator.num_processes == 1:
+        settings = f"{stage} {config.model_dump_json()} {seed} {torch.device(device).type} {type(task).__qualname__}"
+        examples = (task.lengths, *_arrays(train), *_arrays(valid))
+        kept = Snapshots(folder, fingerprint(settings, examples, best.weights))
+    elif minutes is not None:
+        raise UsageError("only a training in one process, with a folder to keep its state in, can be done in pieces")
+    resumption = Resumption(kept, recommender.module, optimizer, best, progress)
+    run = _Run(config, task, recommender.module, learned, optimizer, accelerator, best, resumption, progress, stage)
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
         torch.manual_seed(derive(seed, "dropout"))
-        for rows in progress.track(stage, _rows(lengths, config, seed, total), total=total):
-            for group in optimizer.param_groups:
+        return run.to_end(seed, minutes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One piece of a training, from the first step to the last."""
+
+    config: TrainingConfig
+    task: TrainingTask
+    module: torch.nn.Module
+    learned: list[torch.nn.Parameter]
+    optimizer: Any
+    accelerator: Accelerator
+    best: EarlyStopping
+    resumption: Resumption
+    progress: Progress
+    stage: str
+
+    def to_end(self, seed: int, minutes: float | None) -> Outcome:
+        """Go on from the last snapshot until the training has ended or the time is up."""
+        config, resumption = self.config, self.resumption
+        lengths = self.task.lengths
+        total = config.steps(len(lengths))
+        schedule = Schedule(config.schedule, min(config.warmup_steps, max(total // 10, 1)), total)
+        every = math.ceil(total / config.evaluations)
+        place = resumption.take_up()
+        step, finished = (place.step, place.finished) if place else (0, False)
+        if place:
+            self.progress.say(f"{self.stage}: going on after step {step} of {total}")
+        batches = training_batches(lengths, config.batch_size, seed=seed, total=total, first=step)
+        for rows in self.progress.track(self.stage, () if finished else batches, total=total - step):
+            for group in self.optimizer.param_groups:
                 group["lr"] = config.lr * schedule.factor(step)
-            module.train()
-            part = rows[accelerator.process_index :: accelerator.num_processes]
-            with accelerator.autocast():
-                loss = task.loss(part)
-            optimizer.zero_grad()
-            accelerator.backward(loss)
-            _average_gradients(module, accelerator)
-            accelerator.clip_grad_norm_(learned, config.clip)
-            optimizer.step()
+            loss = self._descend(rows)
             if step % 20 == 0:
-                progress.log(stage, step, {"loss": float(loss.detach())})
+                self.progress.log(self.stage, step, {"loss": float(loss)})
             step += 1
-            if progress.diverged or ((step % every == 0 or step == total) and best.stop_after(step)):
+            stopped = self.progress.diverged
+            if not stopped and (step % every == 0 or step == total):
+                stopped = self.best.stop_after(step)
+            finished = stopped or step == total
+            out_of_time = minutes is not None and resumption.elapsed >= 60 * minutes
+            # The end itself is worth a snapshot only where somebody comes back for it.
+            if out_of_time or (minutes is not None if finished else resumption.due):
+                resumption.keep(step, finished=finished)
+            if finished or out_of_time:
                 break
-    best.restore(step)
-    return recommender
+        self.best.restore(step)
+        return Outcome(step, total, finished, self.best.score, resumption.seconds)
+
+    def _descend(self, rows: IntArray) -> Tensor:
+        """One step; each process takes its share of the rows."""
+        self.module.train()
+        with self.accelerator.autocast():
+            loss = self.task.loss(rows[self.accelerator.process_index :: self.accelerator.num_processes])
+        self.optimizer.zero_grad()
+        self.accelerator.backward(loss)
+        _average_gradients(self.module, self.accelerator)
+        self.accelerator.clip_grad_norm_(self.learned, self.config.clip)
+        self.optimizer.step()
+        return loss.detach()
 
 
-class _Best:
-    """Early stopping: the best weights by validation NDCG@10, and when to give up."""
-
-    def __init__(
-        self, recommender: Recommender, valid: Examples, patience: int, stage: str, progress: Progress
-    ) -> None:
-        self.recommender, self.valid, self.patience = recommender, valid, patience
-        self.stage, self.progress = stage, progress
-        self.score, self.stale = -1.0, 0
-        self._weights = self._copy()
-
-    def stop_after(self, step: int) -> bool:
-        """Measure; keep the weights if they are the best so far; True once patience has run out."""
-        score = validation_ndcg(self.recommender, self.valid)
-        self.progress.log(f"{self.stage}.valid", step, {"ndcg@10": score})
-        self.progress.say(f"{self.stage}: step {step}, validation NDCG@10 {score:.4f}")
-        if score > self.score:
-            self.score, self._weights, self.stale = score, self._copy(), 0
-        else:
-            self.stale += 1
-        return self.stale >= self.patience
-
-    def restore(self, steps: int) -> None:
-        """Put the best weights back, and note what was reached."""
-        with torch.no_grad():
-            for name, parameter in self._learned():
-                parameter.copy_(self._weights[name])
-        self.recommender.module.eval()
-        self.progress.note(f"{self.stage}.best_valid_ndcg@10", self.score)
-        self.progress.note(f"{self.stage}.steps", steps)
-
-    def _copy(self) -> dict[str, Tensor]:
-        return {name: parameter.detach().clone() for name, parameter in self._learned()}
-
-    def _learned(self) -> list[tuple[str, torch.nn.Parameter]]:
-        return [pair for pair in self.recommender.module.named_parameters() if pair[1].requires_grad]
+def _check(recommender: Recommender, train: Examples, valid: Examples) -> None:
+    if not len(train) or not len(valid):
+        raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")
+    largest = max(int(array.max(initial=-1)) for part in (train, valid) for array in (part.targets, part.events))
+    if largest >= len(recommender.sids):
+        raise DataFault(
+            f"the semantic IDs are those of another catalogue: they stand for {len(recommender.sids)} items, "
+            f"and the examples name item {largest}",
+            mend="use the table that was made for this dataset",
+        )
 
 
-def cross_entropy(output: StepOutput, temperature: float = 1.0) -> Tensor:
-    """Mean negative log-likelihood over all target tokens, in nats; logits divided by ``temperature`` (LETTER's τ)."""
-    labels = output.labels if output.mask is None else output.labels.masked_fill(~output.mask, _IGNORED)
-    logits = output.logits.flatten(0, 1).float() / temperature
-    return torch.nn.functional.cross_entropy(logits, labels.flatten(), ignore_index=_IGNORED)
-
-
-def _rows(lengths: IntArray, config: TrainingConfig, seed: int, total: int) -> Iterator[IntArray]:
-    """Batches over as many epochs as it takes to make ``total`` steps."""
-    step = epoch = 0
-    while step < total:
-        for rows in bucketed_batches(lengths, config.batch_size, numpy_generator(seed, "epoch", epoch)):
-            yield rows
-            step += 1
-            if step == total:
-                return
-        epoch += 1
+def _arrays(part: Examples) -> tuple[IntArray, ...]:
+    return part.users, part.targets, part.starts, part.ends, part.events
 
 
 def _average_gradients(module: torch.nn.Module, accelerator: Accelerator) -> None:

@@ -20,10 +20,14 @@ NOTES = "notes.json"
 
 
 class StageLog(Progress):
-    """Collects a stage's steps and notes of its own; bars and lines go to the run's progress."""
+    """Collects a stage's steps and notes of its own; bars and lines go to the run's progress.
 
-    def __init__(self, outer: Progress) -> None:
-        super().__init__()
+    Args:
+        work: Folder for what an interrupted computation goes on from (``StageStore.work``).
+    """
+
+    def __init__(self, outer: Progress, work: Path | None = None) -> None:
+        super().__init__(work=work)
         self._outer = outer
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:

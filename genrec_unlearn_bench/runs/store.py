@@ -102,6 +102,13 @@ class StageStore:
         """Where a stage of that key lies, or would lie."""
         return self.root / name / key[:2] / key
 
+    def work(self, name: str, content: KeyContent) -> Path:
+        """Where the stage's computation may keep what it needs to go on after a kill; removed once it is stored.
+
+        What stays behind when the content's key changes (say, with the code) is never read again and may be deleted.
+        """
+        return self.root / "unfinished" / name / content_key(name, content)
+
     def find(self, name: str, content: KeyContent) -> StoredStage | None:
         """The stage if it is there and whole; a damaged one is moved aside and counts as missing."""
         key = content_key(name, content)
@@ -161,6 +168,7 @@ class StageStore:
             )
             write_json(draft / KEY_FILE, json.loads(envelope(name, content)))
             write_json(draft / MANIFEST, manifest.model_dump(mode="json"))
+        shutil.rmtree(self.work(name, content), ignore_errors=True)
 
     def _verified(self, name: str, key: str, folder: Path) -> StoredStage:
         try:

@@ -266,7 +266,7 @@ def _fit(room: Workroom, name: str, source: _Source, sids: Tokens, *, seed: int)
     }
 
     def compute(folder: Path) -> Mapping[str, Any]:
-        log = StageLog(room.progress)
+        log = StageLog(room.progress, room.work(name, content))
         with metered(setting.device) as reading:
             recommender = backbone.fit(
                 setting.backbone_config,
@@ -278,7 +278,9 @@ def _fit(room: Workroom, name: str, source: _Source, sids: Tokens, *, seed: int)
             )
         recommender.save(folder / MODEL)
         log.write(folder)
-        return {"seconds": reading.seconds, "peak_memory_mib": reading.peak_memory_mib}
+        # A training that was taken up from an interrupted process has cost what that one spent, too.
+        seconds = reading.seconds + log.earlier_seconds
+        return {"seconds": seconds, "peak_memory_mib": reading.peak_memory_mib}
 
     stage = room.stage(name, content, compute)
     above = (*sids.upstream, sids.stage)

@@ -55,6 +55,10 @@ class Desk:
         self.progress.say(f"{label}: from the cache" if stored.cached else f"{label}: {stored.seconds:.1f} s")
         return stored
 
+    def work(self, name: str, content: KeyContent) -> Path:
+        """Where the computation of a stage may keep what it needs to go on after a kill."""
+        return self._store.work(name, content)
+
     def load(self, stage: StoredStage, loader: Callable[[Path], T]) -> T:
         """What a stage holds, read once in a session."""
         return self.remember(f"{stage.name}/{stage.key}", lambda: loader(stage.path))

@@ -1,0 +1,70 @@
+"""The best weights by validation NDCG@10, and when to give up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.data.examples import Examples
+from genrec_unlearn_bench.progress import Progress
+
+__all__ = ["EarlyStopping", "validation_ndcg"]
+
+
+def validation_ndcg(recommender: Recommender, valid: Examples, *, beam: int = 10) -> float:
+    """Mean NDCG@10 over the examples, one relevant item each."""
+    ranks = recommender.recommend(valid.histories(recommender.history_limit), 10, beam=beam).ranks(valid.targets)
+    return float(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0).mean())
+
+
+class EarlyStopping:
+    """Keeps the parameters that learn as they were at the best evaluation.
+
+    Attributes:
+        score: Best NDCG@10 so far; -1 before the first evaluation.
+        stale: Evaluations since then.
+        weights: The learned parameters at that time, the initial ones before it.
+    """
+
+    def __init__(
+        self, recommender: Recommender, valid: Examples, patience: int, stage: str, progress: Progress
+    ) -> None:
+        self.recommender, self.valid, self.patience = recommender, valid, patience
+        self.stage, self.progress = stage, progress
+        self.score, self.stale = -1.0, 0
+        self.weights = self._copy()
+
+    def stop_after(self, step: int) -> bool:
+        """Measure; keep the weights if they are the best so far; True once patience has run out."""
+        score = validation_ndcg(self.recommender, self.valid)
+        self.progress.log(f"{self.stage}.valid", step, {"ndcg@10": score})
+        self.progress.say(f"{self.stage}: step {step}, validation NDCG@10 {score:.4f}")
+        if score > self.score:
+            self.score, self.weights, self.stale = score, self._copy(), 0
+        else:
+            self.stale += 1
+        return self.stale >= self.patience
+
+    def take_over(self, score: float, stale: int, weights: Mapping[str, Tensor]) -> None:
+        """Go on from what an interrupted training had reached."""
+        self.score, self.stale = score, stale
+        self.weights = {name: weights[name].to(tensor.device) for name, tensor in self.weights.items()}
+
+    def restore(self, steps: int) -> None:
+        """Put the best weights back, and note what was reached."""
+        with torch.no_grad():
+            for name, parameter in self._learned():
+                parameter.copy_(self.weights[name])
+        self.recommender.module.eval()
+        self.progress.note(f"{self.stage}.best_valid_ndcg@10", self.score)
+        self.progress.note(f"{self.stage}.steps", steps)
+
+    def _copy(self) -> dict[str, Tensor]:
+        return {name: parameter.detach().clone() for name, parameter in self._learned()}
+
+    def _learned(self) -> list[tuple[str, torch.nn.Parameter]]:
+        return [pair for pair in self.recommender.module.named_parameters() if pair[1].requires_grad]
