@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = ["backbones", "load_backbone"]
 
-_PLACES = {"tiger": "genrec_unlearn_bench.backbones.tiger:Tiger"}
+_PLACES = {
+    "tiger": "genrec_unlearn_bench.backbones.tiger:Tiger",
+    "etegrec": "genrec_unlearn_bench.backbones.etegrec.backbone:Etegrec",
+}
 
 
 def backbones() -> dict[str, str]:

@@ -1,0 +1,113 @@
+"""Configuration of ETEGRec: its tokenizer, its recommender, and how the two take turns."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from genrec_unlearn_bench.backbones.backbone import BackboneConfig
+from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
+from genrec_unlearn_bench.backbones.t5 import T5Shape
+from genrec_unlearn_bench.backbones.training import TrainingConfig
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.sids.config import SidConfig
+
+__all__ = ["AlignmentConfig", "EtegrecConfig", "EtegrecSidConfig", "JointConfig"]
+
+
+class EtegrecSidConfig(SidConfig):
+    """The RQ-VAE before joint training, what it reads, and the collision token."""
+
+    quantiser: Literal["rqvae"] = "rqvae"
+    """Joint training goes on with a network, so residual k-means will not do."""
+    collision_token: Literal[True] = True
+    """Always there: a running index within the collision group, in item order. Never learned."""
+    collision_slack: int = Field(default=0, ge=0, le=0)
+    """Not used: the number of ordinals is fixed by ``ordinals``, since collision groups change during training."""
+    resolve_rounds: int = Field(default=0, ge=0, le=0)
+    """Not used: codes are nearest codewords at any time."""
+    ordinals: int = Field(default=256, ge=2)
+    """Size of the collision token's level. A larger group is an error, as in the official code (there: 256)."""
+    item_features: Literal["cf", "text", "both"] = "cf"
+    """The item vectors: SASRec's (the official ones), text embeddings, or both side by side, each centred and scaled to
+    root-mean-square norm 1 over the known items, so that neither outweighs the other by its units or its width."""
+    sasrec: SasRecConfig = Field(default_factory=lambda: SasRecConfig(dim=256))
+    """The SASRec whose item embeddings are the item vectors."""
+
+
+class AlignmentConfig(StrictModel):
+    """The two losses that tie tokenizer and recommender together, in both kinds of epochs."""
+
+    sia: float = Field(default=1e-4, ge=0)
+    """Weight of sequence-item alignment (the paper's mu)."""
+    psa: float = Field(default=3e-4, ge=0)
+    """Weight of preference-semantic alignment (the paper's lambda)."""
+    temperature: float = Field(default=0.07, gt=0)
+    """Of the cosine similarities of preference-semantic alignment."""
+    compat_sign: bool = False
+    """Use +distance as the logit of a code in sequence-item alignment, as the official code does; the paper's eq. 6
+    has -distance. Both are zero at equality, but with + the far codes get the mass."""
+
+
+class JointConfig(StrictModel):
+    """Alternating training: in every cycle one tokenizer epoch, then recommender epochs."""
+
+    epochs: int = Field(default=400, ge=2)
+    """Most epochs of both kinds together."""
+    cycle: int = Field(default=2, ge=2)
+    """Epochs of a cycle: the first one trains the tokenizer, the others the recommender."""
+    warm_epoch: int = Field(default=10, ge=0)
+    """First epoch with alignment losses."""
+    batch_size: int = Field(default=512, ge=1)
+    """Examples per step, over all processes."""
+    lr_recommender: float = Field(default=5e-3, gt=0)
+    """Peak learning rate of the recommender's AdamW."""
+    lr_tokenizer: float = Field(default=1e-4, gt=0)
+    """Peak learning rate of the tokenizer's AdamW."""
+    weight_decay: float = Field(default=0.05, ge=0)
+    """Weight decay of both."""
+    warmup_steps: int = Field(default=8000, ge=0)
+    """Recommender steps of linear warm-up (at most a tenth of the schedule); the tokenizer takes 1/cycle of them."""
+    clip: float = Field(default=1.0, gt=0)
+    """Largest gradient norm."""
+    patience: int = Field(default=15, ge=1)
+    """Cycles without a better validation NDCG@10 before this stage ends."""
+    valid_rows: int = Field(default=5000, ge=1)
+    """Validation examples used for early stopping (a seeded sample)."""
+
+    @model_validator(mode="after")
+    def _whole_cycles(self) -> JointConfig:
+        if self.epochs % self.cycle:
+            raise ValueError(f"epochs ({self.epochs}) is no multiple of cycle ({self.cycle})")
+        return self
+
+
+class EtegrecConfig(BackboneConfig):
+    """The network and its trainings."""
+
+    shape: T5Shape = Field(default_factory=lambda: T5Shape(layers=6, heads=4, d_ff=512, history_limit=50))
+    """Architecture and history length."""
+    joint: JointConfig = Field(default_factory=JointConfig)
+    """First stage: tokenizer and recommender take turns."""
+    alignment: AlignmentConfig = Field(default_factory=AlignmentConfig)
+    """What ties them together."""
+    second: TrainingConfig = Field(
+        default_factory=lambda: TrainingConfig(
+            lr=5e-4, weight_decay=0.05, batch_size=512, warmup_steps=0, evaluations=100, patience=10
+        )
+    )
+    """Second stage: the best of the first is reloaded, the tokenizer frozen, the recommender trained on."""
+    alone: TrainingConfig = Field(
+        default_factory=lambda: TrainingConfig(
+            lr=5e-3, weight_decay=0.05, batch_size=512, epochs=300, warmup_steps=8000, evaluations=150, patience=15
+        )
+    )
+    """The recommender from scratch on a frozen table (``retrain`` on the deployed SIDs): as many epochs as the
+    recommender gets in both stages of joint training together."""
+
+    @model_validator(mode="after")
+    def _no_user_tokens(self) -> EtegrecConfig:
+        if self.shape.user_tokens:
+            raise ValueError("ETEGRec reads no user tokens; set shape.user_tokens to 0")
+        return self

@@ -1,0 +1,298 @@
+"""Alternating training of tokenizer and recommender (Liu et al. 2025, sec. 3.4), the first of ETEGRec's two stages.
+
+In every cycle the tokenizer learns for one epoch with the recommender frozen; then the codes of all items are worked
+out anew, so histories and labels follow; then the recommender learns with the tokenizer frozen. The best cycle by
+validation NDCG@10 is restored, tokenizer and recommender together.
+
+Two terms of the official loss are left out because they have no gradient: the token cross-entropy in tokenizer epochs
+(weight 0, and its labels are integers) and the reconstruction in recommender epochs (weight 0). In tokenizer epochs the
+recommender runs without dropout, and only for the rows that the alignment losses use. As in the official code, the
+recommender's schedule is laid out over the steps of all epochs, though it makes only those of its own: at cycle 2 its
+rate ends at half the peak.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from genrec_unlearn_bench.backbones.batches import batches_per_epoch, bucketed_batches
+from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
+from genrec_unlearn_bench.backbones.etegrec.alignment import AlignmentHeads, AlignmentLoss, UserState, aligned, pooled
+from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig, JointConfig
+from genrec_unlearn_bench.backbones.etegrec.losses import first_occurrences
+from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
+from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, through
+from genrec_unlearn_bench.backbones.recommender import StepOutput
+from genrec_unlearn_bench.backbones.training import Schedule
+from genrec_unlearn_bench.backbones.training_task import cross_entropy
+from genrec_unlearn_bench.data.examples import Examples, IntArray
+from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import derive, numpy_generator
+from genrec_unlearn_bench.sids.table import SidTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from accelerate import Accelerator
+
+__all__ = ["JointTraining", "train_jointly"]
+
+_STAGE = "joint"
+
+
+def train_jointly(
+    recommender: EtegrecRecommender,
+    tokenizer: LiveTokenizer,
+    config: JointConfig,
+    alignment: AlignmentConfig,
+    *,
+    train: Examples,
+    valid: Examples,
+    seed: int,
+    device: str,
+    progress: Progress,
+) -> EtegrecRecommender:
+    """Train both in turns; returns the recommender of the best cycle on that cycle's (frozen) codes.
+
+    Network and tokenizer are trained in place.
+
+    Raises:
+        DataFault: No train or no validation examples.
+        BenchError: The tokenizer diverged or collapsed (``LiveTokenizer.table``).
+    """
+    if not len(train) or not len(valid):
+        raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")
+    training = JointTraining.begin(recommender, tokenizer, config, alignment, train, seed, device, progress)
+    sample = np.sort(numpy_generator(seed, "valid-sample").permutation(len(valid))[: config.valid_rows])
+    best = EarlyStopping(recommender, valid.subset(sample), config.patience, _STAGE, progress)
+    kept, epoch = training.tokenizer_state(), 0
+    on_cuda = torch.device(device).type == "cuda"
+    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
+        torch.manual_seed(derive(seed, "dropout", _STAGE))
+        for epoch in progress.track(_STAGE, range(config.epochs), total=config.epochs):
+            training.epoch(epoch)
+            if progress.diverged:
+                break
+            if (epoch + 1) % config.cycle == 0:
+                score, best.recommender = best.score, training.recommender
+                stop = best.stop_after(epoch + 1)
+                if best.score > score:
+                    kept = training.tokenizer_state()
+                if stop:
+                    break
+    training.thaw()
+    best.restore(epoch + 1)
+    tokenizer.model.load_state_dict(kept)
+    return training.retokenise(note=True)
+
+
+@dataclass(eq=False)
+class JointTraining:
+    """Both networks, their optimisers, and the table of the codes as they are now."""
+
+    recommender: EtegrecRecommender
+    tokenizer: LiveTokenizer
+    heads: AlignmentHeads
+    config: JointConfig
+    alignment: AlignmentConfig
+    train: Examples
+    seed: int
+    progress: Progress
+    accelerator: Accelerator
+    optimisers: dict[str, torch.optim.Optimizer]
+    schedules: dict[str, Schedule]
+    rates: dict[str, float]
+    steps: dict[str, int] = field(default_factory=lambda: {"recommender": 0, "tokenizer": 0})
+
+    @classmethod
+    def begin(
+        cls,
+        recommender: EtegrecRecommender,
+        tokenizer: LiveTokenizer,
+        config: JointConfig,
+        alignment: AlignmentConfig,
+        train: Examples,
+        seed: int,
+        device: str,
+        progress: Progress,
+    ) -> JointTraining:
+        """Fresh heads and optimisers; the recommender is put on the tokenizer's codes."""
+        from accelerate import Accelerator
+
+        on_cuda = torch.device(device).type == "cuda"
+        width, dim = recommender.shape.d_model, tokenizer.model.config.dim
+        heads = AlignmentHeads(width, dim, tokenizer.vectors.shape[1], seed=seed).to(recommender.device)
+        learned = {
+            "recommender": [*recommender.module.parameters(), *heads.parameters()],
+            "tokenizer": [*tokenizer.model.parameters()],
+        }
+        rates = {"recommender": config.lr_recommender, "tokenizer": config.lr_tokenizer}
+        total = config.epochs * batches_per_epoch(len(train), config.batch_size)
+        warmup = min(config.warmup_steps, max(total // 10, 1))
+        return cls(
+            recommender=recommender.with_sids(tokenizer.table()),
+            tokenizer=tokenizer,
+            heads=heads,
+            config=config,
+            alignment=alignment,
+            train=train,
+            seed=seed,
+            progress=progress,
+            accelerator=Accelerator(cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no"),
+            optimisers={
+                name: torch.optim.AdamW(parameters, lr=rates[name], weight_decay=config.weight_decay)
+                for name, parameters in learned.items()
+            },
+            schedules={
+                "recommender": Schedule("cosine", warmup, total),
+                "tokenizer": Schedule("cosine", warmup // config.cycle, total // config.cycle),
+            },
+            rates=rates,
+        )
+
+    def epoch(self, number: int) -> None:
+        """One epoch of whichever of the two has its turn."""
+        align = number >= self.config.warm_epoch
+        if number % self.config.cycle == 0:
+            self.tokenizer_epoch(number, align=align)
+        else:
+            self.recommender_epoch(number, align=align)
+
+    def tokenizer_epoch(self, number: int, *, align: bool) -> None:
+        """The tokenizer learns to reconstruct the epoch's targets and, aligned, to fit the frozen recommender."""
+        self._freeze("recommender")
+        self.recommender.module.eval()
+        losses = _Means()
+        for rows in self._batches(number):
+            items = self.train.targets[rows]
+            first = first_occurrences(items)
+            given = through(self.tokenizer.model, self._vectors(items[first]))
+            loss, parts = given.loss.total, {"vq": given.loss.total, "reconstruction": given.loss.reconstruction}
+            if align:
+                with torch.no_grad():
+                    users, _ = self._read(rows[first])
+                ties = aligned(self.alignment, self.heads, self.tokenizer.model, users, given)
+                loss, parts = loss + ties.total, parts | _parts(ties)
+            self._descend("tokenizer", loss)
+            losses.add(parts)
+        before = self.recommender.sids
+        self.retokenise()
+        moved = (before.quantised_codes != self.recommender.sids.quantised_codes).any(axis=1).mean()
+        health = {"moved": float(moved), "colliding": _colliding(self.recommender.sids)}
+        self.progress.log("joint.tokenizer", number, losses.values() | health)
+
+    def recommender_epoch(self, number: int, *, align: bool) -> None:
+        """The recommender learns the codes of the epoch's targets and, aligned, to fit the frozen tokenizer."""
+        self._freeze("tokenizer")
+        self.recommender.module.train()
+        losses = _Means()
+        for rows in self._batches(number):
+            users, output = self._read(rows)
+            loss = code = cross_entropy(output)
+            parts = {"code": code}
+            if align:
+                items = self.train.targets[rows]
+                first = first_occurrences(items)
+                with torch.no_grad():
+                    given = through(self.tokenizer.model, self._vectors(items[first]))
+                chosen = users.rows(torch.from_numpy(first).to(users.sequence.device))
+                ties = aligned(self.alignment, self.heads, self.tokenizer.model, chosen, given)
+                loss, parts = loss + ties.total, parts | _parts(ties)
+            self._descend("recommender", loss)
+            losses.add(parts)
+        self.progress.log("joint.recommender", number, losses.values())
+
+    def retokenise(self, *, note: bool = False) -> EtegrecRecommender:
+        """Put the recommender on the codes that the tokenizer gives now."""
+        table = self.tokenizer.table()
+        self.recommender = self.recommender.with_sids(table)
+        if note:
+            self.progress.note("joint.colliding_items", _colliding(table))
+            used = [len(np.unique(level)) for level in table.quantised_codes.T]
+            self.progress.note("joint.codes_used", used)
+        return self.recommender
+
+    def tokenizer_state(self) -> dict[str, Tensor]:
+        """A copy of the tokenizer's weights."""
+        return {name: value.detach().clone() for name, value in self.tokenizer.model.state_dict().items()}
+
+    def thaw(self) -> None:
+        """Let the recommender learn, and the tokenizer no more: the second stage's state."""
+        self._freeze("tokenizer")
+
+    def _freeze(self, name: str) -> None:
+        for owner, modules in self._modules().items():
+            for module in modules:
+                module.requires_grad_(owner != name)
+
+    def _modules(self) -> dict[str, list[nn.Module]]:
+        return {"recommender": [self.recommender.module, self.heads], "tokenizer": [self.tokenizer.model]}
+
+    def _batches(self, number: int) -> Iterator[IntArray]:
+        """The epoch's batches, this process's share of each."""
+        lengths = self.train.history_lengths(self.recommender.history_limit)
+        generator = numpy_generator(self.seed, _STAGE, "epoch", number)
+        for rows in bucketed_batches(lengths, self.config.batch_size, generator):
+            yield rows[self.accelerator.process_index :: self.accelerator.num_processes]
+
+    def _vectors(self, items: IntArray) -> Tensor:
+        return self.tokenizer.vectors[torch.from_numpy(items).to(self.tokenizer.vectors.device)]
+
+    def _read(self, rows: IntArray) -> tuple[UserState, StepOutput]:
+        """The recommender's view of these examples, and its teacher-forced output."""
+        recommender = self.recommender
+        histories = self.train.histories(recommender.history_limit, rows)
+        with self.accelerator.autocast():
+            context = recommender.encode(histories)
+            output = recommender.decode(context, recommender.codes_of(self.train.targets[rows]), hidden=True)
+        users = UserState(pooled(context.state.float(), context.mask), output.hidden[-1][:, 0].float())
+        return users, output
+
+    def _descend(self, name: str, loss: Tensor) -> None:
+        """One step of one of the two."""
+        optimiser, step = self.optimisers[name], self.steps[name]
+        for group in optimiser.param_groups:
+            group["lr"] = self.rates[name] * self.schedules[name].factor(step)
+        optimiser.zero_grad()
+        self.accelerator.backward(loss)
+        learned = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+        if self.accelerator.num_processes > 1:
+            for parameter in learned:
+                if parameter.grad is not None:
+                    parameter.grad = self.accelerator.reduce(parameter.grad, reduction="mean")
+        self.accelerator.clip_grad_norm_(learned, self.config.clip)
+        optimiser.step()
+        self.steps[name] = step + 1
+
+
+class _Means:
+    """Means of losses over an epoch, added up where they are so that no step waits for them."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._count = 0
+
+    def add(self, losses: dict[str, Tensor]) -> None:
+        for name, loss in losses.items():
+            value = loss.detach()
+            self._sums[name] = self._sums[name] + value if name in self._sums else value
+        self._count += 1
+
+    def values(self) -> dict[str, float]:
+        return {name: float(total) / self._count for name, total in self._sums.items()}
+
+
+def _parts(ties: AlignmentLoss) -> dict[str, Tensor]:
+    return {"sia": ties.sia, "psa": ties.psa}
+
+
+def _colliding(table: SidTable) -> float:
+    """Share of items whose codes another item has too."""
+    _, place, sizes = np.unique(table.quantised_codes, axis=0, return_inverse=True, return_counts=True)
+    return float((sizes[place.ravel()] > 1).mean())

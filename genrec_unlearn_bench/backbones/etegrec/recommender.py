@@ -1,0 +1,69 @@
+"""ETEGRec's recommender: a T5 whose every SID position has a vocabulary of its own.
+
+The official code holds one embedding table per position, used for the encoder's input, the decoder's input and,
+transposed and unscaled, as output layer; the decoder starts with the one row of T5's own table. Here the same tables
+are slices of one table, level after level, behind the start row: the same parameters, addressed by offset. Logits are
+taken over all slices, but outside the position's own slice they are so low (-1e9) that every softmax over "the full
+vocabulary" is the softmax over the level.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from genrec_unlearn_bench.backbones.recommender import Capability, Context, StepOutput
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
+from genrec_unlearn_bench.decoding.t5_weights import T5DecoderWeights
+from genrec_unlearn_bench.decoding.window import within
+
+if TYPE_CHECKING:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+__all__ = ["EtegrecRecommender"]
+
+_STANDARD_DEVIATION = 0.02
+
+
+class EtegrecRecommender(T5Recommender):
+    """T5 over SID tokens with a softmax per level."""
+
+    name = "etegrec"
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return super().capabilities | {Capability.JOINT_TOKENIZER}
+
+    @property
+    def level_windows(self) -> tuple[slice, ...]:
+        """The token ids of each level."""
+        vocabulary = self.vocabulary
+        return tuple(
+            slice(first, first + size) for first, size in zip(vocabulary.offsets, vocabulary.level_sizes, strict=True)
+        )
+
+    @classmethod
+    def _network(cls, config: T5Config) -> T5ForConditionalGeneration:
+        """Linear and embedding weights from N(0, 0.02^2), output layer unscaled, as in the official code."""
+        from transformers import T5ForConditionalGeneration
+
+        config.scale_decoder_outputs = False
+        model: Any = T5ForConditionalGeneration(config)
+        with torch.no_grad():
+            for module in model.modules():
+                if isinstance(module, nn.Linear | nn.Embedding):
+                    module.weight.normal_(std=_STANDARD_DEVIATION)
+        built: T5ForConditionalGeneration = model
+        return built
+
+    def decode(
+        self, context: Context, codes: Tensor, *, rows: Tensor | None = None, hidden: bool = False
+    ) -> StepOutput:
+        output = super().decode(context, codes, rows=rows, hidden=hidden)
+        levels = [within(output.logits[:, level], window) for level, window in enumerate(self.level_windows)]
+        return StepOutput(torch.stack(levels, dim=1), output.labels, output.hidden, output.mask)
+
+    def _decoder(self) -> T5DecoderWeights:
+        return T5DecoderWeights(self.model, self.level_windows)

@@ -1,0 +1,176 @@
+"""ETEGRec's tokenizer: an RQ-VAE that is pre-trained alone and then goes on learning with the recommender.
+
+Between the two trainings it lives in ``SidTable.network``: its weights, and the item vectors they are applied to, so
+that joint training starts from exactly the tokenizer that gave the codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from genrec_unlearn_bench.backbones.etegrec.config import EtegrecSidConfig
+from genrec_unlearn_bench.errors import BenchError, DataFault
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.sids.collisions import ordinals
+from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.sids.residuals import nearest_codes
+from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, RqVaeLoss, rqvae_loss
+from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
+from genrec_unlearn_bench.sids.table import SidTable
+
+__all__ = ["LiveTokenizer", "TokenizerPass", "pretrain", "through"]
+
+FloatArray = NDArray[np.float32]
+
+_VECTORS, _BETA = "vectors", "beta"
+"""Entries of ``SidTable.network`` beside the RQ-VAE's own."""
+
+
+@dataclass(frozen=True, eq=False)
+class TokenizerPass:
+    """n item vectors through the tokenizer.
+
+    Attributes:
+        reconstruction: [n, D_in] decoded from the codewords, in the units of the item vectors.
+    """
+
+    loss: RqVaeLoss
+    quantised: Quantised
+    reconstruction: Tensor
+
+
+def through(model: RqVae, vectors: Tensor) -> TokenizerPass:
+    """Item vectors [n, D_in] through encoder, codebooks and decoder, with gradients (straight-through codewords)."""
+    inputs = model.standardise(vectors)
+    latents = model.encoder(inputs)
+    quantised = model.quantise(latents)
+    output = model.decoder(latents + (quantised.words.sum(1) - latents).detach())
+    return TokenizerPass(
+        loss=rqvae_loss(inputs, output, quantised, model.config.beta),
+        quantised=quantised,
+        reconstruction=output * model.scale + model.shift,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LiveTokenizer:
+    """An RQ-VAE that can go on learning, and the items it gives codes to.
+
+    Attributes:
+        vectors: [N, D_in] item vectors, where the model is.
+        ordinals: Size of the collision token's level.
+    """
+
+    model: RqVae
+    vectors: Tensor
+    ordinals: int
+
+    @classmethod
+    def of(cls, table: SidTable, *, device: str = "cpu") -> Self:
+        """The tokenizer that ``table.network`` carries.
+
+        Raises:
+            DataFault: The table is frozen, or its network is not one of ETEGRec's.
+        """
+        network = table.network
+        if network is None or not {_VECTORS, _BETA, "codebooks.0", "shift"} <= set(network):
+            raise DataFault(
+                "these semantic IDs carry no tokenizer that ETEGRec could train on",
+                mend="let the backbone etegrec make them, or freeze the table to train the recommender alone",
+            )
+        model = _rebuilt(network).to(device).eval()
+        return cls(model, torch.from_numpy(np.array(network[_VECTORS])).to(device), table.level_sizes[-1])
+
+    def table(self) -> SidTable:
+        """The items' codes now, as a frozen table of version 0: nearest codewords, then the collision ordinal.
+
+        Raises:
+            BenchError: The tokenizer diverged, or collapsed so far that the ordinals do not tell items apart.
+        """
+        latents, books = self.model.latents(self.vectors), self.model.books()
+        if not (np.isfinite(latents).all() and all(np.isfinite(book).all() for book in books)):
+            raise BenchError(
+                "ETEGRec's tokenizer diverged: its latents are not finite",
+                where="sids",
+                mend="lower joint.lr_tokenizer, or `lr` where it is pre-trained",
+            )
+        codes = nearest_codes(latents, books)
+        places = ordinals(codes)
+        largest = int(places.max(initial=0)) + 1
+        if largest > self.ordinals:
+            raise BenchError(
+                f"ETEGRec's tokenizer collapsed: {largest} items share their codes, and there are {self.ordinals} "
+                "ordinals to tell them apart",
+                where="sids",
+                mend="lower joint.lr_tokenizer, train the tokenizer longer (`epochs`), or raise `ordinals`",
+            )
+        return SidTable(
+            codes=np.concatenate([codes, places[:, None]], axis=1),
+            level_sizes=(*(len(book) for book in books), self.ordinals),
+            quantised_levels=len(books),
+            codebooks=books,
+            latents=latents,
+        )
+
+    def live_table(self) -> SidTable:
+        """``table`` with the tokenizer in it, for joint training to go on with."""
+        weights = {name: value.detach().float().cpu().numpy() for name, value in self.model.state_dict().items()}
+        extra = {
+            _VECTORS: self.vectors.float().cpu().numpy(),
+            _BETA: np.array([self.model.config.beta], dtype=np.float32),
+        }
+        return replace(self.table(), network={**weights, **extra})
+
+
+def pretrain(
+    vectors: FloatArray,
+    config: EtegrecSidConfig,
+    *,
+    fit: NDArray[np.bool_],
+    seed: int,
+    device: str,
+    progress: Progress,
+) -> SidTable:
+    """The tokenizer trained alone on the marked rows of ``vectors`` [N, D_in]; a live table of all N items.
+
+    Raises:
+        DataFault: Fewer than two rows to fit on.
+        BenchError: As ``LiveTokenizer.table``.
+    """
+    if int(fit.sum()) < 2:
+        raise DataFault(
+            f"semantic IDs need at least two items to be fitted on, and there are {int(fit.sum())}",
+            mend="check the dataset's filters and the task's concepts",
+        )
+    model = fit_rqvae(vectors, config, fit=fit, seed=seed, device=device, progress=progress)
+    return LiveTokenizer(model, torch.from_numpy(vectors).to(device), config.ordinals).live_table()
+
+
+def _rebuilt(network: Mapping[str, FloatArray]) -> RqVae:
+    """An RQ-VAE of the sizes that the weights show, with these weights."""
+    books = [name for name in network if name.startswith("codebooks.")]
+    layers = [name for name in network if name.startswith("encoder.") and name.endswith(".weight")]
+    widths = [len(network[name]) for name in sorted(layers, key=lambda name: int(name.split(".")[1]))]
+    codes, dim = network["codebooks.0"].shape
+    config = SidConfig(
+        quantiser="rqvae",
+        levels=len(books),
+        codes=codes,
+        dim=dim,
+        hidden=tuple(widths[:-1]),
+        beta=float(network[_BETA].item()),
+    )
+    model = RqVae(torch.from_numpy(np.array(network["shift"])), 1.0, config, seed=0)
+    state = model.state_dict()
+    # A table on disk has no scalars, only arrays of one element.
+    model.load_state_dict(
+        {name: torch.from_numpy(np.array(network[name])).reshape(state[name].shape) for name in state}
+    )
+    return model
