@@ -149,7 +149,7 @@ class Recommender(Ranker):
         found = set()
         if self.sids.codebooks is not None:
             found.add(Capability.HAS_CODEBOOKS)
-        if bool((self.sids.codes < 0).any()):
+        if self.sids.tree is not None or bool((self.sids.codes < 0).any()):
             found.add(Capability.RAGGED_SIDS)
         return frozenset(found)
 

@@ -77,19 +77,28 @@ class T5Recommender(Recommender):
         self.shape = shape
         self.sids = sids
         self.serving = serving or ServingRules()
-        self._vocabulary = SidVocabulary(sids.level_sizes, shape.user_tokens)
+        self._vocabulary = self._vocabulary_for(shape, sids)
         if model.config.vocab_size != self._vocabulary.size:
             raise ValueError(f"the model has {model.config.vocab_size} tokens, the table {self._vocabulary.size}")
         self._tokens = torch.from_numpy(self._vocabulary.tokens(sids)).to(self.device)
+        self._softened = torch.from_numpy(sids.quantised_codes >= 0).to(self.device)
         self._tries = TrieCache()
 
     @classmethod
     def fresh(cls, shape: T5Shape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
         """Random weights from ``seed``; the global generator is left as it was."""
+        config = cls._config(shape, sids)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model: Any = cls._network(config)
+        return cls(model.to(device), shape, sids)
+
+    @classmethod
+    def _config(cls, shape: T5Shape, sids: SidTable) -> T5Config:
         from transformers import T5Config
 
-        config = T5Config(
-            vocab_size=SidVocabulary(sids.level_sizes, shape.user_tokens).size,
+        return T5Config(
+            vocab_size=cls._vocabulary_for(shape, sids).size,
             d_model=shape.d_model,
             d_kv=shape.d_kv,
             d_ff=shape.d_ff,
@@ -102,10 +111,11 @@ class T5Recommender(Recommender):
             eos_token_id=None,
             use_cache=False,
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model: Any = cls._network(config)
-        return cls(model.to(device), shape, sids)
+
+    @classmethod
+    def _vocabulary_for(cls, shape: T5Shape, sids: SidTable) -> SidVocabulary:
+        """Token ids; families whose tokens stand behind those of a text model override this."""
+        return SidVocabulary(sids.level_sizes, shape.user_tokens, shared=sids.tree is not None)
 
     @classmethod
     def _network(cls, config: T5Config) -> T5ForConditionalGeneration:
@@ -131,42 +141,57 @@ class T5Recommender(Recommender):
         return torch.from_numpy(self.sids.codes[items]).to(self.device)
 
     def encode(self, histories: Histories, *, soft: SoftSids | None = None, hidden: bool = False) -> Context:
-        embeds, mask, position_items = self._inputs(histories, soft)
+        return self._read(*self._inputs(histories, soft), hidden=hidden)
+
+    def _read(self, embeds: Tensor, mask: Tensor, position_items: Tensor, *, hidden: bool = False) -> Context:
+        """Run the encoder over input embeddings [B, S, D]."""
         output = self.model.encoder(inputs_embeds=embeds, attention_mask=mask.long(), output_hidden_states=hidden)
         states = tuple(output.hidden_states) if hidden else ()
         return Context(output.last_hidden_state, mask, position_items, states)
 
     def _inputs(self, histories: Histories, soft: SoftSids | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Embeddings [B, S, D], mask [B, S] and items [B, S] of the input positions, as served."""
+        histories = self._served(histories)
+        items, tokens, embeds = self._history(histories, soft)
+        mask = (tokens != PAD_TOKEN).flatten(1)
+        position_items = items[..., None].expand(-1, -1, tokens.shape[-1]).flatten(1)
+        return self._lead(embeds.flatten(1, 2), mask, position_items, histories)
+
+    def _served(self, histories: Histories) -> Histories:
+        """The histories without what may not be read."""
         if self.serving.ignored is not None:
             histories = histories.without(self.serving.ignored)
-        histories = histories.latest(self.history_limit)
+        return histories.latest(self.history_limit)
+
+    def _history(self, histories: Histories, soft: SoftSids | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Items [B, T], tokens [B, T, L] and their embeddings [B, T, L, D]; ``PAD_TOKEN`` where there is none."""
         items = torch.from_numpy(histories.items).to(self.device)
         tokens = self._tokens[items.clamp_min(0)].masked_fill((items == PAD)[..., None], PAD_TOKEN)  # [B, T, L]
-        levels = tokens.shape[-1]
-        embeds = self.model.shared(tokens)
-        if soft is not None:
-            embeds = self._soften(embeds, items, soft)
-        mask = (tokens != PAD_TOKEN).flatten(1)
-        position_items = items[..., None].expand(-1, -1, levels).flatten(1)
-        return self._lead(embeds.flatten(1, 2), mask, position_items, histories)
+        embeds: Tensor = self.model.shared(tokens)
+        return items, tokens, embeds if soft is None else self._soften(embeds, items, soft)
 
     def _soften(self, embeds: Tensor, items: Tensor, soft: SoftSids) -> Tensor:
         """Replace the embeddings of softened items by expectations under their token distributions."""
         batch, place = torch.nonzero((items != PAD) & (soft.row_of_item[items.clamp_min(0)] >= 0), as_tuple=True)
         if len(batch) == 0:
             return embeds
-        rows = soft.row_of_item[items[batch, place]]
+        depth = len(soft.weights)
+        chosen = items[batch, place]
+        hard = embeds[batch, place]
+        # A tree's item may have no code to soften on a level: its ordinal and its end stay as they are.
+        softened = self._softened[chosen][..., None]
+        mixed = torch.where(softened, self._mixtures(soft, chosen), hard[:, :depth])
+        return embeds.index_put((batch, place), torch.cat([mixed, hard[:, depth:]], dim=1))
+
+    def _mixtures(self, soft: SoftSids, items: Tensor) -> Tensor:
+        """[M, Q, D] expected token embeddings of softened items [M]."""
+        rows = soft.row_of_item[items]
         offsets = self._vocabulary.offsets
-        mixtures = torch.stack(
-            [
-                weights[rows] @ self.model.shared.weight[offsets[level] : offsets[level] + weights.shape[1]]
-                for level, weights in enumerate(soft.weights)
-            ],
-            dim=1,
-        )  # [M, Q, D]
-        changed = torch.cat([mixtures, embeds[batch, place, len(soft.weights) :]], dim=1)
-        return embeds.index_put((batch, place), changed)
+        levels = [
+            weights[rows] @ self.model.shared.weight[offsets[level] : offsets[level] + weights.shape[1]]
+            for level, weights in enumerate(soft.weights)
+        ]
+        return torch.stack(levels, dim=1)
 
     def _lead(
         self, embeds: Tensor, mask: Tensor, position_items: Tensor, histories: Histories
