@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from genrec_unlearn_bench.sids.sinkhorn import centred, log_plan, sinkhorn_codes
@@ -56,3 +57,13 @@ def test_batches_are_solved_one_by_one() -> None:
     together = sinkhorn_codes(distances, epsilon=0.01, iterations=50)
     alone = torch.stack([sinkhorn_codes(d, epsilon=0.01, iterations=50) for d in distances])
     assert torch.equal(together, alone)
+
+
+@pytest.mark.parametrize("epsilon", [0.003, 0.001, 0.1])
+def test_codes_are_the_largest_entries_of_the_plan(epsilon: float) -> None:
+    generator = torch.Generator().manual_seed(5)
+    distances = torch.cdist(torch.randn(200, 4, generator=generator), torch.randn(32, 4, generator=generator)) ** 4
+    distances[:3] *= 1000  # A few rows take up most of the range.
+    plan = log_plan(centred(distances.double()), epsilon=epsilon, iterations=50)
+    codes = sinkhorn_codes(distances.double(), epsilon=epsilon, iterations=50)
+    assert torch.equal(codes, plan.argmax(-1))
