@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,9 @@ from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.residuals import nearest_codes
 from genrec_unlearn_bench.sids.rkmeans import fit_residual_kmeans
 from genrec_unlearn_bench.sids.table import SidTable
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.sids.rqvae_training import ExtraTerms
 
 __all__ = ["quantise"]
 
@@ -27,6 +32,7 @@ def quantise(
     device: str,
     progress: Progress,
     fit_rows: BoolArray | None = None,
+    extra: ExtraTerms | None = None,
 ) -> SidTable:
     """The semantic IDs of N items, version 0, with codebooks and latents.
 
@@ -38,6 +44,7 @@ def quantise(
         features: [N, D], finite.
         device: Where an RQ-VAE is trained; residual k-means runs on the CPU.
         fit_rows: [N] rows the quantiser is fitted on (an oracle may not see concept items); all rows are encoded.
+        extra: Further terms of the RQ-VAE's loss; residual k-means has no loss and knows none.
 
     Raises:
         DataFault: Features that are not finite, or fewer than two rows to fit on.
@@ -49,7 +56,7 @@ def quantise(
     if config.quantiser == "rkmeans":
         latents, books = fit_residual_kmeans(features, config, fit=fit, seed=seed, progress=progress)
     else:
-        latents, books = _rqvae(features, config, fit, seed, device, progress)
+        latents, books = _rqvae(features, config, fit, seed, device, progress, extra)
     table = SidTable(
         codes=nearest_codes(latents, books),
         level_sizes=(config.codes,) * config.levels,
@@ -62,13 +69,19 @@ def quantise(
 
 
 def _rqvae(
-    features: FloatArray, config: SidConfig, fit: BoolArray, seed: int, device: str, progress: Progress
+    features: FloatArray,
+    config: SidConfig,
+    fit: BoolArray,
+    seed: int,
+    device: str,
+    progress: Progress,
+    extra: ExtraTerms | None,
 ) -> tuple[FloatArray, tuple[FloatArray, ...]]:
     import torch
 
     from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
 
-    model = fit_rqvae(features, config, fit=fit, seed=seed, device=device, progress=progress)
+    model = fit_rqvae(features, config, fit=fit, seed=seed, device=device, progress=progress, extra=extra)
     latents, books = model.latents(torch.from_numpy(features).to(device)), model.books()
     if not (np.isfinite(latents).all() and all(np.isfinite(book).all() for book in books)):
         raise BenchError("the RQ-VAE diverged: its latents are not finite", where="sids", mend="lower the rate `lr`")

@@ -43,6 +43,12 @@ class Quantised:
     words: Tensor
     """[B, L, D] the chosen codewords, with gradient to the codebooks."""
 
+    @property
+    def straight_through(self) -> Tensor:
+        """[B, D] the sum of the chosen codewords, with the identity's gradient to the encoder and none to them."""
+        latents = self.residuals[:, 0]
+        return latents + (self.words.sum(1) - latents).detach()
+
 
 @dataclass(frozen=True)
 class RqVaeLoss:
@@ -101,9 +107,8 @@ class RqVae(nn.Module):
         """Losses and assignments of standardised inputs [B, D_in]."""
         latents = self.encoder(inputs)
         quantised = self.quantise(latents, sinkhorn)
-        chosen = quantised.words.sum(1)
-        # Straight-through: the decoder sees the codewords, the encoder gets the decoder's gradient.
-        output = self.decoder(latents + (chosen - latents).detach())
+        # The decoder sees the codewords, the encoder gets the decoder's gradient.
+        output = self.decoder(quantised.straight_through)
         return rqvae_loss(inputs, output, quantised, self.config.beta), quantised
 
     @torch.no_grad()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, torch_generator
@@ -16,9 +16,9 @@ from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.kmeans import worst_quantised
 from genrec_unlearn_bench.sids.residuals import nearest
 from genrec_unlearn_bench.sids.rkmeans import residual_kmeans
-from genrec_unlearn_bench.sids.rqvae import RqVae
+from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae
 
-__all__ = ["DeadCodes", "fit_rqvae"]
+__all__ = ["DeadCodes", "ExtraTerms", "fit_rqvae"]
 
 _CLIP = 1.0
 _CHECKS = 100
@@ -26,6 +26,17 @@ _CHECKS = 100
 _CHECK_EVERY = 5
 """Epochs between them, at least."""
 _CHUNK = 16_384
+
+
+class ExtraTerms(nn.Module):
+    """What a tokenizer adds to the RQ-VAE's loss: nothing here. Its parameters, if it has any, are trained along."""
+
+    def start_epoch(self, model: RqVae, epoch: int) -> None:
+        """Called before every epoch, counted from 0."""
+
+    def forward(self, model: RqVae, rows: Tensor, quantised: Quantised) -> Tensor:
+        """Scalar that is added to the loss of one batch; ``rows`` [B] are its places among the training rows."""
+        return quantised.words.new_zeros(())
 
 
 def fit_rqvae(
@@ -36,12 +47,16 @@ def fit_rqvae(
     seed: int,
     device: str,
     progress: Progress,
+    extra: ExtraTerms | None = None,
 ) -> RqVae:
     """An RQ-VAE trained on the marked rows of features [N, D_in], in evaluation mode.
 
     AdamW, linear warm-up, gradients clipped at norm 1. The checkpoint with the fewest collisions is kept (MiniOneRec,
     LETTER), then the lowest reconstruction error; only the second half of training is looked at, because k-means on
     an untrained encoder collides little and means little.
+
+    Args:
+        extra: Further terms of the loss (LETTER's).
     """
     rows = torch.from_numpy(np.ascontiguousarray(features[fit])).to(device)
     shift = rows.mean(0)
@@ -49,20 +64,23 @@ def fit_rqvae(
     model = RqVae(shift.cpu(), scale if scale > 0 else 1.0, config, seed=seed).to(device)
     _kmeans_start(model, rows, seed, progress)
     inputs = model.standardise(rows)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+    extra = (extra or ExtraTerms()).to(device)
+    learned = [*model.parameters(), *extra.parameters()]
+    optimiser = torch.optim.AdamW(learned, lr=config.lr, weight_decay=config.weight_decay)
     dead = DeadCodes(model, config)
     shuffler = torch_generator(seed, "sids", "rqvae", "order")
     every = max(_CHECK_EVERY, math.ceil(config.epochs / _CHECKS))
     steps = math.ceil(len(inputs) / config.batch_size)
     best = _Best()
     for epoch in progress.track("RQ-VAE", range(config.epochs), total=config.epochs):
+        extra.start_epoch(model, epoch)
         order = torch.randperm(len(inputs), generator=shuffler).to(device)
         for index, batch in enumerate(torch.split(order, config.batch_size)):
             _warm_up(optimiser, config, (epoch * steps + index + 1) / steps)
             loss, quantised = model(inputs[batch], config.sinkhorn)
             optimiser.zero_grad(set_to_none=True)
-            loss.total.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
+            (loss.total + extra(model, batch, quantised)).backward()
+            torch.nn.utils.clip_grad_norm_(learned, _CLIP)
             optimiser.step()
             dead.count(quantised.codes)
         dead.end_epoch(model, inputs, optimiser)
