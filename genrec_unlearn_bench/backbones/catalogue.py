@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["backbones", "load_backbone"]
 
 _PLACES = {
+    "letter": "genrec_unlearn_bench.backbones.letter:Letter",
     "tiger": "genrec_unlearn_bench.backbones.tiger:Tiger",
     "etegrec": "genrec_unlearn_bench.backbones.etegrec.backbone:Etegrec",
 }
