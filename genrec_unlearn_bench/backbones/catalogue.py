@@ -14,6 +14,7 @@ __all__ = ["backbones", "load_backbone"]
 
 _PLACES = {
     "letter": "genrec_unlearn_bench.backbones.letter:Letter",
+    "p5sid": "genrec_unlearn_bench.backbones.p5sid.backbone:P5Sid",
     "tiger": "genrec_unlearn_bench.backbones.tiger:Tiger",
     "etegrec": "genrec_unlearn_bench.backbones.etegrec.backbone:Etegrec",
 }

@@ -1,0 +1,221 @@
+"""A T5 that reads a prompt: words, the user's word, the history's semantic IDs.
+
+P5 (Geng et al. 2022, arXiv 2203.13366) and its successors: beside its token embedding every input token has the
+embedding of the word it belongs to, counted from the prompt's beginning (*whole-word embedding*), so that the pieces of
+an item hold together. Everything but the input is the T5 recommender's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from genrec_unlearn_bench.backbones.checkpoint import read_checkpoint
+from genrec_unlearn_bench.backbones.p5sid.layout import PromptTensors, packed
+from genrec_unlearn_bench.backbones.p5sid.shape import P5Shape
+from genrec_unlearn_bench.backbones.recommender import ServingRules, SoftSids, StepOutput
+from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.vocabulary import PAD_TOKEN, SidVocabulary
+from genrec_unlearn_bench.data.examples import PAD, Histories, IntArray
+from genrec_unlearn_bench.sids.table import SidTable
+
+if TYPE_CHECKING:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+__all__ = ["P5Recommender", "Users"]
+
+_WHOLE_WORDS, _USER_ROWS, _USER_TOKENS = "whole_words", "user_rows", "user_tokens"
+
+
+class Users:
+    """The words of the users: which row a user id has, and the row's token ids.
+
+    Attributes:
+        rows: [user ids] row of each user; 0 for one that training has not seen.
+        tokens: [1 + users, width] token ids, -1 behind the last; row 0 is the word of all unknown users.
+    """
+
+    def __init__(self, rows: IntArray, words: list[list[int]]) -> None:
+        self.rows = rows
+        self.tokens = np.full((len(words), max(map(len, words))), -1, dtype=np.int64)
+        for row, word in enumerate(words):
+            self.tokens[row, : len(word)] = word
+
+
+class P5Recommender(T5Recommender):
+    """T5 over prompts; see the module's docstring."""
+
+    name = "p5sid"
+    shape: P5Shape
+
+    def __init__(
+        self,
+        model: T5ForConditionalGeneration,
+        shape: T5Shape,
+        sids: SidTable,
+        serving: ServingRules | None = None,
+    ) -> None:
+        if not isinstance(shape, P5Shape):
+            raise TypeError(f"a P5 recommender takes a P5Shape, not {type(shape).__name__}")
+        _furnish(model, shape)
+        super().__init__(model, shape, sids, serving)
+        self._prompts = PromptTensors.of(shape.prompts, self.device)
+        self._separator = torch.tensor(shape.separator, dtype=torch.long, device=self.device)
+
+    @classmethod
+    def _vocabulary_for(cls, shape: T5Shape, sids: SidTable) -> SidVocabulary:
+        base = cast(P5Shape, shape).text_tokens
+        return SidVocabulary(sids.level_sizes, base=base, shared=sids.tree is not None)
+
+    @classmethod
+    def _config(cls, shape: T5Shape, sids: SidTable) -> T5Config:
+        from transformers import T5Config
+
+        own = cast(P5Shape, shape)
+        content = super()._config(shape, sids).to_dict()
+        content |= {
+            "feed_forward_proj": "gated-gelu" if own.gated else "relu",
+            "tie_word_embeddings": own.tied,
+            "scale_decoder_outputs": own.tied,
+        }
+        return T5Config(**content)
+
+    @classmethod
+    def fresh(cls, shape: T5Shape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model: Any = cls._network(cls._config(shape, sids))
+            _furnish(model, cast(P5Shape, shape))
+        return cls(model.to(device), shape, sids)
+
+    @classmethod
+    def pretrained(
+        cls, model: Any, shape: P5Shape, sids: SidTable, *, numbers: list[int], seed: int, device: str = "cpu"
+    ) -> Self:
+        """A pretrained T5 with SID tokens behind its vocabulary.
+
+        Args:
+            model: ``T5ForConditionalGeneration``, changed in place.
+            shape: Of the same architecture.
+            numbers: Tokens that are digits. As in P5's later codes they start at random, like the SIDs': what the
+                text knows about numbers says nothing about users.
+        """
+        vocabulary = cls._vocabulary_for(shape, sids)
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(seed)
+            model.resize_token_embeddings(vocabulary.size, mean_resizing=False)
+            new = [*numbers, *range(vocabulary.base, vocabulary.size)]
+            for embedding in {id(m): m for m in (model.get_input_embeddings(), model.get_output_embeddings())}.values():
+                values = torch.randn(len(new), embedding.weight.shape[1]) * model.config.initializer_factor
+                embedding.weight[new] = values
+            if shape.tied:
+                model.tie_weights()
+            _furnish(model, shape)
+        return cls(model.to(device), shape, sids)
+
+    def set_users(self, users: Users) -> None:
+        """Give the users their words; they are saved with the weights."""
+        for name, values in ((_USER_ROWS, users.rows), (_USER_TOKENS, users.tokens)):
+            buffer: Tensor = getattr(self.model, name)
+            buffer.copy_(torch.from_numpy(values))
+
+    def prompted(self, histories: Histories, targets: IntArray, prompts: Tensor) -> StepOutput:
+        """``forward`` with a prompt of one's own for every history; ``prompts`` [B] long."""
+        context = self._read(*self._inputs(histories, prompts=prompts))
+        return self.decode(context, self.codes_of(targets))
+
+    def _inputs(
+        self, histories: Histories, soft: SoftSids | None = None, prompts: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        histories = self._served(histories)
+        if prompts is None:
+            prompts = torch.full((len(histories),), self.shape.evaluation)
+        prompts = prompts.to(self.device)
+        items, tokens, embeds = self._history(histories, soft)
+        tokens, embeds, firsts, owners = self._separated(items, tokens, embeds)
+        lead, lead_firsts = self._words(prompts, histories, leading=True)
+        tail, tail_firsts = self._words(prompts, histories, leading=False)
+        filled = torch.cat([lead >= 0, tokens != PAD_TOKEN, tail >= 0], 1)
+        order, mask = packed(filled)
+        slots = torch.cat([self.model.shared(lead.clamp_min(0)), embeds, self.model.shared(tail.clamp_min(0))], 1)
+        values = slots.gather(1, order[..., None].expand(-1, -1, slots.shape[-1]))
+        nothing = [torch.full_like(run, PAD) for run in (lead, tail)]
+        position_items = torch.cat([nothing[0], owners, nothing[1]], 1).gather(1, order)
+        if self.shape.whole_words:
+            starts = torch.cat([lead_firsts, firsts, tail_firsts], 1).gather(1, order) & mask
+            ends = torch.zeros_like(mask)
+            ends[torch.arange(len(mask), device=mask.device), mask.sum(1) - 1] = True
+            words = starts.long().cumsum(1).masked_fill(~mask | ends, 0).clamp_max(self.shape.whole_words - 1)
+            values = values + getattr(self.model, _WHOLE_WORDS)(words)
+        return values, mask, position_items.masked_fill(~mask, PAD)
+
+    def _separated(self, items: Tensor, tokens: Tensor, embeds: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The history's tokens [B, H], embeddings [B, H, D], word beginnings [B, H] and items [B, H], with the
+        separator behind every item but the last."""
+        batch, length, levels = tokens.shape
+        firsts = torch.zeros_like(tokens, dtype=torch.bool)
+        firsts[..., :1] = True
+        owners = items[..., None].expand(-1, -1, levels)
+        width = len(self._separator)
+        if width and length:
+            follows = torch.zeros_like(items, dtype=torch.bool)
+            follows[:, :-1] = items[:, 1:] != PAD
+            between = self._separator.expand(batch, length, width)
+            tokens = torch.cat([tokens, between.masked_fill(~follows[..., None], PAD_TOKEN)], 2)
+            embeds = torch.cat([embeds, self.model.shared(between)], 2)
+            begins = torch.zeros_like(between, dtype=torch.bool)
+            begins[..., 0] = True
+            firsts = torch.cat([firsts, begins], 2)
+            owners = torch.cat([owners, torch.full_like(between, PAD)], 2)
+        return tokens.flatten(1), embeds.flatten(1, 2), firsts.flatten(1), owners.flatten(1)
+
+    def _words(self, prompts: Tensor, histories: Histories, *, leading: bool) -> tuple[Tensor, Tensor]:
+        """Token ids [B, W] (-1 in holes) and word beginnings of what stands before or behind the history."""
+        user = self._user_words(histories)
+        user_firsts = torch.zeros_like(user, dtype=torch.bool)
+        user_firsts[:, 0] = True
+        book, first = self._prompts, self._prompts.user_first[prompts][:, None]
+        middle, middle_firsts = (part[prompts] for part in book.between)
+        if leading:
+            ids, firsts = (part[prompts] for part in book.before)
+            runs = [ids, user.masked_fill(~first, -1), middle.masked_fill(~first, -1)]
+            return torch.cat(runs, 1), torch.cat([firsts, user_firsts, middle_firsts], 1)
+        ids, firsts = (part[prompts] for part in book.after)
+        runs = [middle.masked_fill(first, -1), user.masked_fill(first, -1), ids]
+        return torch.cat(runs, 1), torch.cat([middle_firsts, user_firsts, firsts], 1)
+
+    def _user_words(self, histories: Histories) -> Tensor:
+        users = torch.from_numpy(histories.users).to(self.device)
+        rows: Tensor = getattr(self.model, _USER_ROWS)
+        known = (users >= 0) & (users < len(rows))
+        row = rows[users.clamp(0, len(rows) - 1)].masked_fill(~known, 0)
+        words: Tensor = getattr(self.model, _USER_TOKENS)[row]
+        return words
+
+    @classmethod
+    def load(cls, folder: Path, *, device: str = "cpu") -> Self:
+        checkpoint, weights = read_checkpoint(folder, device=device)
+        recommender = cls.fresh(P5Shape.model_validate(checkpoint.shape), checkpoint.sids, seed=0, device=device)
+        recommender.model.load_state_dict(weights)
+        return recommender.with_serving(checkpoint.serving)
+
+
+def _furnish(model: Any, shape: P5Shape) -> None:
+    """Hang the whole-word embedding and the users' words on the network, so that they are its parameters and buffers,
+    copied and saved with it."""
+    if hasattr(model, _USER_ROWS):
+        return
+    device = next(model.parameters()).device
+    if shape.whole_words:
+        words = nn.Embedding(shape.whole_words, model.config.d_model)
+        # As every embedding of T5 begins.
+        nn.init.normal_(words.weight, std=model.config.initializer_factor)
+        setattr(model, _WHOLE_WORDS, words.to(device))
+    rows = torch.zeros(max(shape.user_ids, 1), dtype=torch.long, device=device)
+    tokens = torch.full((1 + shape.users, shape.user_width), -1, dtype=torch.long, device=device)
+    model.register_buffer(_USER_ROWS, rows)
+    model.register_buffer(_USER_TOKENS, tokens)
