@@ -51,6 +51,8 @@ CALLS = [
     ("ls", "datasets"),
     ("ls", "metrics"),
     ("data", "--help"),
+    ("reproduce", "--help"),
+    ("reproduce",),
 ]
 
 

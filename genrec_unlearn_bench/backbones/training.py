@@ -105,12 +105,14 @@ class Outcome:
     """How far a training got.
 
     Attributes:
+        first: Steps that earlier pieces had done.
         steps, total: Steps done, and the most there may be.
         finished: False where the time was up before the end; the same call then goes on from there.
         best: Best validation NDCG@10; -1 before the first evaluation.
         seconds: Wall-clock of all pieces together.
     """
 
+    first: int
     steps: int
     total: int
     finished: bool
@@ -221,11 +223,12 @@ class _Run:
         schedule = Schedule(config.schedule, min(config.warmup_steps, max(total // 10, 1)), total)
         every = math.ceil(total / config.evaluations)
         place = resumption.take_up()
-        step, finished = (place.step, place.finished) if place else (0, False)
+        first, finished = (place.step, place.finished) if place else (0, False)
+        step = first
         if place:
-            self.progress.say(f"{self.stage}: going on after step {step} of {total}")
-        batches = training_batches(lengths, config.batch_size, seed=seed, total=total, first=step)
-        for rows in self.progress.track(self.stage, () if finished else batches, total=total - step):
+            self.progress.say(f"{self.stage}: going on after step {first} of {total}")
+        batches = training_batches(lengths, config.batch_size, seed=seed, total=total, first=first)
+        for rows in self.progress.track(self.stage, () if finished else batches, total=total - first):
             for group in self.optimizer.param_groups:
                 group["lr"] = config.lr * schedule.factor(step)
             loss = self._descend(rows)
@@ -243,7 +246,7 @@ class _Run:
             if finished or out_of_time:
                 break
         self.best.restore(step)
-        return Outcome(step, total, finished, self.best.score, resumption.seconds)
+        return Outcome(first, step, total, finished, self.best.score, resumption.seconds)
 
     def _descend(self, rows: IntArray) -> Tensor:
         """One step; each process takes its share of the rows."""

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from genrec_unlearn_bench import __version__
-from genrec_unlearn_bench.cli import data, doctor, ls, run_cells, show, sids, smoke
+from genrec_unlearn_bench.cli import data, doctor, ls, reproduce, run_cells, show, sids, smoke
 from genrec_unlearn_bench.cli.options import examples
 
 __all__ = ["app", "run"]
@@ -56,6 +56,13 @@ app.command(
         "bench sids --task industrial-brand --scale paper --data-dir data --json",
     ),
 )(sids.sids)
+app.command(
+    "reproduce",
+    epilog=examples(
+        "bench reproduce letter-instruments --data-dir data --minutes 10",
+        "bench reproduce letter-instruments --data-dir data --set training.epochs=3 --json",
+    ),
+)(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 app.command("smoke", epilog=examples("bench smoke", "bench smoke --cache-dir smoke-cache"))(smoke.smoke)
 app.command("doctor", epilog=examples("bench doctor", "bench doctor --network --json"))(doctor.doctor)

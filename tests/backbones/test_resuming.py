@@ -94,8 +94,7 @@ def test_in_pieces_of_one_step(tmp_path: Path, whole: Piece) -> None:
     assert [part.outcome.steps for part in pieces] == list(range(1, STEPS + 1))
     assert whole.outcome.total == STEPS
     assert_same(pieces[-1], whole)
-    seconds = [part.outcome.seconds for part in pieces]
-    assert seconds == sorted(seconds), "the time of all pieces is added up"
+    assert pieces[-1].outcome.seconds > 5 * pieces[0].outcome.seconds, "the time of all pieces is added up"
     # A finished training is not done again.
     state = torch.random.get_rng_state()
     again = piece(tmp_path, minutes=INSTANT)

@@ -23,10 +23,14 @@ MISSING_LEVEL = -1
 _TOKEN = re.compile(r"<([a-z])_([0-9]{1,9})>")
 
 
-def read_index(path: Path, ids: Sequence[str]) -> tuple[IntArray, tuple[int, ...]]:
+def read_index(path: Path, ids: Sequence[str], *, whole: bool = False) -> tuple[IntArray, tuple[int, ...]]:
     """The codes of the items ``ids``, in that order.
 
     The letter of a token names its level (a, b, c …); levels must come in order and without a gap.
+
+    Args:
+        whole: The index is to name these items and no others. Item numbers of two catalogues look alike, so an index
+            of a larger one would otherwise pass.
 
     Returns:
         [N, L] codes, ``MISSING_LEVEL`` behind the end of shorter ones, and the L level sizes: one more than the largest
@@ -48,6 +52,8 @@ def read_index(path: Path, ids: Sequence[str]) -> tuple[IntArray, tuple[int, ...
         if len(row) != len(tokens):
             faults.add(path, None, f"item {item_id!r}: {tokens!r:.80} is no semantic ID like <a_1><b_2><c_3>")
         codes.append(row)
+    if whole and len(document) > len(ids):
+        faults.add(path, None, f"it names {len(document)} items, and the catalogue has {len(ids)}")
     faults.check(path, "the index must belong to this catalogue; fetch both again")
     depth = max((len(row) for row in codes), default=0)
     table = np.full((len(codes), depth), MISSING_LEVEL, dtype=np.int64)

@@ -24,3 +24,10 @@ def test_faults_together(tmp_path: Path) -> None:
     with pytest.raises(DataFault) as caught:
         read_index(write(tmp_path / "i.json", json.dumps(index)), [str(n) for n in range(7)])
     assert caught.value.what.startswith("6 faults")
+
+
+def test_an_index_of_a_larger_catalogue_is_refused_where_it_has_to_be_whole(tmp_path: Path) -> None:
+    path = write(tmp_path / "i.json", json.dumps({str(n): [f"<a_{n}>"] for n in range(5)}))
+    assert len(read_index(path, ["0", "1"])[0]) == 2, "a part of the items may have been filtered out"
+    with pytest.raises(DataFault, match="names 5 items, and the catalogue has 2"):
+        read_index(path, ["0", "1"], whole=True)

@@ -1,0 +1,144 @@
+"""``bench reproduce``: make a published number again, in pieces if need be, and say how far off it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
+from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
+from genrec_unlearn_bench.cli.run_options import Device, ResultsDir
+from genrec_unlearn_bench.config import overrides
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.runs.published import PublishedReference, find_reference, published_references
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.runs.reproduction import ReproductionRecord
+
+__all__ = ["reproduce"]
+
+
+@handled
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(help="Name of a published reference; all are listed where none is given.")
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Train for that long, keep the state and measure; the same call goes on.", min=0.0),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Change a field of the configuration, as in training.epochs=3 (not comparable then)."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Training seed.", min=0)] = 0,
+    test_rows: Annotated[
+        int, typer.Option(help="Test rows measured while training goes on; at its end all are.", min=1)
+    ] = 2000,
+    device: Device = "auto",
+    threads: Annotated[int | None, typer.Option(help="CPU threads (default: the physical cores).", min=1)] = None,
+    data_dir: DataDir = None,
+    results_dir: ResultsDir = Path("results"),
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Train what a paper trained, on its own semantic IDs, and hold the result against the published numbers.
+
+    The training's state is kept in the cache: after an interrupt, or with --minutes, the same command goes on where it
+    stopped. A record of device, commits, steps and numbers is written to the results folder after every call.
+    """
+    if name is None:
+        _list(as_json=as_json)
+        return
+    reference = _find(name)
+    from genrec_unlearn_bench.runs.reproduction import ReproductionRequest
+    from genrec_unlearn_bench.runs.reproduction import reproduce as run
+    from genrec_unlearn_bench.runs.store import StageStore, default_cache
+
+    if minutes == 0:
+        raise UsageError("--minutes 0 leaves no time for a single step", mend="give more, or leave it out")
+    request = ReproductionRequest(
+        reference=reference,
+        changes=overrides(set_ or []),
+        seed=seed,
+        device=device,
+        threads=threads,
+        minutes=minutes,
+        test_rows=test_rows,
+        data_dir=data_dir,
+        results_dir=results_dir,
+    )
+    with progressing() as progress:
+        record, folder = run(request, StageStore(cache_dir or default_cache(), progress), progress)
+    if as_json:
+        print_json({"folder": str(folder), "reproduced": record.reproduced, "record": record.model_dump(mode="json")})
+        return
+    _draw(record, folder)
+
+
+def _find(name: str) -> PublishedReference:
+    if name not in published_references() and ("/" in name or Path(name).exists()):
+        raise UsageError(
+            f"{name!r} is a run, and runs are not repeated by name yet; only published references are",
+            mend="repeat a run with the command in its result.json, or see the references with `bench reproduce`",
+        )
+    return find_reference(name)
+
+
+def _list(*, as_json: bool) -> None:
+    known = list(published_references().values())
+    if as_json:
+        print_json([reference.model_dump(mode="json") for reference in known])
+        return
+    from genrec_unlearn_bench.cli.descriptions import Card, Sheet
+
+    rows = tuple(
+        (one.name, one.title, ", ".join(f"{part.metric} {part.value:.4f}" for part in one.expected)) for one in known
+    )
+    Card("Published references", {}, sheets=(Sheet("", rows, ("name", "what", "published")),)).draw(stdout())
+
+
+def _draw(record: ReproductionRecord, folder: Path) -> None:
+    from genrec_unlearn_bench.cli.descriptions import Card, Sheet
+
+    reference = record.reference
+    rows = tuple(
+        (
+            one.metric,
+            f"{one.published:.4f}",
+            f"{one.measured:.4f}",
+            f"{one.items:.4f}",
+            f"{one.distance:+.1%}",
+            "yes" if one.within else "no",
+        )
+        for one in record.comparisons
+    )
+    epochs = record.steps / record.steps_per_epoch
+    valid = "none yet" if record.best_valid_ndcg < 0 else f"{record.best_valid_ndcg:.4f}"
+    state = (
+        ("trained", f"{record.steps} of at most {record.total_steps} steps ({epochs:.1f} epochs)"),
+        ("best validation NDCG@10", valid),
+        ("measured", f"{record.test_rows} of {record.all_test_rows} test rows, beam {reference.beam}"),
+        ("time", f"{record.train_seconds / 60:.1f} min of training in {len(record.pieces)} piece(s)"),
+        ("verdict", _verdict(record)),
+        ("record", str(folder)),
+    )
+    columns = ("metric", "published", "ours", "ours, by item", "distance", f"within {reference.tolerance:.0%}")
+    sheets = (Sheet("", rows, columns), Sheet("", state))
+    Card(reference.title, {}, text=reference.source, sheets=sheets).draw(stdout())
+
+
+def _verdict(record: ReproductionRecord) -> str:
+    if not record.finished:
+        return "not finished: the same command goes on from here"
+    if record.changes:
+        return "finished, with changed settings: not comparable with what was published"
+    if record.reproduced:
+        return "reproduced"
+    return "finished, and not all numbers are within the tolerance"

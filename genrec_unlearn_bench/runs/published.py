@@ -1,0 +1,83 @@
+"""Published numbers that a model of ours is held against: what was measured, on what, how, and what came out there.
+
+One YAML a reference, in ``leaderboard/published``. Reading them imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+from pydantic import Field
+
+from genrec_unlearn_bench.config import StrictModel, parse, plain_yaml
+from genrec_unlearn_bench.errors import ConfigError, UnknownName
+
+__all__ = ["Expected", "PublishedReference", "find_reference", "load_reference", "published_references"]
+
+
+class Expected(StrictModel):
+    """One published number."""
+
+    metric: str = Field(pattern=r"^(recall|ndcg)@[1-9][0-9]*$")
+    """Of ranked semantic IDs with one relevant each; recall is the hit rate."""
+    value: float = Field(gt=0, le=1)
+
+    @property
+    def cutoff(self) -> int:
+        """Length of the list."""
+        return int(self.metric.partition("@")[2])
+
+
+class PublishedReference(StrictModel):
+    """A published result with everything needed to make it again."""
+
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    title: str
+    source: str
+    """Who published it, where, and how we know."""
+    dataset: str
+    """Name of a dataset; its split is the reference's."""
+    index: str
+    """Role of the dataset's file with the published semantic IDs, so that no tokenizer is trained."""
+    config: dict[str, Any]
+    """Network and training: fields of TIGER's configuration (T5 over SID tokens)."""
+    beam: int = Field(ge=1)
+    """Semantic IDs that decoding keeps."""
+    expected: tuple[Expected, ...] = Field(min_length=1)
+    tolerance: float = Field(gt=0, lt=1)
+    """Relative distance within which the number counts as reproduced."""
+    why: str
+    """Reason for the tolerance."""
+    deviations: tuple[str, ...] = ()
+    """In what we differ from the source, knowingly."""
+
+
+@cache
+def published_references() -> dict[str, PublishedReference]:
+    """The references that ship with the package, by name. Raises ConfigError for a broken one."""
+    folder = resources.files("genrec_unlearn_bench.leaderboard") / "published"
+    files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
+    found = [load_reference(entry.read_text(encoding="utf-8"), f"published/{entry.name}") for entry in files]
+    return {reference.name: reference for reference in found}
+
+
+def find_reference(name: str) -> PublishedReference:
+    """The reference of that name. Raises UnknownName."""
+    known = published_references()
+    if name not in known:
+        raise UnknownName("reference", name, known)
+    return known[name]
+
+
+def load_reference(text: str, where: str) -> PublishedReference:
+    """Read a reference's YAML; raises ConfigError with every fault at once."""
+    try:
+        content = plain_yaml(text)
+    except yaml.YAMLError as fault:
+        raise ConfigError([f"no valid YAML: {fault}"], where=where) from None
+    if not isinstance(content, dict):
+        raise ConfigError([f"a mapping is expected, not {type(content).__name__}"], where=where)
+    return parse(PublishedReference, {str(key): value for key, value in content.items()}, where=where)
