@@ -73,6 +73,7 @@ class Etegrec(Backbone):
         if not isinstance(config, EtegrecConfig):
             raise TypeError(f"ETEGRec takes an EtegrecConfig, not {type(config).__name__}")
         recommender = EtegrecRecommender.fresh(config.shape, sids.freeze(), seed=derive(seed, "weights"), device=device)
+        recommender.rescale(config.initial_deviation)
         budget, stage = config.alone, "train"
         if not sids.frozen:
             recommender = train_jointly(

@@ -88,6 +88,9 @@ class EtegrecConfig(BackboneConfig):
 
     shape: T5Shape = Field(default_factory=lambda: T5Shape(layers=6, heads=4, d_ff=512, history_limit=50))
     """Architecture and history length."""
+    initial_deviation: float = Field(default=0.02, gt=0)
+    """Standard deviation of the initial weights, the official code's. Widths of 64 to 128 want about 0.1 (width to the
+    power of -1/2) where training is short."""
     joint: JointConfig = Field(default_factory=JointConfig)
     """First stage: tokenizer and recommender take turns."""
     alignment: AlignmentConfig = Field(default_factory=AlignmentConfig)

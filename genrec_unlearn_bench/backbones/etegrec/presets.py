@@ -13,26 +13,28 @@ __all__ = ["PRESETS", "SID_PRESETS"]
 PRESETS = {
     Scale.SMOKE: EtegrecConfig(
         shape=T5Shape(d_model=64, d_kv=16, d_ff=256, layers=2, heads=4, dropout=0.0, history_limit=6),
-        joint=JointConfig(
-            epochs=8, warm_epoch=2, batch_size=128, warmup_steps=60, lr_tokenizer=1e-4, patience=4, valid_rows=500
-        ),
+        initial_deviation=0.1,
+        joint=JointConfig(epochs=6, warm_epoch=2, batch_size=128, warmup_steps=60, patience=4, valid_rows=400),
         second=TrainingConfig(
-            lr=2e-3, weight_decay=0.05, batch_size=128, epochs=3, warmup_steps=0, evaluations=3, valid_rows=500
+            lr=3e-3, weight_decay=0.05, batch_size=128, epochs=4, warmup_steps=0, evaluations=3, valid_rows=400
         ),
         alone=TrainingConfig(
-            lr=5e-3, weight_decay=0.05, batch_size=128, epochs=7, warmup_steps=60, evaluations=4, valid_rows=500
+            lr=5e-3, weight_decay=0.05, batch_size=128, epochs=7, warmup_steps=60, evaluations=4, valid_rows=400
         ),
     ),
+    # About 78 steps an epoch on Industrial: 8 recommender epochs in turns, 8 more on the frozen codes, as many steps as
+    # TIGER's small preset takes.
     Scale.SMALL: EtegrecConfig(
         shape=T5Shape(d_model=128, d_kv=32, d_ff=512, layers=2, heads=4, history_limit=10),
+        initial_deviation=0.1,
         joint=JointConfig(
-            epochs=20, warm_epoch=4, batch_size=256, lr_recommender=2e-3, warmup_steps=150, patience=3, valid_rows=1000
+            epochs=16, warm_epoch=4, batch_size=256, lr_recommender=2e-3, warmup_steps=150, patience=4, valid_rows=1000
         ),
         second=TrainingConfig(
-            lr=5e-4, weight_decay=0.05, batch_size=256, epochs=5, warmup_steps=0, evaluations=5, patience=2
+            lr=1e-3, weight_decay=0.05, batch_size=256, epochs=8, warmup_steps=0, evaluations=8, patience=3
         ),
         alone=TrainingConfig(
-            lr=2e-3, weight_decay=0.05, batch_size=256, epochs=15, warmup_steps=150, evaluations=8, patience=3
+            lr=2e-3, weight_decay=0.05, batch_size=256, epochs=16, warmup_steps=150, evaluations=8, patience=3
         ),
     ),
     # TRACER names no sizes of ETEGRec's recommender: the official ones.
@@ -46,7 +48,7 @@ SID_PRESETS = {
         codes=32,
         dim=16,
         hidden=(64,),
-        epochs=100,
+        epochs=400,
         kmeans_iterations=20,
         ordinals=32,
         sasrec=SasRecConfig(dim=32, layers=1, history_limit=10, epochs=15, patience=5),

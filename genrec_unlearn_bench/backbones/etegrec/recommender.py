@@ -9,6 +9,7 @@ vocabulary" is the softmax over the level.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,9 +23,10 @@ from genrec_unlearn_bench.decoding.window import within
 if TYPE_CHECKING:
     from transformers import T5Config, T5ForConditionalGeneration
 
-__all__ = ["EtegrecRecommender"]
+__all__ = ["DEVIATION", "EtegrecRecommender"]
 
-_STANDARD_DEVIATION = 0.02
+DEVIATION = 0.02
+"""Standard deviation of fresh weights, as in the official code."""
 
 
 class EtegrecRecommender(T5Recommender):
@@ -52,11 +54,16 @@ class EtegrecRecommender(T5Recommender):
         config.scale_decoder_outputs = False
         model: Any = T5ForConditionalGeneration(config)
         with torch.no_grad():
-            for module in model.modules():
-                if isinstance(module, nn.Linear | nn.Embedding):
-                    module.weight.normal_(std=_STANDARD_DEVIATION)
+            for weight in _drawn(model):
+                weight.normal_(std=DEVIATION)
         built: T5ForConditionalGeneration = model
         return built
+
+    def rescale(self, deviation: float) -> None:
+        """Turn fresh weights into those of another standard deviation (normal draws differ by a factor alone)."""
+        with torch.no_grad():
+            for weight in _drawn(self.module):
+                weight.mul_(deviation / DEVIATION)
 
     def decode(
         self, context: Context, codes: Tensor, *, rows: Tensor | None = None, hidden: bool = False
@@ -67,3 +74,12 @@ class EtegrecRecommender(T5Recommender):
 
     def _decoder(self) -> T5DecoderWeights:
         return T5DecoderWeights(self.model, self.level_windows)
+
+
+def _drawn(model: nn.Module) -> Iterator[Tensor]:
+    """The weights that are drawn at random, tied ones once."""
+    seen = set()
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Embedding) and id(module.weight) not in seen:
+            seen.add(id(module.weight))
+            yield module.weight
