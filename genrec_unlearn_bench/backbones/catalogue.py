@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["backbones", "load_backbone"]
 
 _PLACES = {
+    "mor": "genrec_unlearn_bench.backbones.minionerec.backbone:MiniOneRec",
     "letter": "genrec_unlearn_bench.backbones.letter:Letter",
     "p5sid": "genrec_unlearn_bench.backbones.p5sid.backbone:P5Sid",
     "tiger": "genrec_unlearn_bench.backbones.tiger:Tiger",

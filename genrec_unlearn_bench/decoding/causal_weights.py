@@ -1,7 +1,7 @@
 """The weights of a Qwen2-style causal model, regrouped for inference: products that read the same input become one.
 
 Covers grouped-query attention, rotary positions, gated feed-forward, biases on queries, keys and values (or none), tied
-or untied heads. Most weights are copied: build a new one when the model has changed.
+or untied heads, low-rank adapters of peft. Most weights are copied: build a new one when the model has changed.
 """
 
 from __future__ import annotations
@@ -40,17 +40,27 @@ class CausalLayer:
         parts = (attention.q_proj, attention.k_proj, attention.v_proj)
         bias = None if attention.q_proj.bias is None else torch.cat([part.bias for part in parts])
         self.norm = RmsNorm(block.input_layernorm)
-        self.qkv = Projection(torch.cat([part.weight for part in parts]), bias)
-        self.out = Projection(attention.o_proj.weight, attention.o_proj.bias)
+        self.qkv = Projection(torch.cat([_weight(part) for part in parts]), bias)
+        self.out = Projection(_weight(attention.o_proj), attention.o_proj.bias)
         self._mlp_norm = RmsNorm(block.post_attention_layernorm)
-        self._gate = Projection(mlp.gate_proj.weight, activation=activation)
-        self._up = Projection(mlp.up_proj.weight)
-        self._down = Projection(mlp.down_proj.weight)
+        self._gate = Projection(_weight(mlp.gate_proj), activation=activation)
+        self._up = Projection(_weight(mlp.up_proj))
+        self._down = Projection(_weight(mlp.down_proj))
 
     def feed_forward(self, states: Tensor) -> Tensor:
         """Residual gated feed-forward."""
         normed = self._mlp_norm(states)
         return self._down(self._gate(normed).mul_(self._up(normed))).add_(states)
+
+
+def _weight(linear: Any) -> Tensor:
+    """The matrix a linear layer multiplies with; a new one where peft's low-rank adapters are switched on."""
+    weight: Tensor = linear.weight.detach()
+    if not hasattr(linear, "get_delta_weight") or linear.disable_adapters or linear.merged:
+        return weight
+    for name in linear.active_adapters:
+        weight = weight + linear.get_delta_weight(name).detach().to(weight.dtype)
+    return weight
 
 
 class CausalWeights:

@@ -1,0 +1,259 @@
+"""A generative recommender on a Qwen2-style causal model, behind the contract that all methods and measurements use.
+
+Prompts are padded on the left; ``decode`` hides that, and the shift: ``logits[:, l]`` predicts the token of level l.
+The head is applied at the positions that predict something and nowhere else, so that 150,000 text tokens cost no more
+than they must. Softmax is over the whole vocabulary, text tokens included.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from genrec_unlearn_bench.backbones.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from genrec_unlearn_bench.backbones.minionerec.network import (
+    adapted,
+    block_type,
+    hold_text_rows,
+    random_network,
+    serving_weights,
+)
+from genrec_unlearn_bench.backbones.minionerec.packing import Packing
+from genrec_unlearn_bench.backbones.minionerec.prompt import Layout, Prompt, lay_out
+from genrec_unlearn_bench.backbones.minionerec.shape import CausalShape
+from genrec_unlearn_bench.backbones.minionerec.text import TextSide
+from genrec_unlearn_bench.backbones.recommender import (
+    Capability,
+    Context,
+    Recommender,
+    ServingRules,
+    SoftSids,
+    StepOutput,
+)
+from genrec_unlearn_bench.backbones.serve import TrieCache, ranked
+from genrec_unlearn_bench.backbones.vocabulary import BOS, SPECIALS, SidVocabulary
+from genrec_unlearn_bench.data.examples import Histories, IntArray
+from genrec_unlearn_bench.decoding.causal_session import CausalSession
+from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.decoding.session import DecoderSession
+from genrec_unlearn_bench.sids.table import SidTable
+
+if TYPE_CHECKING:
+    from transformers import Qwen2ForCausalLM
+
+__all__ = ["SID_PROMPT", "CausalRecommender", "sid_vocabulary"]
+
+_SEPARATOR = SPECIALS
+SID_PROMPT = Prompt(head=(BOS,), separator=(_SEPARATOR,), tail=(_SEPARATOR,), empty=())
+"""Without text: ``BOS s1 SEP s2 SEP … sn SEP ->``; every item stands behind BOS or SEP, the next one too."""
+
+
+def sid_vocabulary(shape: CausalShape, level_sizes: tuple[int, ...]) -> SidVocabulary:
+    """SID tokens behind the text vocabulary, or behind the specials and a separator where there is no text."""
+    return SidVocabulary(level_sizes, base=shape.text_tokens or SPECIALS + 1)
+
+
+class CausalRecommender(Recommender):
+    """Qwen2 over SID tokens, with or without text; see the module's docstring.
+
+    Args:
+        model: A plain ``Qwen2ForCausalLM`` with as many tokens as the vocabulary.
+        text: Tokenizer and prompts, where ``shape.text_tokens`` says that there is text.
+    """
+
+    name = "causal"
+
+    def __init__(
+        self,
+        model: Qwen2ForCausalLM,
+        shape: CausalShape,
+        sids: SidTable,
+        serving: ServingRules | None = None,
+        text: TextSide | None = None,
+    ) -> None:
+        self.model: Any = model
+        self.shape = shape
+        self.sids = sids
+        self.serving = serving or ServingRules()
+        self.text = text
+        self._vocabulary = sid_vocabulary(shape, sids.level_sizes)
+        if self.model.config.vocab_size != self._vocabulary.size:
+            raise ValueError(f"the model has {self.model.config.vocab_size} tokens, the table {self._vocabulary.size}")
+        if (text is None) != (shape.text_tokens == 0):
+            raise ValueError("a model with text tokens needs its tokenizer, one without has none")
+        if shape.lora is not None and shape.text_tokens:
+            hold_text_rows(self.model, shape.text_tokens)
+        tokens = torch.from_numpy(self._vocabulary.tokens(sids))
+        self.sid_tokens = tokens.masked_fill(torch.from_numpy(sids.codes) < 0, -1).to(self.device)
+        self._tries = TrieCache()
+
+    @classmethod
+    def fresh(cls, shape: CausalShape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
+        """Random weights from ``seed``, over SID tokens alone."""
+        model = random_network(shape, sid_vocabulary(shape, sids.level_sizes).size, seed=seed)
+        return cls(adapted(model, shape, seed=seed).to(device), shape, sids)  # type: ignore[arg-type]
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        found = super().capabilities
+        return found | {Capability.TEXT_TASKS} if self.shape.text_tasks else found
+
+    @property
+    def module(self) -> nn.Module:
+        module: nn.Module = self.model
+        return module
+
+    @property
+    def vocabulary(self) -> SidVocabulary:
+        return self._vocabulary
+
+    @property
+    def history_limit(self) -> int:
+        return self.shape.history_limit
+
+    def codes_of(self, items: IntArray) -> Tensor:
+        return torch.from_numpy(self.sids.codes[items]).to(self.device)
+
+    def encode(self, histories: Histories, *, soft: SoftSids | None = None, hidden: bool = False) -> Context:
+        layout = self.prompts(histories)
+        embeds = self.embed(layout, soft)
+        states = self._run(embeds, Packing.alone(layout.mask), hidden=True) if hidden else ()
+        return Context(embeds, layout.mask, layout.items, states)
+
+    def prompt_states(self, layout: Layout) -> Tensor:
+        """[B, S, D] final states at all positions of prompts."""
+        return self._run(self.embed(layout), Packing.alone(layout.mask))[-1]
+
+    def prompts(self, histories: Histories) -> Layout:
+        """The histories, as served, in the words of the next-item task."""
+        if self.serving.ignored is not None:
+            histories = histories.without(self.serving.ignored)
+        items = torch.from_numpy(histories.latest(self.history_limit).items).to(self.device)
+        prompt = SID_PROMPT if self.text is None else self.text.prompts["next_item"]
+        return lay_out(prompt, self.sid_tokens, items)
+
+    def embed(self, layout: Layout, soft: SoftSids | None = None) -> Tensor:
+        """[B, S, D] input embeddings, in the type the blocks compute in."""
+        embeds: Tensor = self.model.model.embed_tokens(layout.tokens)
+        if soft is not None:
+            embeds = self._soften(embeds, layout, soft)
+        if self.model.training and self.shape.dropout:
+            embeds = F.dropout(embeds, self.shape.dropout)
+        return embeds.to(block_type(self.model))
+
+    def _soften(self, embeds: Tensor, layout: Layout, soft: SoftSids) -> Tensor:
+        """Replace token embeddings of softened items by expectations under their token distributions."""
+        row = soft.row_of_item[layout.items.clamp_min(0)].masked_fill(layout.items < 0, -1)
+        weight = self.model.model.embed_tokens.weight
+        for level, weights in enumerate(soft.weights):
+            batch, position = torch.nonzero((row >= 0) & (layout.levels == level), as_tuple=True)
+            first = self._vocabulary.offsets[level]
+            mixtures = weights[row[batch, position]].to(weight.dtype) @ weight[first : first + weights.shape[1]]
+            embeds = embeds.index_put((batch, position), mixtures.to(embeds.dtype))
+        return embeds
+
+    def _run(self, embeds: Tensor, packing: Packing, *, hidden: bool = False) -> tuple[Tensor, ...]:
+        """States by layer [B, S + F, D], the last one behind the final norm; that one alone unless asked for all."""
+        output = self.model.model(
+            inputs_embeds=embeds,
+            attention_mask=packing.mask,
+            position_ids=packing.positions,
+            use_cache=False,
+            output_hidden_states=hidden,
+        )
+        return tuple(output.hidden_states) if hidden else (output.last_hidden_state,)
+
+    def states(
+        self, context: Context, tokens: Tensor, *, rows: Tensor | None = None, hidden: bool = False
+    ) -> tuple[Tensor, ...]:
+        """States [R, L, D] (by layer, or the last) at the positions that predict ``tokens`` [R, L] of R targets."""
+        size, length = context.mask.shape[1], tokens.shape[1]
+        rows = torch.arange(len(tokens), device=tokens.device) if rows is None else rows
+        packing = Packing.of(context.mask, rows, length)
+        embeds = context.state
+        if length > 1:
+            behind = self.model.model.embed_tokens(packing.pack(tokens)).to(embeds.dtype)
+            embeds = torch.cat([embeds, behind], 1)
+        return tuple(packing.unpack(layer, size, length) for layer in self._run(embeds, packing, hidden=hidden))
+
+    def head(self, states: Tensor) -> Tensor:
+        """[..., D] final states to [..., V] logits."""
+        logits: Tensor = self.model.lm_head(states.to(self.model.lm_head.weight.dtype))
+        return logits
+
+    def decode(
+        self, context: Context, codes: Tensor, *, rows: Tensor | None = None, hidden: bool = False
+    ) -> StepOutput:
+        real = None if bool((codes >= 0).all()) else codes >= 0
+        labels = codes + torch.tensor(self._vocabulary.offsets, device=codes.device)
+        labels = labels if real is None else labels.masked_fill(~real, 0)
+        states = self.states(context, labels, rows=rows, hidden=hidden)
+        return StepOutput(self.head(states[-1]), labels, states if hidden else (), real)
+
+    def align(self, items: IntArray, titles: Sequence[str], *, to: Literal["sid", "title"]) -> StepOutput:
+        if self.text is None or not self.shape.text_tasks:
+            return super().align(items, titles, to=to)
+        written = self.text.table(titles, self.shape.title_tokens).to(self.device)
+        sids = self.sid_tokens[torch.from_numpy(items).to(self.device)]
+        source, target = (written, sids) if to == "sid" else (sids, written)
+        prompt = self.text.prompts["title_to_sid" if to == "sid" else "sid_to_title"]
+        layout = lay_out(prompt, source, torch.arange(len(items), device=self.device)[:, None])
+        labels = target.clamp_min(0)
+        states = self.states(Context(self.embed(layout), layout.mask, layout.items), labels)
+        return StepOutput(self.head(states[-1]), labels, (), target >= 0)
+
+    def session(self, context: Context) -> CausalSession:
+        return CausalSession(serving_weights(self.model), context.state, context.mask)
+
+    def server(self) -> Callable[[Histories], DecoderSession]:
+        weights = serving_weights(self.model)
+
+        def opened(histories: Histories) -> DecoderSession:
+            layout = self.prompts(histories)
+            return CausalSession(weights, self.embed(layout), layout.mask)
+
+        return opened
+
+    def with_sids(self, table: SidTable) -> Self:
+        return type(self)(self.model, self.shape, table, self.serving, self.text)
+
+    def with_serving(self, rules: ServingRules) -> Self:
+        return type(self)(self.model, self.shape, self.sids, rules, self.text)
+
+    def clone(self) -> Self:
+        return type(self)(copy.deepcopy(self.model), self.shape, self.sids, self.serving, self.text)
+
+    def recommend(
+        self,
+        histories: Histories,
+        k: int,
+        *,
+        beam: int = 50,
+        exact: bool = False,
+        sids: SidTable | None = None,
+    ) -> Ranking:
+        trie = self._tries.get(sids or self.sids, self.serving.blocked)
+        return ranked(self, trie, histories, k, beam=beam, exact=exact)
+
+    def save(self, folder: Path) -> None:
+        content = Checkpoint(self.name, self.shape.model_dump(), self.sids, self.serving)
+        write_checkpoint(folder, content, self.model.state_dict())
+        if self.text is not None:
+            self.text.save(folder)
+
+    @classmethod
+    def load(cls, folder: Path, *, device: str = "cpu") -> Self:
+        checkpoint, weights = read_checkpoint(folder, device=device)
+        shape = CausalShape.model_validate(checkpoint.shape)
+        words = shape.words
+        text = None if words is None else TextSide.load(folder, words, shape.end_token)
+        tokens = sid_vocabulary(shape, checkpoint.sids.level_sizes).size
+        model = adapted(random_network(shape, tokens, seed=0), shape, seed=0).to(device)  # type: ignore[arg-type]
+        model.load_state_dict(weights)
+        return cls(model, shape, checkpoint.sids, checkpoint.serving, text)
