@@ -21,7 +21,7 @@ from tests.planted import GROUPS, MEMBERS, catalogue, examples, sequences, sids
 
 ITEMS = GROUPS * MEMBERS
 SHAPE = T5Shape(d_model=32, d_kv=8, d_ff=64, layers=1, heads=4, dropout=0.0, history_limit=4)
-SIDS = EtegrecSidConfig(levels=3, codes=16, dim=6, hidden=(16,), epochs=60, warmup_epochs=2, ordinals=8)
+SIDS = EtegrecSidConfig(levels=3, codes=16, dim=6, hidden=(16,), epochs=300, warmup_epochs=2, ordinals=8)
 ALONE = TrainingConfig(lr=5e-3, batch_size=64, epochs=2, warmup_steps=5, evaluations=2, valid_rows=40)
 CONFIG = EtegrecConfig(
     shape=SHAPE,
@@ -49,9 +49,7 @@ def live(config: EtegrecSidConfig = SIDS, seed: int = 0) -> SidTable:
 
 
 def fitted(table: SidTable, config: EtegrecConfig = CONFIG, seed: int = 0, progress: Progress | None = None) -> Any:
-    return Etegrec.fit(
-        config, data=data(), sids=table, seed=seed, device="cpu", progress=progress or Progress()
-    )
+    return Etegrec.fit(config, data=data(), sids=table, seed=seed, device="cpu", progress=progress or Progress())
 
 
 def fresh(table: SidTable, seed: int = 0) -> EtegrecRecommender:
