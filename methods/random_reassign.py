@@ -1,8 +1,8 @@
 """Control for TRACER: concept items move to random SIDs that retain items rarely use; nothing is learned about where.
 
 The network is then trained exactly as TRACER's (same losses, as many epochs, hard tokens throughout). If TRACER does
-no better than this, learning φ adds nothing. Needs no codebooks. For requests to forget single interactions nothing
-is moved, as in TRACER.
+no better than this, learning φ adds nothing. Needs no codebooks: in a tree of IDs (P5) content codes are drawn, and
+ordinals and ends stay what they are. For requests to forget single interactions nothing is moved, as in TRACER.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class RandomReassign(UnlearningMethod[RandomReassignConfig]):
     ) -> list[np.ndarray[tuple[int, int], np.dtype[np.float32]]]:
         """Uniform random scores on the rare codes of each level, minus 10 on the others."""
         generator = numpy_generator(request.seed, "random-reassign")
-        retain = table.codes[~request.items]
+        retain = table.quantised_codes[~request.items]
         out = []
-        for level, size in enumerate(table.level_sizes[: table.quantised_levels]):
-            counts = np.bincount(retain[:, level], minlength=size)
+        for column, size in zip(retain.T, table.quantised_sizes, strict=True):
+            counts = np.bincount(column[column >= 0], minlength=size)
             rare = np.argsort(counts, kind="stable")[: max(1, round(self.config.rare_share * size))]
             scores = generator.random((int(request.items.sum()), size)).astype(np.float32)
             common = np.ones(size, dtype=np.bool_)

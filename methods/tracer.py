@@ -15,12 +15,16 @@ items in the catalogue, so nothing is reassigned and only the network is trained
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
+from genrec_unlearn_bench.sids.external import surrogate_codebooks
 from genrec_unlearn_bench.unlearning.discretise import discretise
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.reassignment import PhiTrainer, ReassignmentConfig, note_reassignment
@@ -38,6 +42,9 @@ class TracerConfig(ReassignmentConfig):
     """Epochs over the forget set with soft tokens."""
     hard_epochs: int = Field(default=2, ge=0)
     """Epochs with the new SIDs (R10); soft and hard together are the paper's ten."""
+    surrogate_codebooks: bool = False
+    """Where the SIDs come without codebooks (P5's trees), measure distances to centroids of the item features under
+    each code (R20). They are ours, not the tokenizer's, so a run must ask for them."""
 
 
 class Tracer(UnlearningMethod[TracerConfig]):
@@ -46,6 +53,14 @@ class Tracer(UnlearningMethod[TracerConfig]):
     name = "tracer"
     Config = TracerConfig
     requires = frozenset({Capability.HAS_CODEBOOKS})
+    without: ClassVar[Mapping[Capability, str]] = {
+        Capability.HAS_CODEBOOKS: "--set surrogate_codebooks=true measures distances to centroids of item features "
+        "instead (docs/tracer.md, R20)"
+    }
+
+    @property
+    def needs(self) -> frozenset[Capability]:
+        return frozenset() if self.config.surrogate_codebooks or not self.config.reassign else self.requires
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         config = self.config
@@ -56,7 +71,10 @@ class Tracer(UnlearningMethod[TracerConfig]):
             epochs = config.soft_epochs + config.hard_epochs
             train_hard(model, objective, epochs=epochs, progress=progress, stage="hard", optimizer=optimizer)
             return model
-        phi = PhiTrainer(config, request, recommender.sids, model.vocabulary.offsets, model.device)
+        surrogates = config.surrogate_codebooks and recommender.sids.codebooks is None
+        progress.note("surrogate_codebooks", surrogates)
+        measured = surrogate_codebooks(recommender.sids, request.features.plain) if surrogates else recommender.sids
+        phi = PhiTrainer(config, request, measured, model.vocabulary.offsets, model.device)
         self._soft_phase(model, objective, phi, optimizer, progress)
         outcome = discretise(recommender.sids, phi.tokens.items, phi.final_scores())
         note_reassignment(progress, recommender.sids, outcome, request.items)

@@ -138,7 +138,12 @@ def _check_capabilities(method: UnlearningMethod[Any], backbone: str, found: fro
     if missing:
         raise CapabilityMissing(
             f"the method {method.name!r} needs what the backbone {backbone!r} does not have here: {', '.join(missing)}",
-            mend="choose another backbone, or a method that does without (bench ls methods)",
+            mend="; ".join(
+                [
+                    *(method.without[capability] for capability in missing if capability in method.without),
+                    "choose another backbone, or a method that does without (bench ls methods)",
+                ]
+            ),
         )
 
 

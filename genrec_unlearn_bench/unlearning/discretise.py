@@ -10,12 +10,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.data.examples import IntArray
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.sids.table import SidTable
 
@@ -74,12 +75,17 @@ def discretise(table: SidTable, items: IntArray, scores: Sequence[Scores], *, ca
         scores: Q arrays [n, K_l], higher is better (−D + φ).
         candidates: How many SIDs are tried before the last level is moved to its best free code.
 
+    In a tree an item keeps the number of its content codes and, where another item does not have it already, its
+    ordinal; otherwise it takes the lowest free one. The end stays, so no SID becomes the prefix of another.
+
     An item keeps its whole SID, ordinal included, where its best free codes are those it has. Elsewhere the collision
     ordinal (if the table has one) is 0, because the codes are free.
 
     Raises:
         BenchError: There is no free SID left under an item's first codes.
     """
+    if table.tree is not None:
+        return _in_tree(table, items, scores, candidates)
     depth = table.quantised_levels
     old = table.codes[items]
     others = np.ones(len(table), dtype=np.bool_)
@@ -111,6 +117,62 @@ def discretise(table: SidTable, items: IntArray, scores: Sequence[Scores], *, ca
     )
 
 
+def _in_tree(table: SidTable, items: IntArray, scores: Sequence[Scores], candidates: int) -> Reassignment:
+    old = table.codes[items]
+    content = table.quantised_codes[items] >= 0
+    others = np.ones(len(table), dtype=np.bool_)
+    others[items] = False
+    taken = {_tokens(row) for row in table.codes[others]}
+    fresh = np.full_like(old, -1)
+    collisions = exhausted = 0
+    for row in _by_certainty(scores, content):
+        levels = [level[row] for level, has in zip(scores, content[row], strict=True) if has]
+        tries, sid = _choose_in_tree(table, levels, _tokens(old[row]), taken, candidates, int(items[row]))
+        collisions += tries > 0
+        exhausted += tries == candidates
+        fresh[row, : len(sid)] = sid
+        taken.add(sid)
+    changed = fresh != old
+    return Reassignment(
+        table=table.reassigned(items, fresh),
+        moved_by_level=tuple(int(x) for x in (changed[:, : content.shape[1]] & content).sum(axis=0)),
+        moved=int(changed.any(axis=1).sum()),
+        collisions=collisions,
+        exhausted=exhausted,
+    )
+
+
+def _choose_in_tree(
+    table: SidTable, levels: Sequence[Scores], own: Codes, taken: set[Codes], candidates: int, item: int
+) -> tuple[int, Codes]:
+    """How many better SIDs were taken, and the best free one, end included."""
+    tails = _tails(table, own, len(levels))
+    first = tuple(int(level.argmax()) for level in levels[:-1])
+    last = np.argsort(-levels[-1], kind="stable")
+    paths = chain(best_first(levels, candidates), ((*first, int(code)) for code in last))
+    for tries, path in enumerate(paths):
+        for tail in tails:
+            if (*path, *tail) not in taken:
+                return min(tries, candidates), (*path, *tail)
+    raise BenchError(
+        f"no free semantic ID under codes {first}", where=f"item {item}", mend="use a larger `collision_slack`"
+    )
+
+
+def _tails(table: SidTable, own: Codes, depth: int) -> list[Codes]:
+    """What may follow an item's content codes: its own ordinal first, then all others; or the end alone."""
+    tree = table.tree
+    if tree is None or not tree.ordinals:
+        return [own[depth:]]
+    rest = [(code, tree.end) for code in range(tree.content, tree.end) if code != own[depth]]
+    return [own[depth:], *rest]
+
+
+def _tokens(row: IntArray) -> Codes:
+    """A SID without what pads it."""
+    return tuple(int(code) for code in row if code >= 0)
+
+
 class _Choice(NamedTuple):
     codes: Codes
     tries: int
@@ -124,12 +186,16 @@ def _choose(levels: Sequence[Scores], own: Codes | None, taken: set[Codes], cand
     return _Choice(_free_last_level(levels, taken, item), candidates)
 
 
-def _by_certainty(scores: Sequence[Scores]) -> IntArray:
-    """Rows by descending smallest margin between the best and the second-best code of a level."""
+def _by_certainty(scores: Sequence[Scores], content: BoolArray | None = None) -> IntArray:
+    """Rows by descending smallest margin between the best and the second-best code of a level.
+
+    ``content`` [n, Q] marks the levels that count for a row; all of them where it is not given.
+    """
     margins = []
-    for level in scores:
+    for place, level in enumerate(scores):
         top = np.partition(level, -2, axis=1)[:, -2:] if level.shape[1] > 1 else np.zeros((len(level), 2))
-        margins.append(top[:, 1] - top[:, 0])
+        margin = top[:, 1] - top[:, 0]
+        margins.append(margin if content is None else np.where(content[:, place], margin, np.inf))
     return np.argsort(-np.min(margins, axis=0), kind="stable").astype(np.int64)
 
 

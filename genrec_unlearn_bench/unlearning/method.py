@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar, Generic, TypeVar
 
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
@@ -32,6 +33,8 @@ class UnlearningMethod(ABC, Generic[C]):
     requires: ClassVar[frozenset[Capability]] = frozenset()
     kinds: ClassVar[frozenset[ConceptKind]] = frozenset(ConceptKind)
     """What kinds of request it can serve. The runner refuses others before anything is trained."""
+    without: ClassVar[Mapping[Capability, str]] = {}
+    """For something in ``requires``, how a user gets by without it: the advice that a refusal gives."""
 
     def __init__(self, config: C) -> None:
         self.config = config

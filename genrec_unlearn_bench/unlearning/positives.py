@@ -24,7 +24,7 @@ def positive_items(
         targets: [n] item ids.
         concept: [N] items that may not be suggested.
     """
-    codes = table.codes[:, : table.quantised_levels]
+    codes = table.quantised_codes
     out = np.full((len(targets), count), -1, dtype=np.int64)
     for first in range(0, len(targets), 512):
         block = targets[first : first + 512]

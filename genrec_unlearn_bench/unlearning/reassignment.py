@@ -29,7 +29,7 @@ from genrec_unlearn_bench.unlearning.soft_tokens import (
     retain_frequencies,
     update_mask,
 )
-from genrec_unlearn_bench.unlearning.suppression import Losses, SuppressionConfig
+from genrec_unlearn_bench.unlearning.suppression import Losses, SuppressionConfig, masked_mean
 
 __all__ = ["PhiTrainer", "ReassignmentConfig", "note_reassignment"]
 
@@ -81,6 +81,7 @@ class PhiTrainer:
         gap = config.temperature_units == "gap"
         self._units = gap_units(self._table) if gap else [1.0] * table.quantised_levels
         self.tokens = SoftTokens.start(self._table, request.items, self._units, device)
+        self._content = torch.from_numpy(table.quantised_codes >= 0)
         retain = np.flatnonzero(~request.items)
         if config.rho == "interactions":
             retain = request.train.retain.targets
@@ -147,7 +148,8 @@ class PhiTrainer:
         for level, q in enumerate(weights):
             start = self._offsets[level]
             terms.append((q[rows] * log_probs[:, level, start : start + q.shape[1]]).sum(-1))
-        return torch.stack(terms).mean()
+        content = self._content[torch.from_numpy(forget.targets)].to(log_probs.device)
+        return masked_mean(torch.stack(terms, dim=1), content)
 
     def step(self) -> None:
         """The masked update of φ."""

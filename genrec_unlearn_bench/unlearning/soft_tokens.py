@@ -33,7 +33,9 @@ def gap_units(table: SidTable) -> list[float]:
     temperature means the same for every tokenizer.
     """
     out = []
-    for distances in table.distances(np.arange(len(table))):
+    for level, measured in enumerate(table.distances(np.arange(len(table)))):
+        own = table.quantised_codes[:, level] >= 0
+        distances = measured[own] if own.any() else measured
         nearest = np.partition(distances, 1, axis=1)[:, :2] if distances.shape[1] > 1 else distances
         gap = float(np.median(nearest[:, -1] - nearest[:, 0]))
         out.append(gap if gap > 0 else max(float(np.mean(nearest)), 1e-12))
@@ -43,8 +45,8 @@ def gap_units(table: SidTable) -> list[float]:
 def retain_frequencies(table: SidTable, retain_items: IntArray) -> list[Tensor]:
     """ρ_l(k): share of the given items (one entry per item or per interaction, R5) whose level-l code is k."""
     return [
-        torch.from_numpy(np.bincount(table.codes[retain_items, level], minlength=size) / max(len(retain_items), 1))
-        for level, size in enumerate(table.level_sizes[: table.quantised_levels])
+        torch.from_numpy(np.bincount(column[column >= 0], minlength=size) / max(len(retain_items), 1))
+        for column, size in zip(table.quantised_codes[retain_items].T, table.quantised_sizes, strict=True)
     ]
 
 
@@ -85,7 +87,9 @@ class SoftTokens:
         for level, book in enumerate(table.codebooks):
             words = torch.from_numpy(book).to(residual.device)
             self.distances[level] = torch.cdist(residual, words).square() / units[level]
-            residual = residual - words[(self.phi[level].detach() - self.distances[level]).argmax(1)]
+            preferred = words[(self.phi[level].detach() - self.distances[level]).argmax(1)]
+            ended = torch.from_numpy(table.quantised_codes[self.items, level] < 0).to(residual.device)
+            residual = residual - preferred.masked_fill(ended[:, None], 0.0)
 
     def assignment(self, temperature: float) -> tuple[Tensor, ...]:
         """Q tensors [n, K_l], differentiable in φ."""

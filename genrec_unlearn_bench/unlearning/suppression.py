@@ -25,7 +25,7 @@ from genrec_unlearn_bench.unlearning.positives import positive_items
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import paired_batches
 
-__all__ = ["Losses", "Objective", "SuppressionConfig", "train_hard"]
+__all__ = ["Losses", "Objective", "SuppressionConfig", "masked_mean", "train_hard"]
 
 
 class SuppressionConfig(MethodConfig):
@@ -82,8 +82,10 @@ class Objective:
         targets, rows = _distinct(request.train.forget.targets, len(table))
         self._row_of_target = rows
         self._positives = positive_items(request.features, table, targets, concept, config.neighbours)
-        sizes = torch.tensor(table.level_sizes[: table.quantised_levels], dtype=torch.float32)
+        sizes = torch.tensor(table.quantised_sizes, dtype=torch.float32)
         self._floor = -sizes.log()
+        # A tree's ordinals and ends say nothing about an item: they are not suppressed.
+        self._content = torch.from_numpy(table.quantised_codes >= 0)
 
     def losses(self, model: Recommender, forget: Examples, retain: Examples, soft: SoftSids | None = None) -> Losses:
         """All terms of one paired batch; each history is encoded once, whatever the number of its targets."""
@@ -107,7 +109,8 @@ class Objective:
         if self.config.forget_bound == "uniform":
             suppressed = torch.maximum(suppressed, self._floor.to(device))
         original, neighbours = output.rows(slice(0, count)), output.rows(slice(count, None))
-        return Losses(retain, original.mean(suppressed), -neighbours.mean(log_probs[count:]), original)
+        content = self._content[torch.from_numpy(forget.targets)].to(device)
+        return Losses(retain, masked_mean(suppressed, content), -neighbours.mean(log_probs[count:]), original)
 
 
 def train_hard(
@@ -145,6 +148,13 @@ def train_hard(
             if progress.diverged or ruined:
                 progress.note(f"{stage}.stopped_at", step)
                 return
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean of the values at True places; 0 where there are none."""
+    if bool(mask.all()):
+        return values.mean() if values.numel() else values.new_zeros(())
+    return (values * mask).sum() / mask.sum().clamp_min(1)
 
 
 def _distinct(targets: IntArray, items: int) -> tuple[IntArray, IntArray]:
