@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import ValidationError
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -164,7 +165,7 @@ class SasRec(Ranker):
                 config, items=len(tensors["counts"]), positions=len(state["positions.weight"]), seed=0
             )
             network.load_state_dict(state)
-        except (OSError, ValueError, ValidationError, KeyError, RuntimeError) as fault:
+        except (OSError, ValidationError, SafetensorError, KeyError, RuntimeError) as fault:
             raise CorruptArtefact(
                 f"a saved SASRec cannot be read: {fault}", where=str(folder), mend="delete the folder and run again"
             ) from fault

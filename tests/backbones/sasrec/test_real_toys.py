@@ -1,0 +1,53 @@
+"""SASRec on real data against published numbers: minutes of training, so only where it is asked for (`-m slow`)."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from genrec_unlearn_bench.backbones.popularity import Popularity
+from genrec_unlearn_bench.backbones.recommender import Ranker
+from genrec_unlearn_bench.backbones.sasrec.config import sasrec_preset
+from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
+from genrec_unlearn_bench.data.catalogue import find_dataset
+from genrec_unlearn_bench.data.examples import Examples
+from genrec_unlearn_bench.data.prepare import prepare
+from genrec_unlearn_bench.progress import Progress
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif("GENREC_UNLEARN_BENCH_DATA" not in os.environ, reason="needs the Toys and Industrial files"),
+]
+
+
+def hit_rate(ranker: Ranker, test: Examples) -> float:
+    return float((ranker.recommend(test.histories(50), 10).ranks(test.targets) > 0).mean())
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        # Leave-one-out, whole catalogue. TIGER's table has .0675 for SASRec with the binary loss; with a softmax over
+        # the catalogue, public reruns of the Amazon 2014 sets gain a fifth to a third (Beauty: .0821 in LETTER's issue
+        # 20, where the binary loss has .0605 to .0740). Below .065 something is broken; nobody reports over .105.
+        ("toys-2014", 0.065, 0.105),
+        # MiniOneRec's split and its figure: .1088 for SASRec, .0999 for GRU4Rec, .1163 for HSTU. Tuned, the softmax
+        # loss does better than what is printed there.
+        ("industrial", 0.105, 0.14),
+    ],
+)
+def test_hit_rates_lie_where_tuned_ones_do(name: str, low: float, high: float) -> None:
+    dataset = prepare(find_dataset(name), None, Progress())
+    ranker = SasRec.fit(
+        sasrec_preset("small"),
+        train=dataset.train,
+        valid=dataset.valid,
+        items=len(dataset.items),
+        seed=0,
+        device="cpu",
+        progress=Progress(),
+    )
+    found = hit_rate(ranker, dataset.test)
+    assert low < found < high
+    assert found > 1.5 * hit_rate(Popularity.fit(dataset.train, len(dataset.items)), dataset.test)
