@@ -123,7 +123,7 @@ class PretrainedWords:
         """How the tokenizer cuts a number inside ``item_…``, as P5 writes items, without the pieces of ``item_``."""
         pieces: list[str] = self.tokenizer.tokenize(f"{_ITEM}{number}")
         front, seen = 0, ""
-        while front < len(pieces) and f"▁{_ITEM}".startswith(seen + pieces[front]):
+        while front < len(pieces) and _ITEM.startswith((seen + pieces[front]).lstrip("▁")):
             seen += pieces[front]
             front += 1
         return pieces[front:]
