@@ -52,7 +52,11 @@ def random_network(shape: CausalShape, tokens: int, *, seed: int) -> Qwen2ForCau
         config.head_dim = net.head_dim
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Qwen2ForCausalLM(config).to(_TYPES[shape.precision])  # type: ignore[no-any-return,arg-type]
+        model = Qwen2ForCausalLM(config)
+    for parameter in model.parameters():
+        # Not the whole module: the rotary frequencies are a float32 buffer whatever the type of the weights.
+        parameter.data = parameter.data.to(_TYPES[shape.precision])
+    return model
 
 
 def extend_vocabulary(model: Qwen2ForCausalLM, text_tokens: int, added: int, *, seed: int) -> None:
@@ -91,7 +95,9 @@ def adapted(model: Qwen2ForCausalLM, shape: CausalShape, *, seed: int) -> Qwen2F
     if shape.lora is not None:
         _inject(net, shape.lora, seed)
     if shape.checkpointing:
-        net.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        # transformers renames this switch from version 6 on, and warns of the old name.
+        switch = getattr(net, "activation_checkpointing_enable", None) or net.gradient_checkpointing_enable
+        switch({"use_reentrant": False})
     return model
 
 
