@@ -1,0 +1,76 @@
+"""Small P5 recommenders over three kinds of tables, and their inputs written out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from genrec_unlearn_bench.backbones.p5sid.layout import prompt_tokens
+from genrec_unlearn_bench.backbones.p5sid.prompts import PROMPTS
+from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender, Users
+from genrec_unlearn_bench.backbones.p5sid.shape import P5Shape
+from genrec_unlearn_bench.backbones.p5sid.words import END_OF_PROMPT, OwnWords
+from genrec_unlearn_bench.sids.collaborative import collaborative_table
+from genrec_unlearn_bench.sids.digit_pieces import digit_pieces
+from genrec_unlearn_bench.sids.sequential import sequential_table
+from genrec_unlearn_bench.sids.table import SidTable
+from tests.planted import examples, sequences, sids
+
+TEXT = OwnWords()
+TABLES = ("rqvae", "sequential", "collaborative")
+
+
+def table(kind: str) -> SidTable:
+    """64 items; numbers from 95, so that some have one piece and others two; clusters of unequal depth."""
+    train = examples(sequences(60, 9, 1))
+    if kind == "sequential":
+        return sequential_table(train, 64, start=95, pieces=digit_pieces)
+    if kind == "collaborative":
+        return collaborative_table(train, 64, clusters=3, leaf_size=23, tokens=50, slack=2, seed=0)
+    return sids()
+
+
+def recommender(kind: str, *, separator: bool = True, whole_words: int = 64, seed: int = 3) -> P5Recommender:
+    words = [TEXT.user(number) for number in range(6)]
+    users = Users(np.array([3, 1, 0, 5, 2, 4]), words)
+    shape = P5Shape(
+        d_model=32,
+        d_kv=8,
+        d_ff=48,
+        layers=2,
+        heads=4,
+        history_limit=5,
+        text_tokens=TEXT.size,
+        prompts=tuple(prompt_tokens(prompt, TEXT) for prompt in PROMPTS),
+        separator=tuple(TEXT.separator) if separator else (),
+        whole_words=whole_words,
+        user_ids=6,
+        users=5,
+        user_width=users.tokens.shape[1],
+    )
+    model = P5Recommender.fresh(shape, table(kind), seed=seed)
+    model.set_users(users)
+    model.module.eval()
+    return model
+
+
+def written(model: P5Recommender, prompt: int, user: int, history: list[int]) -> tuple[Tensor, Tensor]:
+    """Token ids [1, S] and word numbers [1, S] of a prompt, word by word."""
+    number = [3, 1, 0, 5, 2, 4][user] if 0 <= user < 6 else 0
+    words: list[list[int]] = []
+    for word in PROMPTS[prompt].split():
+        if word == "{user}":
+            words.append(TEXT.user(number))
+        elif word == "{history}":
+            for place, item in enumerate(history):
+                if place and model.shape.separator:
+                    words.append(TEXT.separator)
+                sid = model.sids.codes[item]
+                tokens = sid + np.asarray(model.vocabulary.offsets)
+                words.append(tokens[sid >= 0].tolist())
+        else:
+            words.append(TEXT.word(word))
+    ids = [token for word in words for token in word] + [END_OF_PROMPT]
+    places = [place for place, word in enumerate(words, start=1) for _ in word] + [0]
+    return torch.tensor([ids]), torch.tensor([places])
