@@ -50,11 +50,11 @@ SID_PRESETS = {
         hidden=(64,),
         epochs=400,
         kmeans_iterations=20,
-        ordinals=32,
+        ordinals=64,
         sasrec=SasRecConfig(dim=32, layers=1, history_limit=10, epochs=15, patience=5),
     ),
     Scale.SMALL: EtegrecSidConfig(
-        levels=3, codes=256, dim=64, hidden=(128,), epochs=300, ordinals=64, sasrec=SasRecConfig(dim=64)
+        levels=3, codes=256, dim=64, hidden=(128,), epochs=300, ordinals=256, sasrec=SasRecConfig(dim=64)
     ),
     # TRACER's grid, 3 x 256 x 64.
     Scale.PAPER: EtegrecSidConfig(levels=3, codes=256, dim=64, hidden=(512, 256), epochs=1000, weight_decay=1e-4),
