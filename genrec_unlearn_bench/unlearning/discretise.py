@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +33,7 @@ class Reassignment:
         moved_by_level: Items whose code changed, for each quantised level.
         moved: Items with any change.
         collisions: Items whose best SID was taken, so that a lower one was used.
-        exhausted: Items for which none of the candidates was free and the last level was moved to a free code.
+        exhausted: Items for which none of the candidates was free, so that the last level was moved to a free code.
     """
 
     table: SidTable
@@ -73,7 +72,8 @@ def discretise(table: SidTable, items: IntArray, scores: Sequence[Scores], *, ca
         table: The table the items have now; all other items keep their SIDs.
         items: [n] item ids.
         scores: Q arrays [n, K_l], higher is better (−D + φ).
-        candidates: How many SIDs are tried before the last level is moved to its best free code.
+        candidates: How many SIDs are tried before the last level is moved to its best free code. In a tree the search
+            goes on until one is free, and ``exhausted`` counts the items that needed more.
 
     In a tree an item keeps the number of its content codes and, where another item does not have it already, its
     ordinal; otherwise it takes the lowest free one. The end stays, so no SID becomes the prefix of another.
@@ -127,9 +127,9 @@ def _in_tree(table: SidTable, items: IntArray, scores: Sequence[Scores], candida
     collisions = exhausted = 0
     for row in _by_certainty(scores, content):
         levels = [level[row] for level, has in zip(scores, content[row], strict=True) if has]
-        tries, sid = _choose_in_tree(table, levels, _tokens(old[row]), taken, candidates, int(items[row]))
+        tries, sid = _choose_in_tree(table, levels, _tokens(old[row]), taken, int(items[row]))
         collisions += tries > 0
-        exhausted += tries == candidates
+        exhausted += tries >= candidates
         fresh[row, : len(sid)] = sid
         taken.add(sid)
     changed = fresh != old
@@ -143,19 +143,19 @@ def _in_tree(table: SidTable, items: IntArray, scores: Sequence[Scores], candida
 
 
 def _choose_in_tree(
-    table: SidTable, levels: Sequence[Scores], own: Codes, taken: set[Codes], candidates: int, item: int
+    table: SidTable, levels: Sequence[Scores], own: Codes, taken: set[Codes], item: int
 ) -> tuple[int, Codes]:
-    """How many better SIDs were taken, and the best free one, end included."""
+    """How many better paths were taken, and the best free one, end included."""
     tails = _tails(table, own, len(levels))
-    first = tuple(int(level.argmax()) for level in levels[:-1])
-    last = np.argsort(-levels[-1], kind="stable")
-    paths = chain(best_first(levels, candidates), ((*first, int(code)) for code in last))
-    for tries, path in enumerate(paths):
+    # Every path that is turned down has at least one item, so a free one shows after at most as many as there are.
+    for tries, path in enumerate(best_first(levels, len(table) + 1)):
         for tail in tails:
             if (*path, *tail) not in taken:
-                return min(tries, candidates), (*path, *tail)
+                return tries, (*path, *tail)
     raise BenchError(
-        f"no free semantic ID under codes {first}", where=f"item {item}", mend="use a larger `collision_slack`"
+        "every semantic ID of this length is taken",
+        where=f"item {item}",
+        mend="use more pieces or clusters, or a larger `collision_slack`",
     )
 
 
