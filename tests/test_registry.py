@@ -79,7 +79,8 @@ def test_a_method_is_read_without_being_imported(package: Path) -> None:
 
 
 def test_reference_rows_stand_among_the_methods(package: Path) -> None:
-    assert set(methods()) == set(REFERENCE_ROWS) == {"original", "retrain", "retrain-full", "popularity"}
+    rows = {"original", "retrain", "retrain-full", "sasrec", "popularity"}
+    assert set(methods()) == set(REFERENCE_ROWS) == rows
     assert find_method("retrain").kind == "reference"
     with pytest.raises(UsageError, match="reference row"):
         load_class(find_method("retrain"), Base)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["METHODS", "TASK", "smoke", "violations"]
 
 TASK = "demo-brand"
-METHODS = ("original", "retrain", "popularity", "filter", "filter-history", "random-reassign", "tracer")
+METHODS = ("original", "retrain", "sasrec", "popularity", "filter", "filter-history", "random-reassign", "tracer")
 
 
 @handled
@@ -91,6 +91,10 @@ def violations(records: Mapping[str, RunRecord]) -> list[str]:
         (
             "the original beats popularity on retain users by a quarter: NDCG@10",
             of("original", "ndcg@10", retain) > 1.25 * of("popularity", "ndcg@10", retain),
+        ),
+        (
+            "SASRec beats popularity twice over on retain users: NDCG@10",
+            of("sasrec", "ndcg@10", retain) > 2 * of("popularity", "ndcg@10", retain),
         ),
         ("retraining forgets: forget HR@10 below a third of the original's", of("retrain", "hr@10") < before / 3),
         (

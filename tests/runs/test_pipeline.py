@@ -155,6 +155,9 @@ def test_reference_rows(trained: Bench) -> None:
     assert set(changes) == {0.0}
     popularity = trained.run("popularity").record
     assert value(popularity, "hr@10", Group.RETAIN) > 0
+    sasrec = trained.run("sasrec").record
+    assert value(sasrec, "ndcg@10", Group.RETAIN) > 2 * value(popularity, "ndcg@10", Group.RETAIN)
+    assert sasrec.cost.unlearn_seconds == 0.0
     full = trained.run("retrain-full")
     assert "sids-full" in states(full)
     assert value(full.record, "hr@10", Group.RETAIN) > 0
