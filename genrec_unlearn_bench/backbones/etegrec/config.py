@@ -97,13 +97,27 @@ class EtegrecConfig(BackboneConfig):
     """What ties them together."""
     second: TrainingConfig = Field(
         default_factory=lambda: TrainingConfig(
-            lr=5e-4, weight_decay=0.05, batch_size=512, warmup_steps=0, evaluations=100, patience=10
+            lr=5e-4,
+            weight_decay=0.05,
+            batch_size=512,
+            epochs=100,
+            warmup_steps=0,
+            evaluations=100,
+            patience=10,
+            valid_rows=5000,
         )
     )
     """Second stage: the best of the first is reloaded, the tokenizer frozen, the recommender trained on."""
     alone: TrainingConfig = Field(
         default_factory=lambda: TrainingConfig(
-            lr=5e-3, weight_decay=0.05, batch_size=512, epochs=300, warmup_steps=8000, evaluations=150, patience=15
+            lr=5e-3,
+            weight_decay=0.05,
+            batch_size=512,
+            epochs=300,
+            warmup_steps=8000,
+            evaluations=150,
+            patience=15,
+            valid_rows=5000,
         )
     )
     """The recommender from scratch on a frozen table (``retrain`` on the deployed SIDs): as many epochs as the
