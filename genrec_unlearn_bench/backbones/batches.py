@@ -10,7 +10,7 @@ import numpy as np
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["batches_per_epoch", "bucketed_batches", "training_batches"]
+__all__ = ["batches_per_epoch", "bucketed_batches", "in_parts", "training_batches"]
 
 
 def batches_per_epoch(samples: int, batch_size: int) -> int:
@@ -46,3 +46,8 @@ def training_batches(
         if step == first or place == 0:
             batches = list(bucketed_batches(lengths, batch_size, numpy_generator(seed, "epoch", epoch)))
         yield batches[place]
+
+
+def in_parts(rows: IntArray, size: int) -> list[IntArray]:
+    """Rows in consecutive parts of at most ``size``, as equal as possible."""
+    return [np.asarray(part, dtype=np.int64) for part in np.array_split(rows, max(1, math.ceil(len(rows) / size)))]

@@ -44,6 +44,11 @@ class NextItem:
         """[M] history lengths."""
         return self.examples.history_lengths(self.recommender.history_limit)
 
+    @property
+    def even(self) -> bool:
+        """Whether all targets have equally many tokens."""
+        return bool((self.recommender.sids.codes >= 0).all())
+
     def loss(self, rows: IntArray) -> Tensor:
         """Mean over all target tokens."""
         histories = self.examples.histories(self.recommender.history_limit, rows)

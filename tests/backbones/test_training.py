@@ -81,3 +81,18 @@ def test_popularity_ranks_by_counts_with_ties_in_item_order() -> None:
     ranking = model.recommend(Histories.of([[1], []]), 4)
     np.testing.assert_array_equal(ranking.items, [[3, 5, 1, 0]] * 2)
     assert (np.diff(ranking.log_probs[0]) <= 0).all()
+
+
+def test_a_step_in_parts_has_the_gradient_of_the_whole() -> None:
+    torch.set_num_threads(1)
+    shape = SHAPE.model_copy(update={"dropout": 0.0})
+    data, held = examples(sequences(40, 6, 1)), examples(sequences(5, 6, 2))
+    models = []
+    for size in (None, 7, 1000):
+        model = T5Recommender.fresh(shape, sids(), seed=0)
+        config = CONFIG.model_copy(update={"rows_at_once": size, "max_steps": 3, "evaluations": 1})
+        train_recommender(model, config, train=data, valid=held, seed=0, device="cpu", progress=Progress())
+        models.append(model)
+    for name, tensor in models[0].module.state_dict().items():
+        for other in models[1:]:
+            torch.testing.assert_close(tensor, other.module.state_dict()[name], atol=2e-4, rtol=0)
