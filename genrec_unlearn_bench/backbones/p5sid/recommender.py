@@ -63,6 +63,10 @@ class P5Recommender(T5Recommender):
             raise TypeError(f"a P5 recommender takes a P5Shape, not {type(shape).__name__}")
         _furnish(model, shape)
         super().__init__(model, shape, sids, serving)
+        if sids.tree is not None:
+            # Only what is written needs an end: in a prompt the next word says that an item is over, as in P5.
+            ends = torch.from_numpy(sids.codes == sids.tree.end).to(self.device)
+            self._tokens = self._tokens.masked_fill(ends, PAD_TOKEN)
         self._prompts = PromptTensors.of(shape.prompts, self.device)
         self._separator = torch.tensor(shape.separator, dtype=torch.long, device=self.device)
 

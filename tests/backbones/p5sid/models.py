@@ -68,7 +68,9 @@ def written(model: P5Recommender, prompt: int, user: int, history: list[int]) ->
                     words.append(TEXT.separator)
                 sid = model.sids.codes[item]
                 tokens = sid + np.asarray(model.vocabulary.offsets)
-                words.append(tokens[sid >= 0].tolist())
+                # The end of a tree's SID is decoded, not read.
+                ended = -1 if model.sids.tree is None else model.sids.tree.end
+                words.append(tokens[(sid >= 0) & (sid != ended)].tolist())
         else:
             words.append(TEXT.word(word))
     ids = [token for word in words for token in word] + [END_OF_PROMPT]
