@@ -14,6 +14,7 @@ from genrec_unlearn_bench.backbones.etegrec.losses import first_occurrences
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, through
 from genrec_unlearn_bench.data.examples import Examples, Histories
+from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.table import SidTable
@@ -173,3 +174,19 @@ def test_seeds_decide_everything(table: SidTable) -> None:
     one, two, other = (fitted(table, seed=seed).recommend(histories, 10).log_probs for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, two)
     assert (one != other).any()
+
+
+def test_a_tokenizer_that_runs_away_ends_the_run_with_its_name(table: SidTable) -> None:
+    wild = CONFIG.model_copy(update={"joint": CONFIG.joint.model_copy(update={"lr_tokenizer": 1e5})})
+    with pytest.raises(BenchError, match=r"tokenizer (diverged|collapsed)"):
+        fitted(table, wild)
+
+
+def test_a_recommender_that_runs_away_is_marked_and_its_weights_stay_finite(table: SidTable) -> None:
+    wild = CONFIG.model_copy(
+        update={"joint": CONFIG.joint.model_copy(update={"lr_recommender": 1e30}), "second": CONFIG.second}
+    )
+    progress = Progress()
+    done = fitted(table, wild, progress=progress)
+    assert progress.diverged
+    assert all(bool(torch.isfinite(weight).all()) for weight in done.module.parameters())
