@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from genrec_unlearn_bench.backbones.batches import bucketed_batches
+from genrec_unlearn_bench.backbones.sasrec.catalogue_softmax import softmax_loss
 from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
 from genrec_unlearn_bench.backbones.sasrec.network import SasRecNetwork
 from genrec_unlearn_bench.backbones.sasrec.sequences import TrainSequences
@@ -17,17 +18,12 @@ from genrec_unlearn_bench.data.examples import PAD
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator
 
-__all__ = ["binary_loss", "sampled_negatives", "softmax_loss", "train_network"]
+__all__ = ["binary_loss", "sampled_negatives", "train_network"]
 
 _CLIP = 5.0
 _REDRAWS = 20
 _BETAS = (0.9, 0.98)
 """Adam's, as in the paper's own code."""
-
-
-def softmax_loss(states: Tensor, targets: Tensor, vectors: Tensor) -> Tensor:
-    """Mean cross-entropy of targets [P] (rows of ``vectors`` [n, D]) after states [P, D], in nats."""
-    return functional.cross_entropy(states @ vectors.T, targets)
 
 
 def binary_loss(states: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
