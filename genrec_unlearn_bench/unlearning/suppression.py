@@ -7,7 +7,7 @@ being the log-likelihood that is to go down (R4).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,11 +15,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Context, Recommender, SoftSids, StepOutput
+from genrec_unlearn_bench.backbones.recommender import Capability, Context, Recommender, SoftSids, StepOutput
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.unlearning.item_texts import ItemTexts, TextTerms
 from genrec_unlearn_bench.unlearning.method import MethodConfig
 from genrec_unlearn_bench.unlearning.positives import positive_items
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
@@ -46,6 +47,9 @@ class SuppressionConfig(MethodConfig):
     diverges: R3)."""
     clean_history: bool = False
     """Drop concept items from retain histories in L_R (R14); the paper keeps them."""
+    text_share: float = Field(default=0.25, ge=0, le=1)
+    """With a backbone that learned titles: concept items whose title and SID are unlearned in L_F in each step, and as
+    many retain targets kept in L_R, as a share of the batch; 0 leaves item-text samples alone. Not in the paper."""
     clip: float = Field(default=1.0, gt=0)
     """Largest gradient norm of the network."""
     dropout: bool = False
@@ -54,12 +58,16 @@ class SuppressionConfig(MethodConfig):
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """One step's terms. ``forget_output`` holds the logits of the original targets, for TRACER's φ."""
+    """One step's terms. ``forget_output`` holds the logits of the original targets, for TRACER's φ.
+
+    ``text_fraction``: share of item-text samples in the forget and retain terms.
+    """
 
     retain: Tensor
     forget: Tensor
     coherence: Tensor
     forget_output: StepOutput
+    text_fraction: float = 0.0
 
     def total(self, config: SuppressionConfig) -> Tensor:
         """L_R + λ1 L_F + λ2 L_Coh."""
@@ -68,7 +76,17 @@ class Losses:
     def floats(self) -> dict[str, float]:
         """For the log."""
         terms = {"retain": self.retain, "forget": self.forget, "coherence": self.coherence}
-        return {name: float(term.detach()) for name, term in terms.items()}
+        values = {name: float(term.detach()) for name, term in terms.items()}
+        return values | {"text_fraction": self.text_fraction} if self.text_fraction else values
+
+    def with_texts(self, terms: TextTerms, fraction: float) -> Losses:
+        """Mix item-text samples in, each sample with the weight of an interaction."""
+        return replace(
+            self,
+            retain=(1 - fraction) * self.retain + fraction * terms.retain,
+            forget=(1 - fraction) * self.forget + fraction * terms.forget,
+            text_fraction=fraction,
+        )
 
 
 class Objective:
@@ -86,6 +104,7 @@ class Objective:
         self._floor = -sizes.log()
         # A tree's ordinals and ends say nothing about an item: they are not suppressed.
         self._content = torch.from_numpy(table.quantised_codes >= 0)
+        self._texts = ItemTexts(request, table) if config.text_share and concept.any() else None
 
     def losses(self, model: Recommender, forget: Examples, retain: Examples, soft: SoftSids | None = None) -> Losses:
         """All terms of one paired batch; each history is encoded once, whatever the number of its targets."""
@@ -93,7 +112,13 @@ class Objective:
         limit = model.history_limit
         retain_output = model.decode(model.encode(kept.histories(limit), soft=soft), model.codes_of(retain.targets))
         context = model.encode(forget.histories(limit), soft=soft)
-        return self._forget_losses(model, context, forget, -retain_output.mean(retain_output.token_log_probs()))
+        losses = self._forget_losses(model, context, forget, -retain_output.mean(retain_output.token_log_probs()))
+        if self._texts is None or Capability.TEXT_TASKS not in model.capabilities:
+            return losses
+        count = math.ceil(self.config.text_share * len(forget))
+        bounded = self.config.forget_bound == "uniform"
+        terms = self._texts.terms(model, retain.targets[:count], count, bounded=bounded)
+        return losses if terms is None else losses.with_texts(terms, count / (count + len(forget)))
 
     def _forget_losses(self, model: Recommender, context: Context, forget: Examples, retain: Tensor) -> Losses:
         device = context.mask.device

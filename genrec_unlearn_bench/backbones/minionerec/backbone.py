@@ -43,7 +43,7 @@ from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["MiniOneRec"]
+__all__ = ["MiniOneRec", "pretrained_recommender"]
 
 
 class MiniOneRec(Backbone):
@@ -89,7 +89,7 @@ class MiniOneRec(Backbone):
             progress.note("train.chains", len(chains.items))
             task = chains
         else:
-            recommender = _pretrained(own, own.checkpoint, sids, seed=derive(seed, "weights"), device=device)
+            recommender = pretrained_recommender(own, own.checkpoint, sids, seed=derive(seed, "weights"), device=device)
             mixture = SupervisedMixture(recommender, data, text_tasks=own.text_tasks, ending=own.ending)
             progress.note("train.samples", list(mixture.sizes))
             task = mixture
@@ -134,9 +134,10 @@ def _from_scratch(config: MiniOneRecConfig, sids: SidTable, *, seed: int, device
     return CausalRecommender.fresh(shape, sids, seed=seed, device=device)
 
 
-def _pretrained(
+def pretrained_recommender(
     config: MiniOneRecConfig, checkpoint: str, sids: SidTable, *, seed: int, device: str
 ) -> CausalRecommender:
+    """The checkpoint with SID tokens added and adapters in, before any training. Raises as ``load_pretrained``."""
     dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
     found = load_pretrained(checkpoint, "qwen2", dtype=dtype)
     tokenizer: Any = found.tokenizer

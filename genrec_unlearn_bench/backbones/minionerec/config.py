@@ -53,17 +53,14 @@ _PAPER, _OFFICIAL = "Qwen/Qwen2.5-7B", "Qwen/Qwen2.5-1.5B"
 
 PRESETS = {
     Scale.SMOKE: MiniOneRecConfig(
-        network=NetworkShape(hidden=64, ffn=192, layers=2, heads=4, groups=2),
-        history_limit=6,
-        training=TrainingConfig(
-            lr=4e-3, batch_size=48, epochs=16, warmup_steps=60, evaluations=4, valid_rows=500, weight_decay=0.05
-        ),
+        network=NetworkShape(hidden=64, ffn=128, layers=2, heads=4, groups=2),
+        training=TrainingConfig(lr=6e-3, batch_size=32, epochs=14, warmup_steps=60, evaluations=4, valid_rows=500),
     ),
     Scale.SMALL: MiniOneRecConfig(
-        network=NetworkShape(hidden=128, ffn=512, layers=4, heads=4, groups=2),
+        network=NetworkShape(hidden=128, ffn=384, layers=3, heads=4, groups=2),
         dropout=0.1,
         training=TrainingConfig(
-            lr=1e-3, batch_size=128, epochs=25, warmup_steps=80, evaluations=10, patience=3, weight_decay=0.05
+            lr=2e-3, batch_size=64, epochs=16, warmup_steps=80, evaluations=8, patience=2, weight_decay=0.01
         ),
     ),
     Scale.PAPER: MiniOneRecConfig(

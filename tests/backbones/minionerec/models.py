@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec, _pretrained
+from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec, pretrained_recommender
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.minionerec.shape import CausalShape, NetworkShape
@@ -48,7 +48,7 @@ def pretrained(folder: Path, *, tied: bool = True, **config: Any) -> CausalRecom
     if not (folder / "config.json").exists():
         qwen_folder(folder, tied=tied)
     made = MiniOneRecConfig(checkpoint=str(folder), history_limit=5, **config)
-    recommender = _pretrained(made, str(folder), table(), seed=0, device="cpu")
+    recommender = pretrained_recommender(made, str(folder), table(), seed=0, device="cpu")
     assert MiniOneRec.name == "mor"
     recommender.module.eval()
     return recommender
