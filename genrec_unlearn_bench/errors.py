@@ -17,6 +17,7 @@ __all__ = [
     "DataFault",
     "DataMissing",
     "MissingExtra",
+    "OutOfMemory",
     "ProtocolMismatch",
     "StorageError",
     "UnknownName",
@@ -105,6 +106,10 @@ class CorruptArtefact(BenchError):
 
 class StorageError(BenchError):
     """The file system refused: full, read-only, no permission."""
+
+
+class OutOfMemory(BenchError):
+    """The device or the host has too little memory for what was asked."""
 
 
 class ProtocolMismatch(BenchError):

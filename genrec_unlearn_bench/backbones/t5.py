@@ -32,6 +32,8 @@ from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.decoding.t5_encoder import encode_t5
 from genrec_unlearn_bench.decoding.t5_session import T5Session
 from genrec_unlearn_bench.decoding.t5_weights import T5DecoderWeights, T5EncoderWeights
+from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.sids.belonging import check_successor
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
@@ -257,6 +259,7 @@ class T5Recommender(Recommender):
         return T5DecoderWeights(self.model)
 
     def with_sids(self, table: SidTable) -> Self:
+        check_successor(self.sids, table)
         return type(self)(self.model, self.shape, table, self.serving)
 
     def with_serving(self, rules: ServingRules) -> Self:
@@ -288,5 +291,13 @@ class T5Recommender(Recommender):
     def load(cls, folder: Path, *, device: str = "cpu") -> Self:
         checkpoint, weights = read_checkpoint(folder, device=device)
         recommender = cls.fresh(T5Shape.model_validate(checkpoint.shape), checkpoint.sids, seed=0, device=device)
-        recommender.model.load_state_dict(weights)
+        try:
+            recommender.model.load_state_dict(weights)
+        except RuntimeError as fault:
+            reason = str(fault).splitlines()[-1].strip()
+            raise CorruptArtefact(
+                f"the stored weights do not belong to the semantic IDs beside them: {reason}",
+                where=str(folder),
+                mend="the folder holds parts of two recommenders; delete it and run again",
+            ) from fault
         return recommender.with_serving(checkpoint.serving)

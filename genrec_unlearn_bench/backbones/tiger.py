@@ -21,6 +21,7 @@ from genrec_unlearn_bench.backbones.training import TrainingConfig, train_recomm
 from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.sids.belonging import check_items
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.presets import sid_preset
 from genrec_unlearn_bench.sids.table import SidTable
@@ -98,6 +99,7 @@ class Tiger(Backbone):
     ) -> T5Recommender:
         if not isinstance(config, TigerConfig):
             raise TypeError(f"TIGER takes a TigerConfig, not {type(config).__name__}")
+        check_items(sids, len(data.items))
         recommender = T5Recommender.fresh(config.shape, sids, seed=derive(seed, "weights"), device=device)
         train_recommender(
             recommender,

@@ -137,7 +137,7 @@ def _draw(record: ReproductionRecord, folder: Path) -> None:
 def _verdict(record: ReproductionRecord) -> str:
     if not record.finished:
         return "not finished: the same command goes on from here"
-    if record.changes:
+    if not record.comparable:
         return "finished, with changed settings: not comparable with what was published"
     if record.reproduced:
         return "reproduced"

@@ -30,6 +30,7 @@ from genrec_unlearn_bench.runs.environment import default_threads, describe, det
 from genrec_unlearn_bench.runs.files import atomic_folder
 from genrec_unlearn_bench.runs.ground import prepared_dataset
 from genrec_unlearn_bench.runs.keys import content_key
+from genrec_unlearn_bench.runs.memory import enough_memory
 from genrec_unlearn_bench.runs.published import PublishedReference
 from genrec_unlearn_bench.runs.record import Environment
 from genrec_unlearn_bench.runs.request import changed
@@ -118,9 +119,14 @@ class ReproductionRecord(StrictModel):
     pieces: tuple[Piece, ...]
 
     @property
+    def comparable(self) -> bool:
+        """Whether the settings are the reference's; into how many parts a step is cut changes nothing but memory."""
+        return set(self.changes) <= {"training.rows_at_once"}
+
+    @property
     def reproduced(self) -> bool | None:
         """Whether all numbers are within tolerance; None before the end, or with changed settings."""
-        if not self.finished or self.changes:
+        if not self.finished or not self.comparable:
             return None
         return all(comparison.within for comparison in self.comparisons)
 
@@ -145,35 +151,42 @@ def reproduce(request: ReproductionRequest, store: StageStore, progress: Progres
     threads = request.threads or default_threads()
     with determinism(threads):
         ground = _lay(request, store, progress)
-        folder = request.results_dir / "reproductions" / request.reference.name / ground.key[:10]
-        earlier = _earlier(folder)
-        recommender = T5Recommender.fresh(
-            ground.config.shape, ground.sids, seed=derive(request.seed, "weights"), device=ground.device
-        )
-        began = time.monotonic()
-        outcome = run_training(
-            recommender,
-            ground.config.training,
-            train=ground.dataset.train,
-            valid=ground.dataset.valid,
-            seed=request.seed,
-            device=ground.device,
-            progress=progress,
-            work=store.root / "unfinished" / "reproduction" / ground.key,
-            # No limit is a limit that is never reached: the end is kept, too, and a second call only measures.
-            minutes=float("inf") if request.minutes is None else request.minutes,
-        )
-        piece = Piece(
-            ended=datetime.now(UTC).isoformat(timespec="seconds"),
-            first_step=outcome.first,
-            last_step=outcome.steps,
-            seconds=time.monotonic() - began,
-            environment=describe(ground.device, threads=threads),
-        )
-        # From step 0 on, whatever an earlier record tells of is no part of these weights.
-        before = earlier if outcome.first else ()
-        pieces = before if before and outcome.first == outcome.steps else (*before, piece)
-        record = _measured(request, ground, recommender, outcome, pieces, progress)
+        with enough_memory("the reproduction", device=ground.device, configs={"--set": ground.config}):
+            return _go_on(request, ground, store, progress, threads)
+
+
+def _go_on(
+    request: ReproductionRequest, ground: _Ground, store: StageStore, progress: Progress, threads: int
+) -> tuple[ReproductionRecord, Path]:
+    folder = request.results_dir / "reproductions" / request.reference.name / ground.key[:10]
+    earlier = _earlier(folder)
+    recommender = T5Recommender.fresh(
+        ground.config.shape, ground.sids, seed=derive(request.seed, "weights"), device=ground.device
+    )
+    began = time.monotonic()
+    outcome = run_training(
+        recommender,
+        ground.config.training,
+        train=ground.dataset.train,
+        valid=ground.dataset.valid,
+        seed=request.seed,
+        device=ground.device,
+        progress=progress,
+        work=store.root / "unfinished" / "reproduction" / ground.key,
+        # No limit is a limit that is never reached: the end is kept, too, and a second call only measures.
+        minutes=float("inf") if request.minutes is None else request.minutes,
+    )
+    piece = Piece(
+        ended=datetime.now(UTC).isoformat(timespec="seconds"),
+        first_step=outcome.first,
+        last_step=outcome.steps,
+        seconds=time.monotonic() - began,
+        environment=describe(ground.device, threads=threads),
+    )
+    # From step 0 on, whatever an earlier record tells of is no part of these weights.
+    before = earlier if outcome.first else ()
+    pieces = before if before and outcome.first == outcome.steps else (*before, piece)
+    record = _measured(request, ground, recommender, outcome, pieces, progress)
     with atomic_folder(folder, "--results-dir", replace=True) as draft:
         (draft / RECORD).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return record, folder

@@ -20,6 +20,7 @@ from genrec_unlearn_bench.runs.meter import metered
 from genrec_unlearn_bench.runs.sources import code_digests
 from genrec_unlearn_bench.runs.stage_log import StageLog
 from genrec_unlearn_bench.runs.store import StoredStage
+from genrec_unlearn_bench.sids.belonging import check_items
 from genrec_unlearn_bench.sids.storage import load_table, save_table
 
 if TYPE_CHECKING:
@@ -266,6 +267,7 @@ def _fit(room: Workroom, name: str, source: _Source, sids: Tokens, *, seed: int)
     }
 
     def compute(folder: Path) -> Mapping[str, Any]:
+        check_items(sids.table, len(data.items))
         log = StageLog(room.progress, room.work(name, content))
         with metered(setting.device) as reading:
             recommender = backbone.fit(

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.runs.keys import KeyContent
+from genrec_unlearn_bench.runs.memory import enough_memory
 from genrec_unlearn_bench.runs.setting import Setting
 from genrec_unlearn_bench.runs.store import Compute, StageStore, StoredStage
 from genrec_unlearn_bench.seeding import derive
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 __all__ = ["Desk", "Shelf", "Workroom"]
 
@@ -88,8 +93,19 @@ class Workroom(Desk):
         import torch
 
         def seeded(folder: Path) -> Any:
-            with torch.random.fork_rng():
+            with torch.random.fork_rng(), self._enough_memory(name):
                 torch.manual_seed(derive(self.setting.seed, "stage", name))
                 return compute(folder)
 
         return seeded
+
+    def _enough_memory(self, name: str) -> AbstractContextManager[None]:
+        setting = self.setting
+        configs: dict[str, BaseModel] = {"--set-backbone": setting.backbone_config}
+        if name.startswith("sids"):
+            configs = {"--set-sid": setting.sid_config}
+        elif name == "unlearned":
+            configs = {"--set": setting.method_config}
+        elif name == "evaluation":
+            configs = {}
+        return enough_memory(f"the stage {name!r}", device=setting.device, configs=configs)
