@@ -9,13 +9,12 @@ from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig
 from genrec_unlearn_bench.backbones.etegrec.losses import code_log_probs, info_nce, symmetric_kl
+from genrec_unlearn_bench.backbones.etegrec.recommender import DEVIATION
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import TokenizerPass
 from genrec_unlearn_bench.seeding import torch_generator
 from genrec_unlearn_bench.sids.rqvae import RqVae
 
 __all__ = ["AlignmentHeads", "AlignmentLoss", "UserState", "aligned", "pooled"]
-
-_STANDARD_DEVIATION = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +82,6 @@ def aligned(
 def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     # By way of the meta device, because the default initialisation draws from the global generator.
     linear = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
-    nn.init.normal_(linear.weight, std=_STANDARD_DEVIATION, generator=generator)
+    nn.init.normal_(linear.weight, std=DEVIATION, generator=generator)
     nn.init.zeros_(linear.bias)
     return linear

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from genrec_unlearn_bench.backbones.backbone import BackboneConfig
 from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
 from genrec_unlearn_bench.backbones.t5 import T5Shape
-from genrec_unlearn_bench.backbones.training import TrainingConfig
+from genrec_unlearn_bench.backbones.training_config import TrainingConfig
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.sids.config import SidConfig
 

@@ -28,7 +28,7 @@ from genrec_unlearn_bench.backbones.etegrec.losses import first_occurrences
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, through
 from genrec_unlearn_bench.backbones.recommender import StepOutput
-from genrec_unlearn_bench.backbones.training import Schedule
+from genrec_unlearn_bench.backbones.training_config import Schedule
 from genrec_unlearn_bench.backbones.training_task import cross_entropy
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import DataFault

@@ -6,7 +6,7 @@ from genrec_unlearn_bench.backbones.backbone import Scale
 from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig, EtegrecConfig, EtegrecSidConfig, JointConfig
 from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
 from genrec_unlearn_bench.backbones.t5 import T5Shape
-from genrec_unlearn_bench.backbones.training import TrainingConfig
+from genrec_unlearn_bench.backbones.training_config import TrainingConfig
 
 __all__ = ["PRESETS", "SID_PRESETS"]
 

@@ -8,8 +8,10 @@ from genrec_unlearn_bench.backbones.backbone import Scale
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.etegrec.backbone import Etegrec
 from genrec_unlearn_bench.backbones.etegrec.config import EtegrecConfig, EtegrecSidConfig, JointConfig
+from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.popularity import Popularity
 from genrec_unlearn_bench.backbones.t5 import T5Shape
+from genrec_unlearn_bench.sids.table import SidTable
 from tests.backbones.etegrec.world import CONFIG, ITEMS, SIDS, data, fitted, fresh, live
 from tests.planted import sids
 
@@ -33,6 +35,15 @@ def test_official_settings_are_those_of_the_code() -> None:
     assert (config.joint.epochs, config.joint.cycle, config.joint.warm_epoch) == (400, 2, 10)
     assert (config.alignment.sia, config.alignment.psa, config.alignment.temperature) == (1e-4, 3e-4, 0.07)
     assert Etegrec.sid_preset(Scale.PAPER).dim == 64
+
+
+def test_the_official_network_has_the_official_size() -> None:
+    """3.94 million parameters and four tables of 256 x 128, behind three special rows."""
+    table = SidTable(np.zeros((1, 4), dtype=np.int64), (256,) * 4, 3)
+    network = EtegrecRecommender.fresh(Etegrec.preset(Scale.OFFICIAL).shape, table, seed=0).model
+    embeddings = network.shared.weight.numel()
+    assert embeddings == (4 * 256 + 3) * 128
+    assert sum(weight.numel() for weight in network.parameters()) - embeddings == 3_936_512
 
 
 @pytest.mark.parametrize(

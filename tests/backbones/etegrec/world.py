@@ -13,7 +13,7 @@ from genrec_unlearn_bench.backbones.etegrec.joint import JointTraining
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer
 from genrec_unlearn_bench.backbones.t5 import T5Shape
-from genrec_unlearn_bench.backbones.training import TrainingConfig
+from genrec_unlearn_bench.backbones.training_config import TrainingConfig
 from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
