@@ -3,8 +3,8 @@
 Three steps, one after the other: SASRec on the train interactions gives item vectors; the tokenizer (``sids.letter``)
 fits semantic IDs to texts and these vectors; with the IDs fixed, a T5 is trained from scratch to generate them. This is
 two-stage training: no gradient reaches the tokenizer from the recommender, and the ID table is frozen before the
-recommender sees it. TRACER (arXiv 2606.07688) lists LETTER under joint training; its code has none, and of our
-backbones ETEGRec alone does.
+recommender sees it. TRACER (arXiv 2606.07688) lists LETTER under joint training; LETTER's code has none. Of our
+backbones ETEGRec alone trains jointly.
 
 What retraining means here. ``retrain`` keeps the deployed IDs, which texts and vectors with the concept went into.
 ``retrain-full`` makes all three steps anew without it: SASRec on cleaned interactions, the tokenizer on retain items
