@@ -140,7 +140,9 @@ def run_training(
     best = EarlyStopping(recommender, valid.subset(np.sort(sample)), config.patience, stage, progress)
     kept = None
     if (folder := work or progress.work) is not None and accelerator.num_processes == 1:
-        settings = f"{stage} {config.model_dump_json()} {seed} {torch.device(device).type} {type(task).__qualname__}"
+        # Without defaults, a field that is added later does not cut off trainings that are under way.
+        chosen = config.model_dump_json(exclude_defaults=True)
+        settings = f"{stage} {chosen} {seed} {torch.device(device).type} {type(task).__qualname__}"
         examples = (task.lengths, *_arrays(train), *_arrays(valid))
         kept = Snapshots(folder, fingerprint(settings, examples, best.weights))
     elif minutes is not None:

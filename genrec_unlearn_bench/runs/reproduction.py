@@ -206,7 +206,8 @@ def _lay(request: ReproductionRequest, store: StageStore, progress: Progress) ->
     content: Mapping[str, Any] = {
         "reference": reference.name,
         "beam": reference.beam,
-        "config": config,
+        # The reference's YAML is whole but for fields that came later, whose defaults must not change the key.
+        "config": config.model_dump(mode="json", exclude_defaults=True),
         "seed": request.seed,
         "device": device.partition(":")[0],
         "dataset": dataset.manifest.digest,
