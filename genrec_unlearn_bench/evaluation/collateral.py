@@ -83,7 +83,7 @@ def prefix_depth(table: SidTable) -> int:
 
 def prefix_neighbours(table: SidTable, concept: BoolArray) -> BoolArray:
     """[N] whether an item shares its leading codes with a concept item (concept items themselves included)."""
-    keys = prefix_ids(table.codes)[:, prefix_depth(table) - 1]
+    keys = prefix_ids(table.quantised_codes)[:, prefix_depth(table) - 1]
     return np.asarray(np.isin(keys, keys[concept]), dtype=np.bool_)
 
 
