@@ -11,6 +11,7 @@ import torch
 
 from genrec_unlearn_bench.backbones.minionerec.backbone import pretrained_recommender
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
+from genrec_unlearn_bench.backbones.recommender import SoftSids
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.item_texts import ItemTexts
@@ -136,3 +137,20 @@ def test_without_item_texts_a_model_still_knows_the_titles_of_the_concept(tmp_pa
         found[share] = float(told[concept()].mean()), float(told[~concept()].mean())
     without, with_texts = (found[share][1] - found[share][0] for share in (0.0, 1.0))
     assert with_texts > without + 0.08, found  # nats a token; titles share all words but the last
+
+
+@pytest.mark.parametrize("lora", [None, {"rank": 2, "alpha": 4}])
+def test_half_precision_weights_learn_soft_and_hard(tmp_path: Path, lora: dict[str, int] | None) -> None:
+    model = recommender(tmp_path / "qwen", precision="bfloat16", lora=lora)
+    made = request()
+    weights = tuple(torch.full((8, 16), 1 / 16, requires_grad=True) for _ in range(3))
+    rows = torch.full((64,), -1)
+    rows[torch.from_numpy(made.item_ids)] = torch.arange(8)
+    forget, retain = made.train.forget.subset(np.arange(6)), made.train.retain.subset(np.arange(6))
+    config = SuppressionConfig()
+    losses = Objective(config, made, sids()).losses(model, forget, retain, SoftSids(rows, weights))
+    assert losses.forget_output.logits.dtype == torch.float32
+    losses.total(config).backward()
+    learned = [parameter for parameter in model.module.parameters() if parameter.requires_grad]
+    assert all(parameter.grad is not None and bool(parameter.grad.isfinite().all()) for parameter in learned)
+    assert all(weight.grad is not None for weight in weights)

@@ -1,8 +1,8 @@
 """MiniOneRec: a decoder-only language model that reads and writes semantic IDs.
 
 "MiniOneRec: An open-source framework for scaling generative recommendation" (arXiv 2510.24431); TRACER's MOR row. Its
-supervised stage is built here (TRACER starts from it); the reinforcement stage, about which
-published reproductions disagree, is not.
+supervised stage is built here (TRACER starts from it); the reinforcement stage, about which reproductions disagree, is
+not.
 
 From scratch (``checkpoint: null``; the smoke and small scales) there is no text at all, and results call it
 "mor (from scratch)". With a checkpoint, four of five tasks carry titles, so a concept also sits in item-text samples:

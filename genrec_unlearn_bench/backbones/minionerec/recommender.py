@@ -183,9 +183,9 @@ class CausalRecommender(Recommender):
         return tuple(packing.unpack(layer, size, length) for layer in self._run(embeds, packing, hidden=hidden))
 
     def head(self, states: Tensor) -> Tensor:
-        """[..., D] final states to [..., V] logits."""
+        """[..., D] final states to [..., V] logits, in float32: bfloat16 would round probabilities."""
         logits: Tensor = self.model.lm_head(states.to(self.model.lm_head.weight.dtype))
-        return logits
+        return logits.float()
 
     def decode(
         self, context: Context, codes: Tensor, *, rows: Tensor | None = None, hidden: bool = False
