@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.features.model_folder import model_digest
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.quantise import quantise
@@ -59,6 +60,15 @@ class Backbone(ABC):
     def capabilities(cls, config: BackboneConfig, sids: SidConfig) -> frozenset[Capability]:
         """What a recommender made with these configurations has. Equal to its ``Recommender.capabilities``."""
         return frozenset({Capability.HAS_CODEBOOKS})
+
+    @classmethod
+    def weights(cls, config: BackboneConfig) -> str | None:
+        """Digest of the pretrained files that training starts from, where ``config.checkpoint`` is a local folder.
+
+        Part of the stage's key: a folder counts by its content. A hub id stands for itself (``id@revision`` pins it).
+        """
+        source = getattr(config, "checkpoint", None)
+        return model_digest(Path(source)) if source and Path(source).is_dir() else None
 
     @classmethod
     def collaborative(cls, config: BackboneConfig, sids: SidConfig) -> SasRecConfig | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.numpy import load_file as load_numpy
 from safetensors.numpy import save_file as save_numpy
 from safetensors.torch import load_file, save_file
@@ -70,7 +71,7 @@ def read_checkpoint(folder: Path, *, device: str = "cpu") -> tuple[Checkpoint, d
         content = json.loads((folder / "recommender.json").read_text(encoding="utf-8"))
         weights = load_file(folder / "model.safetensors", device=str(torch.device(device)))
         masks = load_numpy(folder / "serving.safetensors")
-    except (OSError, ValueError) as fault:
+    except (OSError, ValueError, SafetensorError) as fault:
         raise CorruptArtefact(
             f"a saved recommender cannot be read: {fault}", where=str(folder), mend="delete the folder and run again"
         ) from fault

