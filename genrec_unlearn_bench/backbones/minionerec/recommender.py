@@ -42,6 +42,7 @@ from genrec_unlearn_bench.data.examples import Histories, IntArray
 from genrec_unlearn_bench.decoding.causal_session import CausalSession
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.decoding.session import DecoderSession
+from genrec_unlearn_bench.sids.belonging import check_successor
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
@@ -221,6 +222,7 @@ class CausalRecommender(Recommender):
         return opened
 
     def with_sids(self, table: SidTable) -> Self:
+        check_successor(self.sids, table)
         return type(self)(self.model, self.shape, table, self.serving, self.text)
 
     def with_serving(self, rules: ServingRules) -> Self:

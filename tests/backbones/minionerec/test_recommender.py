@@ -8,7 +8,8 @@ import torch
 
 from genrec_unlearn_bench.backbones.recommender import Capability, ServingRules, SoftSids
 from genrec_unlearn_bench.decoding.trie import Trie
-from genrec_unlearn_bench.errors import CapabilityMissing
+from genrec_unlearn_bench.errors import CapabilityMissing, DataFault
+from genrec_unlearn_bench.sids.table import SidTable
 from tests.backbones.minionerec.models import ITEMS, SIZES, histories, pretrained, scratch, spread, table
 from tests.decoding.hugging_face import generate
 
@@ -188,6 +189,13 @@ def test_a_clone_is_independent_and_a_saved_model_is_the_same(model, tmp_path: P
         [".json", ".safetensors", ".safetensors"],
         [".json", ".json", ".safetensors", ".safetensors"],
     )
+
+
+def test_the_table_of_another_catalogue_is_refused() -> None:
+    model = scratch()
+    fewer = SidTable(model.sids.codes[:-1], model.sids.level_sizes, model.sids.quantised_levels)
+    with pytest.raises(DataFault, match="another catalogue"):
+        model.with_sids(fewer)
 
 
 def test_without_text_there_is_nothing_to_align() -> None:
