@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
@@ -15,6 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["sids"]
 
+Served = Annotated[
+    bool,
+    typer.Option("--served", help="The IDs the original serves with: trains it where the tokenizer learns along."),
+]
+
 
 @handled
 def sids(
@@ -26,6 +33,7 @@ def sids(
     device: Device = "auto",
     threads: Threads = None,
     set_sid: SetSid = None,
+    served: Served = False,
     cache_dir: CacheDir = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -51,7 +59,7 @@ def sids(
         sid_set=overrides(set_sid or [], where="--set-sid"),
     )
     with progressing() as progress:
-        found = token_health(request, StageStore(cache_dir or default_cache(), progress), progress)
+        found = token_health(request, StageStore(cache_dir or default_cache(), progress), progress, served=served)
     if as_json:
         print_json(found.model_dump(mode="json"))
         return

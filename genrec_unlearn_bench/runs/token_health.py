@@ -8,15 +8,19 @@ from genrec_unlearn_bench.runs.ground import lay_ground
 from genrec_unlearn_bench.runs.request import RunRequest
 from genrec_unlearn_bench.runs.setting import settle
 from genrec_unlearn_bench.runs.store import StageStore
-from genrec_unlearn_bench.runs.trained import tokens
+from genrec_unlearn_bench.runs.trained import deployed, original, tokens
 from genrec_unlearn_bench.runs.workroom import Shelf, Workroom
 from genrec_unlearn_bench.sids.health import SidHealth, health
 
 __all__ = ["token_health"]
 
 
-def token_health(request: RunRequest, store: StageStore, progress: Progress) -> SidHealth:
+def token_health(request: RunRequest, store: StageStore, progress: Progress, *, served: bool = False) -> SidHealth:
     """Make the IDs of the request's task (or read them from the store) and look at them.
+
+    Args:
+        served: Look at the IDs that the original recommender serves with, which are others where the backbone trains
+            its tokenizer along (ETEGRec). The original is trained if need be.
 
     Raises:
         UsageError: The request is wrong.
@@ -26,7 +30,10 @@ def token_health(request: RunRequest, store: StageStore, progress: Progress) -> 
     room = Workroom(setting, store, progress, Shelf())
     with determinism(setting.threads):
         ground = lay_ground(room)
-        table = tokens(room, ground).table
+        sids = tokens(room, ground)
+        if served and not sids.table.frozen:
+            sids = deployed(room, sids, original(room, ground, sids))
+        table = sids.table
     items = ground.dataset.items
     return health(
         table,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from genrec_unlearn_bench.runs.token_health import token_health
 from genrec_unlearn_bench.runs.trained import MODEL
 from genrec_unlearn_bench.sids.storage import load_table
 from genrec_unlearn_bench.sids.table import SidTable
@@ -49,6 +50,14 @@ def test_oracles_and_methods_stand_on_the_codes_that_joint_training_ended_with(
     changed = np.flatnonzero((unlearned.codes != served.codes).any(axis=1))
     assert len(changed) == done.record.report["items_moved"]
     assert {"sasrec", "sids", "original", "retrain", "unlearned"} <= {stage.name for stage in done.record.stages}
+
+    request = bench.request("original", **settings)
+    used = [
+        [level.used for level in token_health(request, bench.store, bench.told, served=flag).levels]
+        for flag in (False, True)
+    ]
+    tables = [[len(np.unique(table.codes[:, level])) for level in range(3)] for table in (first, served)]
+    assert [levels[:3] for levels in used] == tables
 
     bench.run("retrain-full", **settings)
     assert {"sasrec", "sids-full", "retrain-full"} <= set(bench.told.computed)
