@@ -28,7 +28,7 @@ types: install
 	$(BIN)/mypy
 
 smoke: install
-	$(BIN)/bench smoke
+	$(BIN)/bench smoke --backbone all
 
 slow: install
 	$(BIN)/python -m pytest -m slow

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.runs.request import RunRequest
     from genrec_unlearn_bench.runs.store import StageStore
 
-__all__ = ["run", "run_requests"]
+__all__ = ["named_backbones", "run", "run_requests"]
 
 FIRST_ROWS = ("original", "retrain")
 """Computed on the way to every other row, so they stand in every table."""
@@ -92,7 +92,9 @@ def run(
         oracle_seeds=oracle_seeds,
         results_dir=results_dir,
     )
-    requests = _requests(shared, _backbones(backbone, shared), asked, seed or [0], overrides(set_ or [], where="--set"))
+    names = named_backbones(backbone)
+    _alone(names, shared)
+    requests = _requests(shared, names, asked, seed or [0], overrides(set_ or [], where="--set"))
     with progressing() as progress:
         finished, failed = run_requests(requests, StageStore(cache_dir or default_cache(), progress), progress)
     _show(finished, beam=beam, as_json=as_json)
@@ -107,19 +109,24 @@ def _names(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",") if name.strip()))
 
 
-def _backbones(texts: Sequence[str], shared: RunRequest) -> list[str]:
+def named_backbones(texts: Sequence[str]) -> list[str]:
+    """The backbones of a ``--backbone`` option; ``all`` stands for every one. Raises UsageError where none is named."""
     from genrec_unlearn_bench.backbones.catalogue import backbones
 
     names = _names(texts)
     names = list(backbones()) if names == ["all"] else names
     if not names:
         raise UsageError("no backbone was named", mend="--backbone tiger, for example (bench ls backbones)")
-    if len(names) > 1 and (shared.backbone_set or shared.sid_set):
+    return names
+
+
+def _alone(backbones: Sequence[str], shared: RunRequest) -> None:
+    """Refuse options that mean one backbone in a call that names several."""
+    if len(backbones) > 1 and (shared.backbone_set or shared.sid_set):
         raise UsageError(
-            f"--set-backbone and --set-sid change one backbone's configuration, and this call names {len(names)}",
+            f"--set-backbone and --set-sid change one backbone's configuration, and this call names {len(backbones)}",
             mend="make one call for each backbone; finished stages are shared",
         )
-    return names
 
 
 def _requests(

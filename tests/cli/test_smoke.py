@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from genrec_unlearn_bench.cli.smoke import METHODS, violations
+from genrec_unlearn_bench.cli.smoke import FEW, METHODS, violations
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.runs.record import RunRecord
@@ -44,6 +44,13 @@ MOVED = "items_moved"
 def test_the_methods_it_runs_exist() -> None:
     assert set(METHODS) <= set(methods())
     assert set(METHODS) == set(HONEST)
+
+
+def test_claims_about_methods_that_were_not_run_are_left_out(records: Callable[..., dict[str, RunRecord]]) -> None:
+    few = {name: record for name, record in records().items() if name in FEW}
+    assert violations(few) == []
+    few["tracer"] = records(tracer={("hr@10", F): 0.31})["tracer"]
+    assert violations(few) == ["TRACER lowers forget HR@10"]
 
 
 def test_honest_numbers_pass(records: Callable[..., dict[str, RunRecord]]) -> None:
