@@ -1,4 +1,4 @@
-"""What every honest smoke run shows: directions, not numbers, so that a change of seed or machine does not break them."""
+"""What every honest smoke run shows: directions, not numbers, so another seed or machine does not break them."""
 
 from __future__ import annotations
 
