@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from genrec_unlearn_bench.backbones.processes import Processes
 from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.backbones.sharding import Shards, alike
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.progress import Progress
 
@@ -24,6 +27,8 @@ def validation_ndcg(recommender: Recommender, valid: Examples, *, beam: int = 10
 class EarlyStopping:
     """Keeps the parameters that learn as they were at the best evaluation.
 
+    Of several processes the first measures, with all blocks gathered where they are split, and the others believe it.
+
     Attributes:
         score: Best NDCG@10 so far; -1 before the first evaluation.
         stale: Evaluations since then.
@@ -31,16 +36,25 @@ class EarlyStopping:
     """
 
     def __init__(
-        self, recommender: Recommender, valid: Examples, patience: int, stage: str, progress: Progress
+        self,
+        recommender: Recommender,
+        valid: Examples,
+        patience: int,
+        stage: str,
+        progress: Progress,
+        *,
+        processes: Processes | None = None,
+        shards: Shards | None = None,
     ) -> None:
         self.recommender, self.valid, self.patience = recommender, valid, patience
         self.stage, self.progress = stage, progress
+        self._processes, self._shards = processes, shards
         self.score, self.stale = -1.0, 0
         self.weights = self._copy()
 
     def stop_after(self, step: int) -> bool:
         """Measure; keep the weights if they are the best so far; True once patience has run out."""
-        score = validation_ndcg(self.recommender, self.valid)
+        score = self._measure()
         self.progress.log(f"{self.stage}.valid", step, {"ndcg@10": score})
         self.progress.say(f"{self.stage}: step {step}, validation NDCG@10 {score:.4f}")
         if score > self.score:
@@ -52,7 +66,7 @@ class EarlyStopping:
     def take_over(self, score: float, stale: int, weights: Mapping[str, Tensor]) -> None:
         """Go on from what an interrupted training had reached."""
         self.score, self.stale = score, stale
-        self.weights = {name: weights[name].to(tensor.device) for name, tensor in self.weights.items()}
+        self.weights = {name: alike(weights[name], tensor) for name, tensor in self.weights.items()}
 
     def restore(self, steps: int) -> None:
         """Put the best weights back, and note what was reached."""
@@ -62,6 +76,12 @@ class EarlyStopping:
         self.recommender.module.eval()
         self.progress.note(f"{self.stage}.best_valid_ndcg@10", self.score)
         self.progress.note(f"{self.stage}.steps", steps)
+
+    def _measure(self) -> float:
+        processes = self._processes
+        with self._shards.gathered() if self._shards else nullcontext():
+            score = validation_ndcg(self.recommender, self.valid) if processes is None or processes.first else 0.0
+            return processes.agree(score) if processes else score
 
     def _copy(self) -> dict[str, Tensor]:
         return {name: parameter.detach().clone() for name, parameter in self._learned()}

@@ -159,6 +159,14 @@ class Recommender(Ranker):
         """The network with all trainable parameters, token embeddings included."""
 
     @property
+    def blocks(self) -> Sequence[nn.Module]:
+        """Parts of ``module`` that are called through their own ``forward`` or read for decoding, and in no other way.
+
+        A sharded training splits them over processes; none means that it cannot.
+        """
+        return ()
+
+    @property
     def device(self) -> torch.device:
         """Where the parameters live."""
         return next(self.module.parameters()).device

@@ -10,16 +10,26 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.batches import bucketed_batches, in_parts, training_batches
+from genrec_unlearn_bench.backbones.batches import bucketed_batches, training_batches
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping, validation_ndcg
+from genrec_unlearn_bench.backbones.processes import Processes, shares
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.resuming import Resumption
+from genrec_unlearn_bench.backbones.sharding import (
+    Shards,
+    clip_gradients,
+    is_split,
+    refuse_sharding,
+    sharding_wanted,
+    whole,
+)
 from genrec_unlearn_bench.backbones.snapshots import Snapshots, fingerprint
 from genrec_unlearn_bench.backbones.training_config import Schedule, TrainingConfig
 from genrec_unlearn_bench.backbones.training_task import NextItem, TrainingTask, cross_entropy
@@ -27,9 +37,6 @@ from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import DataFault, UsageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 __all__ = [
     "NextItem",
@@ -123,35 +130,57 @@ def run_training(
             (``progress.work`` where none is given, and nowhere without either). On a CPU it ends with the same bits.
         minutes: Stop after that time, at the end of a step; needs ``work``.
 
+    Several processes (``accelerate launch``, ``torchrun``) call it with the same arguments and end with the same
+    weights: those of one process, where there is no dropout. Only the first writes snapshots.
+
     Raises:
         DataFault: No train or no validation examples, or semantic IDs of another catalogue.
+        UsageError: Sharding was asked for, and the recommender has no blocks to split.
         StorageError: The state could not be written.
     """
-    from accelerate import Accelerator
-
     _check(recommender, train, valid)
     on_cuda = torch.device(device).type == "cuda"
-    accelerator = Accelerator(cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no")
+    processes = Processes(device)
+    shards = Shards(recommender.module, recommender.blocks) if sharding_wanted() and processes.number > 1 else None
     task = task or NextItem(recommender, train, config.temperature)
     learned = [parameter for parameter in recommender.module.parameters() if parameter.requires_grad]
-    adamw = torch.optim.AdamW(learned, lr=config.lr, weight_decay=config.weight_decay, fused=True)
-    optimizer = accelerator.prepare(adamw)
+    optimizer = _optimizer(learned, config, processes, shards)
     sample = numpy_generator(seed, "valid-sample").permutation(len(valid))[: config.valid_rows]
-    best = EarlyStopping(recommender, valid.subset(np.sort(sample)), config.patience, stage, progress)
-    kept = None
-    if (folder := work or progress.work) is not None and accelerator.num_processes == 1:
-        # Without defaults, a field that is added later does not cut off trainings that are under way.
-        chosen = config.model_dump_json(exclude_defaults=True)
-        settings = f"{stage} {chosen} {seed} {torch.device(device).type} {type(task).__qualname__}"
-        examples = (task.lengths, *_arrays(train), *_arrays(valid))
-        kept = Snapshots(folder, fingerprint(settings, examples, best.weights))
-    elif minutes is not None:
-        raise UsageError("only a training in one process, with a folder to keep its state in, can be done in pieces")
-    resumption = Resumption(kept, recommender.module, optimizer, best, progress)
-    run = _Run(config, task, recommender.module, learned, optimizer, accelerator, best, resumption, progress, stage)
+    held = valid.subset(np.sort(sample))
+    best = EarlyStopping(recommender, held, config.patience, stage, progress, processes=processes, shards=shards)
+    folder = work or progress.work
+    if folder is None and minutes is not None:
+        raise UsageError("only a training with a folder to keep its state in can be done in pieces")
+    # Without defaults, a field that is added later does not cut off trainings that are under way.
+    chosen = config.model_dump_json(exclude_defaults=True)
+    settings = f"{stage} {chosen} {seed} {torch.device(device).type} {type(task).__qualname__}"
+    if processes.number > 1:
+        settings += f" {processes.number} {'split' if shards else 'whole'}"
+    kept = _snapshots(folder, settings, (task.lengths, *_arrays(train), *_arrays(valid)), best) if folder else None
+    resumption = Resumption(kept, recommender.module, optimizer, best, progress, processes)
+    run = _Run(
+        config, task, recommender.module, learned, optimizer, processes, shards, best, resumption, progress, stage
+    )
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
-        torch.manual_seed(derive(seed, "dropout"))
+        torch.manual_seed(derive(seed, "dropout", *([processes.index] if processes.index else [])))
         return run.to_end(seed, minutes)
+
+
+def _snapshots(folder: Path, settings: str, examples: tuple[IntArray, ...], best: EarlyStopping) -> Snapshots:
+    weights = {name: whole(tensor) for name, tensor in best.weights.items()}
+    return Snapshots(folder, fingerprint(settings, examples, weights))
+
+
+def _optimizer(
+    learned: list[torch.nn.Parameter], config: TrainingConfig, processes: Processes, shards: Shards | None
+) -> Any:
+    if shards is None:
+        adamw = torch.optim.AdamW(learned, lr=config.lr, weight_decay=config.weight_decay, fused=True)
+        return processes.accelerator.prepare(adamw)
+    # Fused steps take tensors of one sort; accelerate would want a network that it has wrapped itself.
+    sorts = [[value for value in learned if is_split(value) == split] for split in (True, False)]
+    groups = [{"params": sort} for sort in sorts if sort]
+    return torch.optim.AdamW(groups, lr=config.lr, weight_decay=config.weight_decay, fused=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +192,8 @@ class _Run:
     module: torch.nn.Module
     learned: list[torch.nn.Parameter]
     optimizer: Any
-    accelerator: Accelerator
+    processes: Processes
+    shards: Shards | None
     best: EarlyStopping
     resumption: Resumption
     progress: Progress
@@ -172,7 +202,7 @@ class _Run:
     def to_end(self, seed: int, minutes: float | None) -> Outcome:
         """Go on from the last snapshot until the training has ended or the time is up."""
         config, resumption = self.config, self.resumption
-        lengths = self.task.lengths
+        lengths, terms, kinds = self.task.lengths, self.task.terms, self.task.kinds
         total = config.steps(len(lengths))
         schedule = Schedule.of(config, total)
         every = math.ceil(total / config.evaluations)
@@ -185,36 +215,46 @@ class _Run:
         for rows in self.progress.track(self.stage, () if finished else batches, total=total - first):
             for group in self.optimizer.param_groups:
                 group["lr"] = config.lr * schedule.factor(step)
-            loss = self._descend(rows, int(lengths[rows].max(initial=1)))
+            loss = self._descend(rows, terms, kinds, int(lengths[rows].max(initial=1)))
             if step % 20 == 0:
-                self.progress.log(self.stage, step, {"loss": float(loss)})
+                self.progress.log(self.stage, step, {"loss": float(self.processes.mean(loss))})
             step += 1
             stopped = self.progress.diverged
             if not stopped and (step % every == 0 or step == total):
                 stopped = self.best.stop_after(step)
             finished = stopped or step == total
             out_of_time = minutes is not None and resumption.elapsed >= 60 * minutes
+            out_of_time, due = self.processes.agree((out_of_time, resumption.due))
             # The end itself is worth a snapshot only where somebody comes back for it.
-            if out_of_time or (minutes is not None if finished else resumption.due):
+            if out_of_time or (minutes is not None if finished else due):
                 resumption.keep(step, finished=finished)
             if finished or out_of_time:
                 break
         self.best.restore(step)
+        if self.shards:
+            self.shards.undo()
         return Outcome(first, step, total, finished, self.best.score, resumption.seconds)
 
-    def _descend(self, rows: IntArray, longest: int) -> Tensor:
+    def _descend(self, rows: IntArray, terms: NDArray[np.float64], kinds: IntArray, longest: int) -> Tensor:
         """One step; each process takes its share of the rows."""
         self.module.train()
-        share = rows[self.accelerator.process_index :: self.accelerator.num_processes]
+        processes = self.processes
+        accelerator, index, number = processes.accelerator, processes.index, processes.number
+        size = self._at_once(len(rows), longest)
         self.optimizer.zero_grad()
-        total = torch.zeros((), device=self.accelerator.device)
-        for part in in_parts(share, self._at_once(len(share), longest)):
-            with self.accelerator.autocast():
-                loss = self.task.loss(part) * (len(part) / len(share))
-            self.accelerator.backward(loss)
+        total = torch.zeros((), device=accelerator.device)
+        for part in shares(rows, terms=terms, kinds=kinds, size=size, index=index, processes=number):
+            with accelerator.autocast():
+                loss = self.task.loss(part.rows) * part.weight
+            accelerator.backward(loss)
             total += loss.detach()
-        _average_gradients(self.module, self.accelerator)
-        self.accelerator.clip_grad_norm_(self.learned, self.config.clip)
+        if self.shards is None:
+            processes.average_gradients(self.learned)
+            accelerator.clip_grad_norm_(self.learned, self.config.clip)
+        else:
+            # Those of the blocks have been averaged on the way back.
+            processes.average_gradients(value for value in self.learned if not is_split(value))
+            clip_gradients(self.learned, self.config.clip)
         self.optimizer.step()
         return total
 
@@ -222,11 +262,13 @@ class _Run:
         if self.config.rows_at_once is not None:
             return self.config.rows_at_once
         # A mean over parts is the mean over all only where every target has the same number of tokens.
-        splits = isinstance(self.task, NextItem) and self.task.even and self.accelerator.device.type == "cpu"
+        splits = isinstance(self.task, NextItem) and self.task.even and self.processes.accelerator.device.type == "cpu"
         return max(8, CPU_ITEMS // max(longest, 1)) if splits else max(rows, 1)
 
 
 def _check(recommender: Recommender, train: Examples, valid: Examples) -> None:
+    if sharding_wanted() and not recommender.blocks:
+        refuse_sharding(f"the recommender {recommender.name!r}")
     if not len(train) or not len(valid):
         raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")
     largest = max(int(array.max(initial=-1)) for part in (train, valid) for array in (part.targets, part.events))
@@ -240,11 +282,3 @@ def _check(recommender: Recommender, train: Examples, valid: Examples) -> None:
 
 def _arrays(part: Examples) -> tuple[IntArray, ...]:
     return part.users, part.targets, part.starts, part.ends, part.events
-
-
-def _average_gradients(module: torch.nn.Module, accelerator: Accelerator) -> None:
-    """Several processes: the adapter calls parts of the network, so a DDP wrapper's own hooks would not run."""
-    if accelerator.num_processes > 1:
-        for parameter in module.parameters():
-            if parameter.grad is not None:
-                parameter.grad = accelerator.reduce(parameter.grad, reduction="mean")

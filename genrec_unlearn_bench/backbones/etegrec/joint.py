@@ -31,7 +31,8 @@ from genrec_unlearn_bench.backbones.recommender import StepOutput
 from genrec_unlearn_bench.backbones.training_config import Schedule
 from genrec_unlearn_bench.backbones.training_task import cross_entropy
 from genrec_unlearn_bench.data.examples import Examples, IntArray
-from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.errors import DataFault, UsageError
+from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
@@ -64,8 +65,16 @@ def train_jointly(
 
     Raises:
         DataFault: No train or no validation examples.
+        UsageError: There are several processes.
         BenchError: The tokenizer diverged or collapsed (``LiveTokenizer.table``).
     """
+    if launched() > 1:
+        # Its alignment losses are means over the distinct items of a batch: shares of it would not add up to them.
+        raise UsageError(
+            f"ETEGRec's alternating training runs in one process, not in {launched()}",
+            where="accelerate launch",
+            mend="start `bench run` without a launcher",
+        )
     if not len(train) or not len(valid):
         raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")
     training = JointTraining.begin(recommender, tokenizer, config, alignment, train, seed, device, progress)
@@ -235,11 +244,10 @@ class JointTraining:
         return {"recommender": [self.recommender.module, self.heads], "tokenizer": [self.tokenizer.model]}
 
     def _batches(self, number: int) -> Iterator[IntArray]:
-        """The epoch's batches, this process's share of each."""
+        """The epoch's batches."""
         lengths = self.train.history_lengths(self.recommender.history_limit)
         generator = numpy_generator(self.seed, _STAGE, "epoch", number)
-        for rows in bucketed_batches(lengths, self.config.batch_size, generator):
-            yield rows[self.accelerator.process_index :: self.accelerator.num_processes]
+        yield from bucketed_batches(lengths, self.config.batch_size, generator)
 
     def _vectors(self, items: IntArray) -> Tensor:
         return self.tokenizer.vectors[torch.from_numpy(items).to(self.tokenizer.vectors.device)]
@@ -262,10 +270,6 @@ class JointTraining:
         optimiser.zero_grad()
         self.accelerator.backward(loss)
         learned = [parameter for group in optimiser.param_groups for parameter in group["params"]]
-        if self.accelerator.num_processes > 1:
-            for parameter in learned:
-                if parameter.grad is not None:
-                    parameter.grad = self.accelerator.reduce(parameter.grad, reduction="mean")
         self.accelerator.clip_grad_norm_(learned, self.config.clip)
         optimiser.step()
         self.steps[name] = step + 1

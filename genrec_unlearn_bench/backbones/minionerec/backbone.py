@@ -20,7 +20,6 @@ where the repository stops on validation loss; cosine decay for linear; prompts 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,7 +37,7 @@ from genrec_unlearn_bench.backbones.pretrained import load_pretrained
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.training import TrainingTask, train_recommender
 from genrec_unlearn_bench.backbones.training_data import TrainingData
-from genrec_unlearn_bench.errors import ConfigError, UsageError
+from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.config import SidConfig
@@ -83,7 +82,6 @@ class MiniOneRec(Backbone):
         progress: Progress,
     ) -> CausalRecommender:
         own = _checked(config)
-        _refuse_sharding()
         task: TrainingTask
         if own.checkpoint is None:
             recommender = _from_scratch(own, sids, seed=derive(seed, "weights"), device=device)
@@ -123,16 +121,6 @@ def _checked(config: BackboneConfig) -> MiniOneRecConfig:
     if faults:
         raise ConfigError(faults, where="--set-backbone")
     return config
-
-
-def _refuse_sharding() -> None:
-    # `accelerate launch` says so; accelerate itself would end in a traceback, as the loop prepares no sharded model.
-    if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true":
-        raise UsageError(
-            "training shards no weights over processes (FSDP)",
-            where="accelerate launch",
-            mend="start it without FSDP; one 80 GB GPU takes 7B with lora, bfloat16 and checkpointing, as `paper` sets",
-        )
 
 
 def _from_scratch(config: MiniOneRecConfig, sids: SidTable, *, seed: int, device: str) -> CausalRecommender:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from genrec_unlearn_bench.backbones.minionerec.loss import token_losses
 from genrec_unlearn_bench.backbones.minionerec.prompt import lay_out
 from genrec_unlearn_bench.backbones.minionerec.recommender import SID_PROMPT, CausalRecommender
+from genrec_unlearn_bench.backbones.training_task import one_kind, sid_terms
 from genrec_unlearn_bench.data.examples import PAD, Examples, IntArray
 
 __all__ = ["PrefixChains"]
@@ -56,6 +58,17 @@ class PrefixChains:
     def lengths(self) -> IntArray:
         """[M] items of each chain."""
         return np.asarray((self.items != PAD).sum(1), dtype=np.int64)
+
+    @property
+    def terms(self) -> NDArray[np.float64]:
+        """[M] target tokens of all examples in each chain."""
+        tokens = sid_terms(self._recommender.sids, self.items.ravel()).reshape(self.items.shape)
+        return np.asarray((self.counts * tokens).sum(1), dtype=np.float64)
+
+    @property
+    def kinds(self) -> IntArray:
+        """[M] all alike."""
+        return one_kind(len(self.items))
 
     def loss(self, rows: IntArray) -> Tensor:
         """Mean over all target tokens of all examples in the chosen chains."""

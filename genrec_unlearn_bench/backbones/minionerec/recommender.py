@@ -111,6 +111,10 @@ class CausalRecommender(Recommender):
         return module
 
     @property
+    def blocks(self) -> Sequence[nn.Module]:
+        return tuple(self.model.model.layers)
+
+    @property
     def vocabulary(self) -> SidVocabulary:
         return self._vocabulary
 

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from genrec_unlearn_bench.backbones.minionerec.loss import token_losses
@@ -73,6 +74,16 @@ class SupervisedMixture:
     def lengths(self) -> IntArray:
         """[M] tokens of each sample that are not words of its prompt."""
         return np.concatenate([part.lengths for part in self._parts])
+
+    @cached_property
+    def terms(self) -> NDArray[np.float64]:
+        """[M] tokens of each response."""
+        return np.concatenate([_sizes(part.response, part.targets) for part in self._parts]).astype(np.float64)
+
+    @cached_property
+    def kinds(self) -> IntArray:
+        """[M] the task of each sample: every task is a pass of its own."""
+        return np.repeat(np.arange(len(self._parts)), self.sizes)
 
     @property
     def sizes(self) -> tuple[int, ...]:

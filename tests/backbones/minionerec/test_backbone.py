@@ -100,5 +100,5 @@ def test_configurations_that_make_no_sense_are_refused(monkeypatch: pytest.Monke
     with pytest.raises(DataMissing, match="no such folder"):
         fit(changed(smoke, {"checkpoint": "./nowhere"}, where="test"))
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    with pytest.raises(UsageError, match="FSDP"):
+    with pytest.raises(UsageError, match="fsdp_version: 2"):
         fit(smoke)

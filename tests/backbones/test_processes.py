@@ -1,0 +1,143 @@
+"""Training over two processes, with whole networks and with split ones, held against training in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrec_unlearn_bench.backbones.processes import shares
+from genrec_unlearn_bench.backbones.sharding import sharding_wanted
+from genrec_unlearn_bench.errors import UsageError
+from tests.backbones import several
+from tests.backbones.checkpoints import qwen_folder
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), min_size=1, max_size=40), st.data())
+def test_shares_add_up_to_the_mean_of_the_whole(samples: list[tuple[int, int]], data: st.DataObject) -> None:
+    """Whatever is split how: sample i has the loss i, and the mean over all terms comes out."""
+    kinds, terms = np.asarray([kind for kind, _ in samples]), np.asarray([count for _, count in samples], dtype=float)
+    rows = np.asarray(data.draw(st.permutations(range(len(samples)))), dtype=np.int64)
+    rows = rows[: data.draw(st.integers(1, len(rows)))]
+    processes, size = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 50))
+    split = [
+        shares(rows, terms=terms, kinds=kinds, size=size, index=index, processes=processes)
+        for index in range(processes)
+    ]
+    means = [sum(part.weight * np.average(part.rows, weights=terms[part.rows]) for part in parts) for parts in split]
+    assert np.mean(means) == pytest.approx(np.average(rows, weights=terms[rows]))
+    counted = [part.rows for parts in split for part in parts if part.weight]
+    np.testing.assert_array_equal(np.sort(np.concatenate(counted)), np.sort(rows))
+    assert all(0 < len(part.rows) <= size for parts in split for part in parts)
+    if processes > 1:
+        # Passes have to meet: equally many, and of one kind.
+        passes = [[set(kinds[part.rows].tolist()) for part in parts] for parts in split]
+        assert all(one == passes[0] for one in passes)
+        assert all(len(found) == 1 for found in passes[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"FSDP_VERSION": "1"}, "fsdp_version: 2"),
+        ({"FSDP_VERSION": "2", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true"}, "fsdp_cpu_ram_efficient_loading: false"),
+        ({"FSDP_VERSION": "2", "FSDP_OFFLOAD_PARAMS": "true"}, "fsdp_offload_params: false"),
+    ],
+)
+def test_what_sharding_cannot_do_is_said(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], said: str) -> None:
+    assert not sharding_wanted()
+    for name, value in ({"ACCELERATE_USE_FSDP": "true"} | settings).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=said):
+        sharding_wanted()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("several")
+    for kind in ("plain", "sharded"):
+        qwen_folder(place / kind / "qwen")
+    return place
+
+
+@pytest.fixture(scope="module")
+def both(folder: Path) -> list[dict[str, Any]]:
+    return several.launch(folder)
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    names = ("t5", "scratch", "adapters", "halves")
+    return {name: several.outcome(name, folder / "plain") for name in names}
+
+
+def close(found: dict[str, Any], wanted: dict[str, Any], tolerance: float) -> None:
+    assert found["notes"].keys() == wanted["notes"].keys()
+    for name, value in wanted["notes"].items():
+        assert found["notes"][name] == pytest.approx(value, abs=max(tolerance, 1e-9)), name
+    torch.testing.assert_close(found["losses"], wanted["losses"], atol=tolerance, rtol=tolerance)
+    assert found["weights"].keys() == wanted["weights"].keys()
+    assert found["learning"] == wanted["learning"]
+    assert found["kind"] == wanted["kind"]
+    for name, value in wanted["weights"].items():
+        torch.testing.assert_close(found["weights"][name], value, atol=tolerance, rtol=0, msg=name)
+
+
+@pytest.mark.slow
+def test_processes_end_with_the_same_bits(both: list[dict[str, Any]]) -> None:
+    for name, first in both[0].items():
+        if isinstance(first, dict) and "weights" in first:
+            close(both[1][name], first, 0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["t5", "adapters"])
+def test_two_processes_learn_what_one_learns(both: list[dict[str, Any]], alone: dict[str, Any], name: str) -> None:
+    """Targets of unlike length, steps in parts, a step with one sample: means stay those of the whole batch."""
+    close(both[0][name], alone[name], 2e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["scratch", "adapters"])
+def test_split_networks_learn_what_whole_ones_learn(
+    both: list[dict[str, Any]], alone: dict[str, Any], name: str
+) -> None:
+    close(both[0][f"sharded {name}"], alone[name], 2e-5)
+
+
+@pytest.mark.slow
+def test_split_bfloat16_blocks_beside_float32_adapters(both: list[dict[str, Any]], alone: dict[str, Any]) -> None:
+    found, wanted = both[0]["sharded halves"], alone["halves"]
+    assert {str(value.dtype) for value in found["weights"].values()} == {"torch.bfloat16", "torch.float32"}
+    for name, value in wanted["weights"].items():
+        assert found["weights"][name].dtype == value.dtype
+        if name not in wanted["learning"]:
+            assert torch.equal(found["weights"][name], value), name
+    torch.testing.assert_close(found["losses"], wanted["losses"], atol=0.05, rtol=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["", "sharded "])
+def test_an_interrupted_training_goes_on_with_the_same_bits(both: list[dict[str, Any]], kind: str) -> None:
+    """Dropout included, of which every process has its own."""
+    close(both[0][f"{kind}interrupted"], both[0][f"{kind}in_one_piece"], 0.0)
+
+
+@pytest.mark.slow
+def test_a_process_holds_half_of_the_blocks_and_gives_them_back(both: list[dict[str, Any]]) -> None:
+    held = [found["halved"] for found in both]
+    assert sum(one["local"] for one in held) == held[0]["total"]
+    assert all(0.4 < one["local"] / one["total"] < 0.6 for one in held)
+    assert all(one["same_ranking"] and one["same_weights"] for one in held)
+
+
+@pytest.mark.slow
+def test_a_recommender_without_blocks_is_not_split(both: list[dict[str, Any]]) -> None:
+    assert "not split over processes" in both[0]["refusal"]
+    assert "without FSDP" in both[0]["refusal"]
