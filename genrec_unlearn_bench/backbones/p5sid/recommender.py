@@ -31,6 +31,11 @@ __all__ = ["P5Recommender", "Users"]
 _WHOLE_WORDS, _USER_ROWS, _USER_TOKENS = "whole_words", "user_rows", "user_tokens"
 
 
+_WHOLE_WORD_SHARE = 0.1
+"""Initial size of a whole-word embedding beside a token's. At equal size a position hides half of what a token says: on
+Industrial (small, validation NDCG@10) 150 steps reach .037 with and .040 without whole words."""
+
+
 class Users:
     """The words of the users: which row a user id has, and the row's token ids.
 
@@ -216,8 +221,7 @@ def _furnish(model: Any, shape: P5Shape) -> None:
     device = next(model.parameters()).device
     if shape.whole_words:
         words = nn.Embedding(shape.whole_words, model.config.d_model)
-        # As every embedding of T5 begins.
-        nn.init.normal_(words.weight, std=model.config.initializer_factor)
+        nn.init.normal_(words.weight, std=model.config.initializer_factor * _WHOLE_WORD_SHARE)
         setattr(model, _WHOLE_WORDS, words.to(device))
     rows = torch.zeros(max(shape.user_ids, 1), dtype=torch.long, device=device)
     tokens = torch.full((1 + shape.users, shape.user_width), -1, dtype=torch.long, device=device)
