@@ -233,6 +233,8 @@ class _Run:
         self.best.restore(step)
         if self.shards:
             self.shards.undo()
+        if self.processes.number > 1:
+            self.progress.note(f"{self.stage}.processes", self.processes.number)
         return Outcome(first, step, total, finished, self.best.score, resumption.seconds)
 
     def _descend(self, rows: IntArray, terms: NDArray[np.float64], kinds: IntArray, longest: int) -> Tensor:

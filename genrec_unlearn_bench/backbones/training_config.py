@@ -42,7 +42,7 @@ class TrainingConfig(StrictModel):
     valid_rows: int = Field(default=1000, ge=1)
     """Validation examples used for early stopping (a seeded sample)."""
     rows_at_once: int | None = Field(default=None, ge=1)
-    """A step is taken in parts of that many examples: less memory, the same gradient (parts weigh by their examples).
+    """A step is taken in parts of that many examples: less memory, the same gradient (parts weigh by their terms).
     None takes next items in parts that fit a CPU's caches, and everything else at once."""
 
     def steps(self, samples: int) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
@@ -44,7 +45,11 @@ def print_json(content: Any) -> None:
 
 @contextmanager
 def progressing() -> Iterator[Progress]:
-    """Bars on a terminal, lines elsewhere; gone when the block ends, whatever ends it."""
+    """Bars on a terminal, lines elsewhere; gone when the block ends, whatever ends it. Of several processes the first
+    speaks."""
+    if place() > 0:
+        yield Progress()
+        return
     if not sys.stderr.isatty():
         yield LineProgress()
         return

@@ -29,6 +29,7 @@ from genrec_unlearn_bench.cli.run_options import (
 )
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, DataMissing, StorageError, UsageError
+from genrec_unlearn_bench.launch import launched, place
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def run(
     requests = _requests(shared, names, asked, seed or [0], overrides(set_ or [], where="--set"))
     with progressing() as progress:
         finished, failed = run_requests(requests, StageStore(cache_dir or default_cache(), progress), progress)
-    _show(finished, beam=beam, as_json=as_json)
+    if place() == 0:
+        _show(finished, beam=beam, as_json=as_json)
     for request, fault in failed:
         typer.echo(f"error: {request.backbone}, {request.method}, seed {request.seed}: {fault.render()}", err=True)
     if failed:
@@ -197,7 +199,8 @@ def run_requests(
             raise
         except BenchError as fault:
             first = request.method in FIRST_ROWS
-            if len(requests) == 1 or (first and not several):
+            # Of several processes, the others wait in the middle of this cell: none of them can go on to the next.
+            if launched() > 1 or len(requests) == 1 or (first and not several):
                 raise
             failed.append((request, fault))
             if first:

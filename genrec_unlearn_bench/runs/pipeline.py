@@ -15,13 +15,14 @@ from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.cost import cost_values
 from genrec_unlearn_bench.evaluation.gap import gap_to_oracle
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
+from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.runs.account import assemble, cost_of
 from genrec_unlearn_bench.runs.environment import determinism
 from genrec_unlearn_bench.runs.ground import Ground, lay_ground
 from genrec_unlearn_bench.runs.record import Cost, RunRecord
 from genrec_unlearn_bench.runs.request import RunRequest
-from genrec_unlearn_bench.runs.results import write_result
+from genrec_unlearn_bench.runs.results import result_folder, write_result
 from genrec_unlearn_bench.runs.scored import Scores, score
 from genrec_unlearn_bench.runs.setting import settle
 from genrec_unlearn_bench.runs.sources import code_digests
@@ -91,6 +92,8 @@ def _run(room: Workroom) -> Finished:
     metrics = (*metrics, *_cost_metrics(cost))
     record = assemble(room, ground, row, own, list(zip(oracles, reference, strict=True)), cost=cost, metrics=metrics)
     _check(metrics)
+    if place() > 0:
+        return Finished(record, result_folder(setting.request.results_dir, record))
     folder = write_result(
         setting.request.results_dir,
         record,

@@ -24,7 +24,9 @@ from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.formats.sid_index import read_index
 from genrec_unlearn_bench.data.locate import locate
+from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.sid_level import hit_rate, mean_ndcg, sid_numbers, sid_ranks
+from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.runs.environment import default_threads, describe, determinism, resolve_device
 from genrec_unlearn_bench.runs.files import atomic_folder
@@ -148,6 +150,12 @@ def reproduce(request: ReproductionRequest, store: StageStore, progress: Progres
         DataMissing: The dataset's files are not there; says where to get and put them.
         BenchError: Data, storage or training failed; what was trained until the last snapshot is kept.
     """
+    if launched() > 1:
+        raise UsageError(
+            f"a reproduction runs in one process, not in {launched()}",
+            where="accelerate launch",
+            mend="start it without a launcher; `bench run` is what several processes can do",
+        )
     threads = request.threads or default_threads()
     with determinism(threads):
         ground = _lay(request, store, progress)

@@ -15,6 +15,7 @@ from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.sasrec.config import sasrec_preset
 from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.data.scrub import scrubbed_items
+from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.runs.collaborative import Collaborative, collaborative
 from genrec_unlearn_bench.runs.meter import metered
 from genrec_unlearn_bench.runs.sources import code_digests
@@ -279,13 +280,14 @@ def _fit(room: Workroom, name: str, source: _Source, sids: Tokens, *, seed: int)
                 device=setting.device,
                 progress=log,
             )
-        recommender.save(folder / MODEL)
+        if place() == 0:
+            recommender.save(folder / MODEL)
         log.write(folder)
         # A training that was taken up from an interrupted process has cost what that one spent, too.
         seconds = reading.seconds + log.earlier_seconds
         return {"seconds": seconds, "peak_memory_mib": reading.peak_memory_mib}
 
-    stage = room.stage(name, content, compute)
+    stage = room.stage(name, content, compute, together=True)
     above = (*sids.upstream, sids.stage)
     return Trained(stage, above, lambda: backbone.load(stage.path / MODEL, device=setting.device))
 

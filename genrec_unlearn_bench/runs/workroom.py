@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.runs.keys import KeyContent
 from genrec_unlearn_bench.runs.memory import enough_memory
@@ -48,13 +49,19 @@ class Desk:
         """Where a pretrained encoder keeps its rows for all tasks."""
         return self._store.root / "embeddings"
 
-    def stage(self, name: str, content: KeyContent, compute: Compute, *, of: str = "") -> StoredStage:
-        """The stage from the store, computed if need be; says which (``of`` what), and how long it took."""
+    def stage(
+        self, name: str, content: KeyContent, compute: Compute, *, of: str = "", together: bool = False
+    ) -> StoredStage:
+        """The stage from the store, computed if need be; says which (``of`` what), and how long it took.
+
+        Args:
+            together: Of several processes, all take part in computing it, and not the first alone.
+        """
         key = f"{name}/{self._store.key(name, content)}"
         known = self._shelf.stages.get(key)
         if known is not None:
             return replace(known, cached=True)
-        stored = self._store.stage(name, content, self._prepared(name, compute))
+        stored = self._stored(name, content, self._prepared(name, compute), together=together)
         self._shelf.stages[key] = stored
         label = f"{name} of {of}" if of else name
         self.progress.say(f"{label}: from the cache" if stored.cached else f"{label}: {stored.seconds:.1f} s")
@@ -79,6 +86,9 @@ class Desk:
         """How a stage's work is wrapped; here not at all."""
         return compute
 
+    def _stored(self, name: str, content: KeyContent, compute: Compute, *, together: bool) -> StoredStage:
+        return self._store.stage(name, content, compute)
+
 
 class Workroom(Desk):
     """One cell's access to the store, with the cell's setting."""
@@ -98,6 +108,13 @@ class Workroom(Desk):
                 return compute(folder)
 
         return seeded
+
+    def _stored(self, name: str, content: KeyContent, compute: Compute, *, together: bool) -> StoredStage:
+        if launched() == 1:
+            return super()._stored(name, content, compute, together=together)
+        from genrec_unlearn_bench.runs.following import stage_of_all
+
+        return stage_of_all(self._store, name, content, compute, together=together, device=self.setting.device)
 
     def _enough_memory(self, name: str) -> AbstractContextManager[None]:
         setting = self.setting

@@ -44,13 +44,16 @@ def data() -> TrainingData:
     return TrainingData(train, valid, catalogue(), np.zeros((64, 2), dtype=np.float32), np.ones(64, dtype=np.bool_))
 
 
-def t5(folder: Path, progress: Progress) -> Recommender:
+def ragged_t5() -> T5Recommender:
     shape = T5Shape(d_model=32, d_kv=8, d_ff=48, layers=1, heads=4, dropout=0.0, history_limit=4)
     table = sids()
     codes = table.codes.copy()
     codes[::3, -1] = -1
-    model = T5Recommender.fresh(shape, replace(table, codes=codes), seed=0)
-    source = data()
+    return T5Recommender.fresh(shape, replace(table, codes=codes), seed=0)
+
+
+def t5(folder: Path, progress: Progress) -> Recommender:
+    model, source = ragged_t5(), data()
     return train_recommender(
         model, CONFIG, train=source.train, valid=source.valid, seed=0, device="cpu", progress=progress
     )
@@ -167,35 +170,41 @@ def sharding() -> Any:
 
 
 def launch(folder: Path) -> list[dict[str, Any]]:
-    """Everything by two processes over gloo, as a launcher would start them; what each of them ended with."""
+    """Everything by two processes over gloo; what each of them ended with."""
+    started(["-m", "tests.backbones.several", str(folder)])
+    return [torch.load(folder / f"{index}.pt", weights_only=True) for index in range(PROCESSES)]
+
+
+def started(arguments: list[str], processes: int = PROCESSES) -> list[tuple[str, str]]:
+    """Run Python in some processes, as a launcher would; stdout and stderr of each."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     shared = os.environ | {
-        "WORLD_SIZE": str(PROCESSES),
-        "LOCAL_WORLD_SIZE": str(PROCESSES),
+        "WORLD_SIZE": str(processes),
+        "LOCAL_WORLD_SIZE": str(processes),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         "OMP_NUM_THREADS": "1",
     }
-    started = [
+    running = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.backbones.several", str(folder)],
+            [sys.executable, *arguments],
             env=shared | {"RANK": str(index), "LOCAL_RANK": str(index)},
             cwd=ROOT,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE,
             text=True,
         )
-        for index in range(PROCESSES)
+        for index in range(processes)
     ]
     try:
-        said = [process.communicate(timeout=150)[0] for process in started]
+        said = [process.communicate(timeout=240) for process in running]
     finally:
-        for process in started:
+        for process in running:
             process.kill()
-    assert all(process.returncode == 0 for process in started), "\n".join(said)
-    return [torch.load(folder / f"{index}.pt", weights_only=True) for index in range(PROCESSES)]
+    assert all(process.returncode == 0 for process in running), said
+    return said
 
 
 def main(folder: Path) -> None:

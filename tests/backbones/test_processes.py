@@ -11,8 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genrec_unlearn_bench.backbones.minionerec.chains import PrefixChains
 from genrec_unlearn_bench.backbones.processes import shares
 from genrec_unlearn_bench.backbones.sharding import sharding_wanted
+from genrec_unlearn_bench.backbones.training import NextItem
 from genrec_unlearn_bench.errors import UsageError
 from tests.backbones import several
 from tests.backbones.checkpoints import qwen_folder
@@ -77,8 +79,21 @@ def alone(folder: Path) -> dict[str, Any]:
     return {name: several.outcome(name, folder / "plain") for name in names}
 
 
+@torch.no_grad()
+def test_means_over_parts_weighed_by_their_terms_are_the_mean_of_the_whole() -> None:
+    ragged, source = several.ragged_t5(), several.data()
+    chained = several.chains()
+    for task in (NextItem(ragged, source.train), PrefixChains(chained, source.train)):
+        rows = np.arange(len(task.lengths))[:30]
+        parts = np.array_split(rows, [1, 8, 19])
+        assert len(set(task.terms[rows].tolist())) > 1, "every sample weighs the same: nothing is tested"
+        mean = sum(float(task.loss(part)) * task.terms[part].sum() for part in parts) / task.terms[rows].sum()
+        assert float(task.loss(rows)) == pytest.approx(mean, rel=1e-5)
+
+
 def close(found: dict[str, Any], wanted: dict[str, Any], tolerance: float) -> None:
-    assert found["notes"].keys() == wanted["notes"].keys()
+    assert found["notes"].keys() - {"train.processes"} == wanted["notes"].keys() - {"train.processes"}
+    assert found["notes"]["train.processes"] == several.PROCESSES
     for name, value in wanted["notes"].items():
         assert found["notes"][name] == pytest.approx(value, abs=max(tolerance, 1e-9)), name
     torch.testing.assert_close(found["losses"], wanted["losses"], atol=tolerance, rtol=tolerance)
