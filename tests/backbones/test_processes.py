@@ -132,7 +132,7 @@ def test_split_bfloat16_blocks_beside_float32_adapters(both: list[dict[str, Any]
     assert {str(value.dtype) for value in found["weights"].values()} == {"torch.bfloat16", "torch.float32"}
     for name, value in wanted["weights"].items():
         assert found["weights"][name].dtype == value.dtype
-        if name not in wanted["learning"]:
+        if value.dtype is torch.bfloat16:  # the frozen ones
             assert torch.equal(found["weights"][name], value), name
     torch.testing.assert_close(found["losses"], wanted["losses"], atol=0.05, rtol=0.05)
 
