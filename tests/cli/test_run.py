@@ -97,7 +97,13 @@ def test_an_interrupt_keeps_what_is_finished_and_leaves_nothing_half_done(tmp_pa
         *words(tmp_path, "original", **{"training.epochs": 10_000}),
     ]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        # A shell's background job ignores interrupts, and so would every process that it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stderr is not None
     for line in process.stderr:
