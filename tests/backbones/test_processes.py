@@ -91,7 +91,7 @@ def test_means_over_parts_weighed_by_their_terms_are_the_mean_of_the_whole() -> 
         assert float(task.loss(rows)) == pytest.approx(mean, rel=1e-5)
 
 
-def close(found: dict[str, Any], wanted: dict[str, Any], tolerance: float) -> None:
+def assert_alike(found: dict[str, Any], wanted: dict[str, Any], tolerance: float) -> None:
     assert found["notes"].keys() - {"train.processes"} == wanted["notes"].keys() - {"train.processes"}
     assert found["notes"]["train.processes"] == several.PROCESSES
     for name, value in wanted["notes"].items():
@@ -106,16 +106,17 @@ def close(found: dict[str, Any], wanted: dict[str, Any], tolerance: float) -> No
 
 @pytest.mark.slow
 def test_processes_end_with_the_same_bits(both: list[dict[str, Any]]) -> None:
-    for name, first in both[0].items():
-        if isinstance(first, dict) and "weights" in first:
-            close(both[1][name], first, 0.0)
+    trained = [name for name, found in both[0].items() if isinstance(found, dict) and "weights" in found]
+    assert {"t5", "adapters", "sharded scratch", "sharded adapters", "sharded halves"} <= set(trained)
+    for name in trained:
+        assert_alike(both[1][name], both[0][name], 0.0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["t5", "adapters"])
 def test_two_processes_learn_what_one_learns(both: list[dict[str, Any]], alone: dict[str, Any], name: str) -> None:
     """Targets of unlike length, steps in parts, a step with one sample: means stay those of the whole batch."""
-    close(both[0][name], alone[name], 2e-5)
+    assert_alike(both[0][name], alone[name], 2e-5)
 
 
 @pytest.mark.slow
@@ -123,7 +124,7 @@ def test_two_processes_learn_what_one_learns(both: list[dict[str, Any]], alone: 
 def test_split_networks_learn_what_whole_ones_learn(
     both: list[dict[str, Any]], alone: dict[str, Any], name: str
 ) -> None:
-    close(both[0][f"sharded {name}"], alone[name], 2e-5)
+    assert_alike(both[0][f"sharded {name}"], alone[name], 2e-5)
 
 
 @pytest.mark.slow
@@ -141,7 +142,7 @@ def test_split_bfloat16_blocks_beside_float32_adapters(both: list[dict[str, Any]
 @pytest.mark.parametrize("kind", ["", "sharded "])
 def test_an_interrupted_training_goes_on_with_the_same_bits(both: list[dict[str, Any]], kind: str) -> None:
     """Dropout included, of which every process has its own."""
-    close(both[0][f"{kind}interrupted"], both[0][f"{kind}in_one_piece"], 0.0)
+    assert_alike(both[0][f"{kind}interrupted"], both[0][f"{kind}in_one_piece"], 0.0)
 
 
 @pytest.mark.slow

@@ -38,24 +38,24 @@ def trained() -> SasRec:
 
 
 @pytest.fixture(scope="module")
-def test() -> Examples:
+def held_out() -> Examples:
     return examples(sequences(60, 9, 3))
 
 
-def hits(ranker: SasRec | Popularity, test: Examples, k: int) -> float:
-    return float((ranker.recommend(test.histories(), k).ranks(test.targets) > 0).mean())
+def hits(ranker: SasRec | Popularity, held_out: Examples, k: int) -> float:
+    return float((ranker.recommend(held_out.histories(), k).ranks(held_out.targets) > 0).mean())
 
 
-def test_planted_walks_are_learned(trained: SasRec, test: Examples) -> None:
+def test_planted_walks_are_learned(trained: SasRec, held_out: Examples) -> None:
     # The next member follows in 95 of 100 steps, where nobody could do better than to say so.
-    assert hits(trained, test, 1) > 0.85
-    assert hits(Popularity.fit(test, ITEMS), test, 1) < 0.1
+    assert hits(trained, held_out, 1) > 0.85
+    assert hits(Popularity.fit(held_out, ITEMS), held_out, 1) < 0.1
 
 
-def test_the_binary_loss_learns_them_too(test: Examples) -> None:
+def test_the_binary_loss_learns_them_too(held_out: Examples) -> None:
     progress = Progress()
     ranker = fit(CONFIG.model_copy(update={"loss": "bce", "epochs": 60}), progress=progress)
-    assert hits(ranker, test, 5) > 0.8
+    assert hits(ranker, held_out, 5) > 0.8
     losses = [step.losses["loss"] for step in progress.steps]
     assert losses[-1] < 0.5 * losses[0]
 
@@ -73,12 +73,12 @@ def test_items_never_seen_keep_their_vectors_and_stand_behind(loss: str) -> None
     assert len(np.unique(ranking.log_probs[0, -len(unseen) :])) == 1
 
 
-def test_rankings_are_complete_sorted_and_normalised(trained: SasRec, test: Examples) -> None:
-    ranking = trained.recommend(test.histories(), ITEMS)
-    np.testing.assert_array_equal(np.sort(ranking.items, axis=1), np.tile(np.arange(ITEMS), (len(test), 1)))
+def test_rankings_are_complete_sorted_and_normalised(trained: SasRec, held_out: Examples) -> None:
+    ranking = trained.recommend(held_out.histories(), ITEMS)
+    np.testing.assert_array_equal(np.sort(ranking.items, axis=1), np.tile(np.arange(ITEMS), (len(held_out), 1)))
     assert (np.diff(ranking.log_probs, axis=1) <= 0).all()
     np.testing.assert_allclose(np.exp(ranking.log_probs).sum(1), 1, atol=1e-5)
-    ten = trained.recommend(test.histories(), 10)
+    ten = trained.recommend(held_out.histories(), 10)
     np.testing.assert_array_equal(ten.items, ranking.items[:, :10])
 
 
@@ -117,11 +117,11 @@ def test_equal_scores_stand_in_item_order() -> None:
     np.testing.assert_array_equal(ranking.items[0], [5, 0, 1, 2, 3, 4])
 
 
-def test_saved_and_loaded_it_is_the_same(trained: SasRec, test: Examples, tmp_path: Path) -> None:
+def test_saved_and_loaded_it_is_the_same(trained: SasRec, held_out: Examples, tmp_path: Path) -> None:
     trained.save(tmp_path / "sasrec")
     again = SasRec.load(tmp_path / "sasrec")
     np.testing.assert_array_equal(again.item_vectors(), trained.item_vectors())
-    ours, theirs = (ranker.recommend(test.histories(), 10) for ranker in (trained, again))
+    ours, theirs = (ranker.recommend(held_out.histories(), 10) for ranker in (trained, again))
     np.testing.assert_array_equal(ours.items, theirs.items)
     np.testing.assert_array_equal(ours.log_probs, theirs.log_probs)
     assert again.config == trained.config
