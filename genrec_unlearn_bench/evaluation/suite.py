@@ -9,22 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import UnknownName
-from genrec_unlearn_bench.evaluation.collateral import (
-    category_neighbours,
-    collateral_values,
-    judge,
-    prefix_neighbours,
-)
+from genrec_unlearn_bench.evaluation.collateral import category_neighbours, judge, prefix_neighbours
 from genrec_unlearn_bench.evaluation.concept import concept_places
-from genrec_unlearn_bench.evaluation.concept_rate import concept_rate_values, original_space_lists
+from genrec_unlearn_bench.evaluation.concept_rate import original_space_lists
 from genrec_unlearn_bench.evaluation.context import EvaluationContext
 from genrec_unlearn_bench.evaluation.group_lists import GroupLists, decode_groups
-from genrec_unlearn_bench.evaluation.history_influence import Influence, influence_values, measure_influence
+from genrec_unlearn_bench.evaluation.history_influence import Influence, measure_influence
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.overlap_change import overlap_values
-from genrec_unlearn_bench.evaluation.per_user import block_frame, blocks, join
-from genrec_unlearn_bench.evaluation.ranking import ranking_values
-from genrec_unlearn_bench.evaluation.similarity import list_similarity, similarity_values
+from genrec_unlearn_bench.evaluation.per_user import block_frame, join
+from genrec_unlearn_bench.evaluation.rescore import recompute
+from genrec_unlearn_bench.evaluation.similarity import list_similarity
 from genrec_unlearn_bench.evaluation.user_block import BEAMS, LIST_LENGTH, WIDE_BEAM
 from genrec_unlearn_bench.progress import Progress
 
@@ -33,7 +28,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.decoding.ranking import Ranking
 
-__all__ = ["Evaluation", "evaluate", "recompute", "suites"]
+__all__ = ["Evaluation", "evaluate", "suites"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,18 +65,6 @@ def evaluate(context: EvaluationContext, suite: str, progress: Progress) -> Eval
     frames = [frame for lists in groups for frame in _group_frames(context, lists, progress)]
     per_user = join(frames)
     return Evaluation((*recompute(per_user), *overlap_values(context)), per_user)
-
-
-def recompute(per_user: pd.DataFrame) -> tuple[MetricValue, ...]:
-    """Every USER-level metric from a per-user table, to the bit as ``evaluate`` reported it."""
-    parts = tuple(blocks(per_user))
-    return (
-        *ranking_values(parts),
-        *similarity_values(parts),
-        *concept_rate_values(parts),
-        *influence_values(parts),
-        *collateral_values(parts),
-    )
 
 
 def _group_frames(context: EvaluationContext, lists: GroupLists, progress: Progress) -> list[pd.DataFrame]:

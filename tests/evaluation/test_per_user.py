@@ -12,7 +12,8 @@ from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Level
 from genrec_unlearn_bench.evaluation.per_user import COLUMNS, read_per_user, write_per_user
-from genrec_unlearn_bench.evaluation.suite import evaluate, recompute
+from genrec_unlearn_bench.evaluation.rescore import recompute
+from genrec_unlearn_bench.evaluation.suite import evaluate
 from genrec_unlearn_bench.progress import Progress
 
 from .planted import PlantedRecommender, context, examples, item_table, lists, split, table

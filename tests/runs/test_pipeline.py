@@ -12,7 +12,7 @@ import pytest
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, CorruptArtefact, ProtocolMismatch
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
-from genrec_unlearn_bench.evaluation.suite import recompute
+from genrec_unlearn_bench.evaluation.rescore import recompute
 from genrec_unlearn_bench.runs import pipeline, scored
 from genrec_unlearn_bench.runs.pipeline import Finished
 from genrec_unlearn_bench.runs.record import RunRecord
