@@ -23,6 +23,7 @@ from genrec_unlearn_bench.runs.ground import Ground, lay_ground
 from genrec_unlearn_bench.runs.record import Cost, RunRecord
 from genrec_unlearn_bench.runs.request import RunRequest
 from genrec_unlearn_bench.runs.results import result_folder, write_result
+from genrec_unlearn_bench.runs.rulesets import Ruling
 from genrec_unlearn_bench.runs.scored import Scores, score
 from genrec_unlearn_bench.runs.setting import settle
 from genrec_unlearn_bench.runs.sources import code_digests
@@ -57,18 +58,24 @@ class Finished:
 
 
 def run_cell(
-    request: RunRequest, store: StageStore, progress: Progress | None = None, *, shelf: Shelf | None = None
+    request: RunRequest,
+    store: StageStore,
+    progress: Progress | None = None,
+    *,
+    shelf: Shelf | None = None,
+    ruling: Ruling | None = None,
 ) -> Finished:
     """Run one cell and write its result.
 
     Args:
         shelf: What earlier cells of this session left in memory; give the same one to all of them.
+        ruling: Where the method's configuration comes from, if not from the request's ruleset (a record's own).
 
     Raises:
         UsageError: The request itself is wrong; nothing was done.
         BenchError: Data, storage or the run failed; finished stages are kept.
     """
-    setting = settle(request)
+    setting = settle(request, ruling)
     # Reads the digests of all code now that it is imported: an edit during a long run counts from the next run on.
     code_digests([__name__, setting.backbone.__module__])
     room = Workroom(setting, store, progress or Progress(), shelf or Shelf())

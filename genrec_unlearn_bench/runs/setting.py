@@ -86,13 +86,17 @@ class Setting:
         return self.device.partition(":")[0]
 
 
-def settle(request: RunRequest) -> Setting:
-    """Resolve a request. Raises UsageError of one kind or another for everything that is wrong with it."""
+def settle(request: RunRequest, ruling: Ruling | None = None) -> Setting:
+    """Resolve a request. Raises UsageError of one kind or another for everything that is wrong with it.
+
+    Args:
+        ruling: Where the method's configuration comes from, if not from the request's ruleset (a record's own).
+    """
     task = find_task(request.task, request.data_dir)
     entry = find_method(request.method)
     scale = _scale(request.scale, task)
     backbone = load_backbone(request.backbone)
-    ruling = ruled(request, entry, task=task.name, scale=scale.value)
+    ruling = ruling or ruled(request, entry, task=task.name, scale=scale.value)
     method, method_config = _method(entry, ruling.fields, where=ruling.where)
     backbone_config = changed(backbone.preset(scale), request.backbone_set, where="--set-backbone")
     sid_config = changed(backbone.sid_preset(scale), request.sid_set, where="--set-sid")
