@@ -1,0 +1,246 @@
+"""Results put in order: blocks of runs that may be compared, rows of one method each, a run for every seed.
+
+A block is one task on one backbone at one scale under one ruleset, on the same data, texts and configurations: what
+differs there is never put into one table. In a row every run comes from one version of the method with one
+configuration; what is older, or made with tuning seeds, is left out, and the board says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName
+from genrec_unlearn_bench.registry import REFERENCE_ROWS
+from genrec_unlearn_bench.reporting.measure import GAP, Measure
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.results import Result
+
+__all__ = ["Block", "BlockKey", "Board", "Row", "make_board"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, order=True)
+class BlockKey:
+    """What a block is of. ``variant`` is empty unless runs of two setups go by the same four names."""
+
+    task: str
+    backbone: str
+    scale: str
+    ruleset: str
+    variant: str = ""
+
+    @property
+    def title(self) -> str:
+        """For headings: sports-brand · tiger · small · tuned."""
+        return " · ".join(part for part in (self.task, self.backbone, self.scale, self.ruleset, self.variant) if part)
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One method in one block.
+
+    Attributes:
+        label: What tables call it: the method's name, with what tells it from others of that name.
+        kind: Reference rows are neither ranked nor in a family of tests.
+        results: By seed, ascending.
+    """
+
+    label: str
+    method: str
+    kind: Literal["reference", "method"]
+    results: Mapping[int, Result]
+
+    @property
+    def diverged(self) -> tuple[int, ...]:
+        """Seeds whose run diverged: shown as that, and never ranked."""
+        return tuple(seed for seed, result in self.results.items() if result.diverged)
+
+    @property
+    def first(self) -> Result:
+        """Any of its results, for what they all share."""
+        return next(iter(self.results.values()))
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Rows that may be compared: references first, in the protocol's order, then methods by name."""
+
+    key: BlockKey
+    rows: tuple[Row, ...]
+    oracle: Row | None
+
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        """All seeds of all rows, ascending."""
+        return tuple(sorted({seed for row in self.rows for seed in row.results}))
+
+    def row(self, label: str) -> Row:
+        """The row of that label. Raises UnknownName."""
+        for row in self.rows:
+            if row.label == label:
+                return row
+        raise UnknownName("row", label, [row.label for row in self.rows])
+
+    def values(self, measure: Measure) -> FloatArray:
+        """[rows, seeds] of a measure; NaN where a seed was not run, has diverged or was not measured.
+
+        A ``gap.`` measure is the base measure minus the oracle's of the same seed.
+        """
+        base = _base(measure)
+        out = np.full((len(self.rows), len(self.seeds)), np.nan)
+        for i, row in enumerate(self.rows):
+            for j, seed in enumerate(self.seeds):
+                result = row.results.get(seed)
+                value = result.values.get(base) if result is not None and not result.diverged else None
+                if value is not None:
+                    out[i, j] = value
+        if base is measure:
+            return out
+        if self.oracle is None:
+            return np.full_like(out, np.nan)
+        gaps: FloatArray = out - out[self.rows.index(self.oracle)]
+        return gaps
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """All blocks, by task, backbone, scale and ruleset; and what was left out, as sentences."""
+
+    blocks: tuple[Block, ...]
+    left_out: tuple[str, ...] = field(default=())
+
+
+def make_board(results: Iterable[Result], protocol: StatisticsProtocol) -> Board:
+    """Sort results into blocks and rows.
+
+    Raises ProtocolMismatch where results of another protocol version are among them.
+    """
+    chosen: list[Result] = []
+    tuning = 0
+    for result in results:
+        if result.protocol_version != protocol.suite_protocol:
+            raise ProtocolMismatch(
+                f"a result of protocol {result.protocol_version} cannot share a table with protocol "
+                f"{protocol.suite_protocol}",
+                where=result.place,
+                mend="run it again with this version, or make its table with the version that it was run with",
+            )
+        if result.seed >= protocol.tuning_seeds_from:
+            tuning += 1
+        else:
+            chosen.append(result)
+    left_out = [f"{tuning} runs with tuning seeds ({protocol.tuning_seeds_from} and above)"] if tuning else []
+    setups: dict[tuple[str, str, str], dict[str, list[Result]]] = {}
+    for result in chosen:
+        place = (result.task, result.backbone_label, result.scale)
+        setups.setdefault(place, {}).setdefault(_setup(result), []).append(result)
+    blocks: list[Block] = []
+    for (task, backbone, scale), by_setup in sorted(setups.items()):
+        names = _setup_names([group[0] for group in by_setup.values()])
+        for variant, group in zip(names, by_setup.values(), strict=True):
+            for ruleset, members in _by_ruleset(group).items():
+                key = BlockKey(task, backbone, scale, ruleset, variant)
+                blocks.append(_block(key, members, protocol, left_out))
+    return Board(tuple(sorted(blocks, key=lambda block: block.key)), tuple(left_out))
+
+
+def _base(measure: Measure) -> Measure:
+    if not measure.metric.startswith(GAP):
+        return measure
+    return Measure(measure.metric.removeprefix(GAP), measure.group, measure.beam)
+
+
+def _setup(result: Result) -> str:
+    """What has to agree before two runs may be compared: the ground they stand on."""
+    parts = (result.dataset_digest, result.task_digest, result.encoder, result.backbone_config, result.sid_config)
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
+
+
+def _setup_names(firsts: Sequence[Result]) -> list[str]:
+    """A name for each of several setups: their encoders where these tell them apart, else a short digest."""
+    if len(firsts) == 1:
+        return [""]
+    encoders = [result.encoder.partition("#")[0] for result in firsts]
+    if len(set(encoders)) == len(encoders):
+        return encoders
+    return [f"setup {_setup(result)[:6]}" for result in firsts]
+
+
+def _free(result: Result) -> bool:
+    """Whether a result belongs to every ruleset: a row without a configuration has nothing that could be tuned."""
+    return result.ruleset == "default" and (result.method in REFERENCE_ROWS or result.method_config == "{}")
+
+
+def _by_ruleset(group: Sequence[Result]) -> dict[str, list[Result]]:
+    free = [result for result in group if _free(result)]
+    rulesets = sorted({result.ruleset for result in group if not _free(result)}) or ["default"]
+    return {
+        name: [*free, *(result for result in group if not _free(result) and result.ruleset == name)]
+        for name in rulesets
+    }
+
+
+def _block(key: BlockKey, members: Sequence[Result], protocol: StatisticsProtocol, left_out: list[str]) -> Block:
+    grouped: dict[tuple[str, str, str], list[Result]] = {}
+    for result in members:
+        grouped.setdefault((result.method, result.source.name, result.method_config), []).append(result)
+    labels = _labels(list(grouped))
+    rows = []
+    for (method, _, _), runs in grouped.items():
+        kept = _one_version(runs)
+        older = len({result.key for result in runs} - {result.key for result in kept})
+        if older:
+            left_out.append(f"{older} older runs of {method} in {key.title}")
+        kind: Literal["reference", "method"] = "reference" if method in protocol.references else "method"
+        by_seed = {result.seed: result for result in sorted(kept, key=lambda result: result.seed)}
+        rows.append(Row(labels[method, runs[0].source.name, runs[0].method_config], method, kind, by_seed))
+    place = {name: index for index, name in enumerate(protocol.references)}
+    rows.sort(key=lambda row: (row.kind != "reference", place.get(row.method, 0), row.label))
+    oracle = next((row for row in rows if row.method == protocol.oracle), None)
+    return Block(key, tuple(rows), oracle)
+
+
+def _one_version(runs: Sequence[Result]) -> list[Result]:
+    """One result a seed, all from the version of the method that ran last; of repeats the fuller, then the newer."""
+    newest = max(runs, key=lambda result: (result.created, result.key)).method_digest
+    best: dict[int, Result] = {}
+    for result in runs:
+        if result.method_digest == newest:
+            other = best.get(result.seed)
+            if other is None or _order(result) > _order(other):
+                best[result.seed] = result
+    return list(best.values())
+
+
+def _order(result: Result) -> tuple[int, str, str]:
+    return sum(value is not None for value in result.values.values()), result.created, result.key
+
+
+def _labels(groups: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
+    """A label for each (method, source, configuration), different for each of a block."""
+    by_method: dict[str, list[tuple[str, str, str]]] = {}
+    for group in groups:
+        by_method.setdefault(group[0], []).append(group)
+    out = {}
+    for method, members in by_method.items():
+        configs: list[dict[str, Any]] = [json.loads(config) for _, _, config in members]
+        fields = [name for config in configs for name in config]
+        differing = [
+            name for name in dict.fromkeys(fields) if len({json.dumps(config.get(name)) for config in configs}) > 1
+        ]
+        several = len({source for _, source, _ in members}) > 1
+        for group, config in zip(members, configs, strict=True):
+            parts = [group[1] or "ours"] if several else []
+            parts += [f"{name}={config.get(name)}" for name in differing[:3]]
+            parts += [hashlib.blake2b(group[2].encode(), digest_size=3).hexdigest()] if len(differing) > 3 else []
+            out[group] = f"{method} ({', '.join(parts)})" if parts else method
+    return out

@@ -1,0 +1,102 @@
+"""A measure: a metric of one group at one beam, the unit in which tables, tests and rankings are made."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.evaluation.catalogue import metric_spec
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec
+
+__all__ = ["GAP", "Measure"]
+
+GAP = "gap."
+"""Prefix of measures that are taken against the oracle's row, seed by seed, when a board is made. The ``gap.*`` of a
+single record knows one oracle only and is not used."""
+
+_SIDES = {
+    Group.FORGET: "forget",
+    Group.RETAIN: "retain",
+    Group.NEIGHBOURS: "neighbours",
+    Group.REST: "rest",
+    Group.ALL: "",
+}
+
+
+class Measure(NamedTuple):
+    """What is compared."""
+
+    metric: str
+    group: Group
+    beam: int | None = None
+
+    @classmethod
+    def parse(cls, text: str, *, beam: int) -> Measure:
+        """``forget:hr@10``, ``retain:ndcg@10/50`` (beam 50) or ``cost.unlearn-seconds``.
+
+        Args:
+            text: Group and metric; the group may be left out where the metric has only one.
+            beam: Taken where the text names none and the metric is one of lists.
+
+        Raises UnknownName for a metric that is not declared, UsageError for a group it is not declared for.
+        """
+        head, slash, tail = text.partition("/")
+        side, colon, metric = head.partition(":")
+        spec = metric_spec(metric if colon else head)
+        groups = {_SIDES[group] or group.value: group for group in spec.better} | {g.value: g for g in spec.better}
+        if (colon and side not in groups) or (not colon and len(spec.better) != 1):
+            mend = " or ".join(f"{name}:{spec.name}" for name in dict.fromkeys(_SIDES[g] for g in spec.better))
+            raise UsageError(f"{text!r} does not say which group is meant", mend=f"write {mend}")
+        if slash and not tail.isdigit():
+            raise UsageError(f"{text!r}: the beam is a number", mend=f"write {head}/10 or {head}/50")
+        group = groups[side] if colon else next(iter(spec.better))
+        return cls(spec.name, group, (int(tail) if slash else beam) if listed(spec.name) else None)
+
+    @property
+    def spec(self) -> MetricSpec:
+        """The metric's declaration."""
+        return metric_spec(self.metric)
+
+    @property
+    def better(self) -> Better:
+        """Which way is better for this group."""
+        return self.spec.better.get(self.group, Better.NONE)
+
+    @property
+    def side(self) -> str:
+        """The group as tables call it; empty for what belongs to the whole model."""
+        return _SIDES[self.group]
+
+    @property
+    def text(self) -> str:
+        """As ``parse`` reads it: the name in files, addresses and options."""
+        head = f"{self.side}:{self.metric}" if self.side else self.metric
+        return head if self.beam is None else f"{head}/{self.beam}"
+
+    @property
+    def title(self) -> str:
+        """As a sentence has it: forget HR@10."""
+        return f"{self.side} {self.spec.title}".strip()
+
+    @property
+    def arrow(self) -> str:
+        """↓, ↑, → 0 (the nearer to the oracle the better) or nothing."""
+        return {Better.LOWER: "↓", Better.HIGHER: "↑", Better.ORACLE: "→0", Better.NONE: ""}[self.better]
+
+    def score(self, value: float) -> float | None:
+        """The value turned so that more is better; None for a measure without a direction."""
+        match self.better:
+            case Better.HIGHER:
+                return value
+            case Better.LOWER:
+                return -value
+            case Better.ORACLE:
+                return -abs(value)
+            case _:
+                return None
+
+
+def listed(metric: str) -> bool:
+    """Whether a metric has a value for each beam: those of ranked lists, not those of tokens or of the clock."""
+    family = metric.removeprefix(GAP).partition(".")[0]
+    return family not in ("overlap", "overlap-change", "cost", "probing", "membership", "forget-quality")

@@ -1,0 +1,67 @@
+"""The statistics protocol: a file with a version, fixed before the numbers are seen and printed under every table."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+from pydantic import Field
+
+from genrec_unlearn_bench.config import StrictModel, parse_yaml
+from genrec_unlearn_bench.reporting.measure import Measure
+
+__all__ = ["StatisticsProtocol", "statistics_protocol"]
+
+
+class StatisticsProtocol(StrictModel):
+    """What every comparison in every table follows (protocol sec. 6)."""
+
+    version: int = Field(ge=1)
+    """Version of the statistics; rises with any change that can change a mark, a rank or a verdict."""
+    suite_protocol: int = Field(ge=1)
+    """The protocol of data, tasks and measurements that it goes with; records of another one are refused."""
+    alpha: float = Field(gt=0, lt=1)
+    """Family-wise error rate of one block (task × backbone) of a table."""
+    confidence: float = Field(gt=0, lt=1)
+    """Of all intervals (t over seeds)."""
+    seeds: int = Field(ge=2)
+    """Replicates that a full row has. Fewer are shown as they are, and counted."""
+    baseline: str
+    """The row that all others are tested against, where a call names none."""
+    oracle: str
+    """The row that equivalence and gaps refer to."""
+    beam: int = Field(ge=1)
+    """Beam width of the list metrics, where a call names none."""
+    primary: tuple[str, ...] = Field(min_length=1)
+    """Measures of the confirmatory family: the two that the tuning rule looks at as well."""
+    sign_flip_from: int = Field(ge=2)
+    """Seeds from which the exact sign-flip test is printed beside the t-test: below, it cannot reach alpha."""
+    equivalence_quantile: float = Field(gt=0, lt=1)
+    """Quantile of the differences between retrained models that is the margin of equivalence."""
+    user_permutations: int = Field(ge=100)
+    """Sign flips of the user-level comparison of two checkpoints."""
+    friedman_blocks: int = Field(ge=3)
+    """Blocks from which methods are compared across blocks."""
+    power: float = Field(gt=0, lt=1)
+    """At which the smallest detectable difference is stated."""
+
+    tuning_seeds_from: int = Field(ge=0)
+    """Seeds from here up belong to tuning; runs with them are left out of every table."""
+    references: tuple[str, ...] = Field(min_length=1)
+    """Rows that stand above the methods in every table and are neither ranked nor in a family (protocol sec. 3)."""
+
+    def primary_measures(self, beam: int | None = None) -> tuple[Measure, ...]:
+        """The primary measures at a beam (the protocol's where none is given)."""
+        return tuple(Measure.parse(text, beam=beam or self.beam) for text in self.primary)
+
+    @property
+    def name(self) -> str:
+        """How tables call it."""
+        return f"protocol {self.suite_protocol}, statistics {self.version}"
+
+
+@cache
+def statistics_protocol() -> StatisticsProtocol:
+    """The protocol that ships with the package."""
+    file = resources.files("genrec_unlearn_bench.leaderboard") / "protocol.yaml"
+    return parse_yaml(StatisticsProtocol, file.read_text(encoding="utf-8"), where="leaderboard/protocol.yaml")

@@ -1,0 +1,212 @@
+"""Results as reporting reads them: the lean part of every record below a folder, with where it came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
+from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.runs.record import Environment, RunRecord
+from genrec_unlearn_bench.runs.results import PER_USER, RECORD
+
+__all__ = ["OWN", "Badge", "Loaded", "Result", "Source", "find_records", "load_results", "result_of"]
+
+_GAPS = ("gap.", "gapz.")
+
+
+class Badge(StrEnum):
+    """How far a result has been checked (protocol sec. 7); see leaderboard/RULES.md."""
+
+    SELF_REPORTED = "self-reported"
+    RE_SCORED = "re-scored"
+    REPRODUCED = "reproduced"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where results come from.
+
+    Attributes:
+        name: ``""`` for results that belong to nobody's submission, else the submission's name.
+        authors, link, bibtex: As the submitter wrote them; renderers escape them.
+    """
+
+    name: str = ""
+    title: str = ""
+    authors: tuple[str, ...] = ()
+    link: str = ""
+    bibtex: str = ""
+    badge: Badge = Badge.SELF_REPORTED
+
+
+OWN = Source()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Result:
+    """One record, cut down to what tables need.
+
+    Attributes:
+        method_config, backbone_config, sid_config: As canonical JSON, so that they can be compared and hashed.
+        values: Every measured number but the record's own gaps, which know one oracle only; None = not measured.
+        place: The result's folder relative to the folder that was read, with ``/``.
+        folder: Where it lies, for its per-user table.
+    """
+
+    key: str
+    task: str
+    backbone: str
+    method: str
+    seed: int
+    scale: str
+    suite: str
+    ruleset: str
+    protocol_version: int
+    suite_version: str
+    created: str
+    dataset_digest: str
+    task_digest: str
+    method_digest: str
+    method_config: str
+    backbone_label: str
+    backbone_config: str
+    sid_config: str
+    encoder: str
+    environment: Environment
+    diverged: bool
+    values: Mapping[Measure, float | None]
+    tuning_trials: int
+    command: str
+    notes: tuple[str, ...]
+    report: str
+    per_user_digest: str
+    place: str
+    folder: Path
+    source: Source
+
+    @property
+    def per_user(self) -> Path:
+        """The table of test users, where there is one."""
+        return self.folder / PER_USER
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What lies below some folders."""
+
+    results: tuple[Result, ...]
+    faults: tuple[str, ...]
+    """Records that could not be read, as sentences; empty unless the caller asked to go on."""
+
+
+def find_records(root: Path) -> list[Path]:
+    """Every ``result.json`` below a folder, sorted by path; hidden folders (drafts) are passed over."""
+    found = (
+        path for path in root.rglob(RECORD) if not any(part.startswith(".") for part in path.parts[len(root.parts) :])
+    )
+    return sorted(found, key=lambda path: path.relative_to(root).as_posix())
+
+
+def load_results(roots: Sequence[Path], *, source: Source = OWN, skip_broken: bool = False) -> Loaded:
+    """Read every record below some folders.
+
+    Raises:
+        DataMissing: A folder does not exist, or there is no record in any of them.
+        CorruptArtefact: Some cannot be read (all are named, at most ten in full), unless ``skip_broken``.
+    """
+    results: list[Result] = []
+    faults: list[str] = []
+    for root in roots:
+        if not root.is_dir():
+            raise DataMissing(
+                f"there is no folder {str(root)!r}", mend="give the folder that bench run wrote to (--results-dir)"
+            )
+        for path in find_records(root):
+            try:
+                record = RunRecord.model_validate_json(path.read_bytes())
+            except (OSError, ValidationError) as fault:
+                faults.append(f"{path}: {_reason(fault)}")
+                continue
+            results.append(result_of(record, folder=path.parent, root=root, source=source))
+    if faults and not skip_broken:
+        listing = "".join(f"\n  - {fault}" for fault in faults[:10])
+        more = f"\n  … and {len(faults) - 10} more" if len(faults) > 10 else ""
+        raise CorruptArtefact(
+            f"{len(faults)} of {len(faults) + len(results)} records cannot be read:{listing}{more}",
+            mend="restore or remove these folders, or go on without them (--skip-broken)",
+        )
+    if not results and not faults:
+        raise DataMissing(
+            f"no result below {', '.join(str(root) for root in roots)}",
+            mend="run something first (bench run), or give another --results-dir",
+        )
+    return Loaded(tuple(results), tuple(faults))
+
+
+def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = OWN) -> Result:
+    """The lean form of a record."""
+    cell = record.cell
+    return Result(
+        key=record.key,
+        task=cell.task,
+        backbone=cell.backbone,
+        method=cell.method,
+        seed=cell.seed,
+        scale=cell.scale,
+        suite=cell.suite,
+        ruleset=cell.ruleset,
+        protocol_version=record.protocol_version,
+        suite_version=record.suite_version,
+        created=record.created,
+        dataset_digest=record.dataset_digest,
+        task_digest=record.task_digest,
+        method_digest=record.method_digest,
+        method_config=_canonical(record.method_config),
+        backbone_label=record.backbone_label or cell.backbone,
+        backbone_config=_canonical(record.backbone_config),
+        sid_config=_canonical(record.sid_config),
+        encoder=record.encoder,
+        environment=record.environment,
+        diverged=record.diverged,
+        values={
+            Measure(value.metric, value.group, value.beam): value.value
+            for value in record.metrics
+            if not value.metric.startswith(_GAPS)
+        },
+        tuning_trials=record.cost.tuning_trials,
+        command=record.command,
+        notes=record.notes,
+        report=_canonical(record.report),
+        per_user_digest=record.per_user_digest,
+        place=folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder.name,
+        folder=folder,
+        source=source,
+    )
+
+
+def _canonical(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _reason(fault: OSError | ValidationError) -> str:
+    if isinstance(fault, OSError):
+        return fault.strerror or str(fault)
+    first = fault.errors()[0]
+    return f"{'.'.join(str(part) for part in first['loc']) or 'the file'}: {first['msg']}"
+
+
+def measures_of(results: Iterable[Result]) -> tuple[Measure, ...]:
+    """Every measure that some result has a number for, in order of first appearance."""
+    seen: dict[Measure, None] = {}
+    for result in results:
+        for measure, value in result.values.items():
+            if value is not None:
+                seen.setdefault(measure)
+    return tuple(seen)
