@@ -1,0 +1,132 @@
+"""Do these two checkpoints differ? Seeded sign flips over users, and only that question.
+
+The users are resampled and the two trained models held fixed, so the answer says nothing about what another training
+seed would give: a claim about methods needs paired.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.reporting.statistics.differences import FloatArray, clean
+from genrec_unlearn_bench.seeding import numpy_generator
+
+__all__ = ["CLAIM", "UserComparison", "compare_users"]
+
+CLAIM = "these two checkpoints, not these two methods"
+TIE = 1e-9
+"""Share of the largest possible sum by which two sums may differ and still be one."""
+CHUNK = 1 << 22
+"""Signs held at a time."""
+
+
+@dataclass(frozen=True)
+class UserComparison:
+    """Two checkpoints on the same test rows."""
+
+    estimate: float
+    """Mean over the rows of first minus second; NaN without rows."""
+    low: float
+    """Interval of the estimate, from the spread between users; NaN below two users."""
+    high: float
+    p: float
+    """(c + 1) / (B + 1): c of B random sign patterns give a sum at least as far from 0. NaN without rows."""
+    rows: int
+    """Test rows measured for both."""
+    users: int
+    """Users these rows belong to: the units whose signs are flipped."""
+    permutations: int
+    """B."""
+    claim: str = CLAIM
+
+
+def compare_users(
+    first: ArrayLike,
+    second: ArrayLike,
+    clusters: ArrayLike,
+    *,
+    seed: int,
+    permutations: int = 10_000,
+    confidence: float = 0.95,
+) -> UserComparison:
+    """Compare two checkpoints on the same rows of their per-user tables.
+
+    Args:
+        first: [M] the first checkpoint's value on each test row; NaN = not measured (the row is left out).
+        second: [M] the second's, on the same rows in the same order.
+        clusters: [M] whom each row belongs to. All rows of a user keep one sign, because they are not independent.
+        seed: Of the sign patterns; the same seed gives the same p on every machine.
+        permutations: Number B of random patterns.
+        confidence: Coverage of the interval.
+
+    The p-value counts the observed pattern among the random ones, so it is valid at any B and never 0 (Phipson and
+    Smyth 2010). The interval is the cluster-robust t interval of the mean (users - 1 degrees of freedom; Cameron and
+    Miller 2015, sec. II), not the test turned around: with the hundreds of users a test group has the two agree, it
+    costs nothing, and it needs no second random stream. At the border p and interval may disagree; p decides.
+
+    Raises:
+        UsageError: the three do not have the same length, or fewer than one permutation.
+    """
+    values, owners = clean(np.subtract(first, second, dtype=np.float64)), np.asarray(clusters)
+    if values.ndim != 1 or owners.shape != values.shape or permutations < 1:
+        raise UsageError(
+            "two checkpoints are compared row by row: the same test rows, in the same order, with their users",
+            where=f"differences {values.shape}, users {owners.shape}, {permutations} permutations",
+        )
+    measured = np.isfinite(values)
+    values = values[measured]
+    rows = len(values)
+    _, index = np.unique(owners[measured], return_inverse=True)
+    sums = np.bincount(index, weights=values)
+    users = len(sums)
+    if not rows:
+        return UserComparison(np.nan, np.nan, np.nan, np.nan, 0, 0, permutations)
+    estimate = float(values.mean())
+    half = _half_width(sums - estimate * np.bincount(index), rows, confidence)
+    hits = _as_far(sums[sums != 0.0], seed, permutations)
+    return UserComparison(
+        estimate=estimate,
+        low=estimate - half,
+        high=estimate + half,
+        p=(hits + 1) / (permutations + 1),
+        rows=rows,
+        users=users,
+        permutations=permutations,
+    )
+
+
+def _half_width(residuals: FloatArray, rows: int, confidence: float) -> float:
+    """Half of the cluster-robust interval; ``residuals`` [U] each user's sum less what the mean expects of it."""
+    from scipy.special import stdtrit
+
+    users = len(residuals)
+    if users < 2:
+        return float("nan")
+    variance = users / (users - 1) * float(residuals @ residuals) / rows**2
+    return float(stdtrit(users - 1, 0.5 + confidence / 2.0)) * float(np.sqrt(variance))
+
+
+def _as_far(sums: FloatArray, seed: int, permutations: int) -> int:
+    """How many of the random sign patterns of ``sums`` [U] lie at least as far from 0 as the observed one.
+
+    Users without a difference were left out: their sign changes nothing, and they are the most.
+    """
+    if not len(sums):
+        return permutations
+    generator = numpy_generator(seed, "user sign flips")
+    total = float(sums.sum())
+    least = abs(total) - TIE * float(np.abs(sums).sum())
+    words = -(-len(sums) // 64)
+    step = max(1, CHUNK // (64 * words))
+    hits = 0
+    for start in range(0, permutations, step):
+        size = min(step, permutations - start)
+        # Whole 64-bit words per pattern, so that neither the chunk nor the byte order moves a sign.
+        drawn = generator.integers(0, 1 << 64, size=(size, words), dtype=np.uint64).astype("<u8")
+        kept = np.unpackbits(drawn.view(np.uint8), axis=1, count=len(sums), bitorder="little")
+        hits += int(np.count_nonzero(np.abs(2.0 * (kept.astype(np.float64) @ sums) - total) >= least))
+    return hits
