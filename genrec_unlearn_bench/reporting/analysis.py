@@ -354,7 +354,7 @@ def _equivalence(
         return None
     differences = values[row] - values[oracle]
     finite = differences[np.isfinite(differences)]
-    return tost(finite, allowed, alpha=protocol.alpha) if len(finite) else None
+    return tost(finite, allowed) if len(finite) else None
 
 
 def _number(value: np.float64 | float) -> float | None:
