@@ -1,0 +1,125 @@
+"""Strict reading of a stranger's JSON and YAML: bounded in size and depth, no aliases, no key twice, no NaN.
+
+The usual readers take the last of two equal keys, expand aliases without end and read NaN as a number; each of these
+would let a file say one thing to a reviewer and another to a program.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import yaml
+
+from genrec_unlearn_bench.config import plain_yaml
+from genrec_unlearn_bench.submissions.fault import Refused
+from genrec_unlearn_bench.submissions.limits import DEPTH, NODES
+
+__all__ = ["decoded", "plain_json", "strict_yaml"]
+
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def decoded(content: bytes, where: str) -> str:
+    """UTF-8 text. Raises Refused."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refused("the file is not UTF-8 text", where=where, mend="save it as UTF-8") from None
+
+
+def plain_json(content: bytes, where: str) -> Any:
+    """The one JSON value in ``content``. Raises Refused."""
+    text = decoded(content, where)
+    again = "write it with `bench submit` again, and leave it as it is"
+    if _depth(text) > DEPTH:
+        raise Refused(f"the JSON is nested deeper than {DEPTH} levels", where=where, mend=again)
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(found)
+        if len(content) < len(found):
+            twice = next(name for name in content if sum(name == other for other, _ in found) > 1)
+            raise Refused(f"the JSON has the key {twice!r} twice in one object", where=where, mend=again)
+        return content
+
+    def number(text: str) -> float:
+        value = float(text)
+        if not math.isfinite(value):
+            raise Refused(f"the JSON holds {text[:20]}, which is no finite number", where=where, mend=again)
+        return value
+
+    try:
+        return json.loads(text, object_pairs_hook=pairs, parse_constant=number, parse_float=number)
+    except (ValueError, RecursionError) as fault:
+        raise Refused(f"the file is not valid JSON: {fault}", where=where, mend=again) from None
+
+
+def strict_yaml(content: bytes, where: str) -> Any:
+    """The one YAML document in ``content``, as plain values. Raises Refused."""
+    text = decoded(content, where)
+    try:
+        _scan(text, where)
+        return plain_yaml(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as fault:
+        mark = getattr(fault, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        problem = getattr(fault, "problem", None) or "it cannot be parsed"
+        raise Refused(
+            f"not valid YAML: {problem}", where=f"{where}{line}", mend="mend the line (indentation, quotes)"
+        ) from None
+
+
+def _depth(text: str) -> int:
+    deepest = level = 0
+    for bracket in re.findall(r"[\[\]{}]", _STRINGS.sub("", text)):
+        level += 1 if bracket in "[{" else -1
+        deepest = max(deepest, level)
+    return deepest
+
+
+class _Open:
+    """A mapping or sequence that is being read: the keys seen, and whether a key comes next."""
+
+    def __init__(self, *, mapping: bool) -> None:
+        self.keys: set[str] | None = set() if mapping else None
+        self.at_key = True
+
+
+def _scan(text: str, where: str) -> None:
+    """Walk through the parser's events, which expand nothing, and refuse what a plain file does not need."""
+    open_: list[_Open] = []
+    nodes = 0
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        line = f"{where}, line {event.start_mark.line + 1}"
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise Refused("YAML anchors and aliases are not read", where=line, mend="write the value out")
+        if isinstance(event, yaml.CollectionEndEvent):
+            open_.pop()
+            continue
+        if not isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
+            continue
+        nodes += 1
+        _check_node(event, open_, line)
+        if nodes > NODES:
+            raise Refused(f"the YAML holds more than {NODES} values", where=where, mend="shorten the file")
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_.append(_Open(mapping=isinstance(event, yaml.MappingStartEvent)))
+            if len(open_) > DEPTH:
+                raise Refused(f"the YAML is nested deeper than {DEPTH} levels", where=line, mend="flatten the file")
+
+
+def _check_node(event: Any, open_: list[_Open], line: str) -> None:
+    if event.tag:
+        raise Refused(f"the YAML tag {event.tag[:60]!r} is not read", where=line, mend="write a plain value")
+    inside = open_[-1] if open_ else None
+    if inside is None or inside.keys is None:
+        return
+    if inside.at_key:
+        if not isinstance(event, yaml.ScalarEvent):
+            raise Refused("a YAML key is not a plain word", where=line, mend="use a word as the key")
+        if event.value in inside.keys:
+            raise Refused(f"the key {event.value[:60]!r} stands there twice", where=line, mend="keep one of the two")
+        inside.keys.add(event.value)
+    inside.at_key = not inside.at_key

@@ -1,0 +1,160 @@
+"""``submission.yaml``: who submits what, under which rules, and what differs from the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, Field, model_validator
+
+from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.submissions.fault import Refused
+from genrec_unlearn_bench.submissions.plain_text import strict_yaml
+from genrec_unlearn_bench.submissions.statements import STATEMENTS
+from genrec_unlearn_bench.submissions.words import odd_text
+
+__all__ = [
+    "SPEC",
+    "Author",
+    "MethodPlace",
+    "Paper",
+    "Submission",
+    "Tuning",
+    "parse_submission",
+    "read_spec",
+    "submission_text",
+]
+
+SPEC = "submission.yaml"
+
+
+def _line(text: str) -> str:
+    if odd := odd_text(text):
+        raise ValueError(f"the text {odd}")
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text
+
+
+def _page(text: str) -> str:
+    if odd := odd_text(text, lines=True):
+        raise ValueError(f"the text {odd}")
+    return text
+
+
+Line = Annotated[str, Field(max_length=300), AfterValidator(_line)]
+"""One line of plain text."""
+Page = Annotated[str, Field(max_length=8000), AfterValidator(_page)]
+"""Plain text with line breaks."""
+Url = Annotated[str, Field(max_length=400, pattern=r"^https://[A-Za-z0-9.-]+(/[^\s<>\"'\\`{}]*)?$")]
+"""A link that a reader may follow: https alone."""
+Slug = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=60)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Author(StrictModel):
+    """One author."""
+
+    name: Line
+    affiliation: Line | None = None
+    orcid: Annotated[str, Field(pattern=r"^\d{4}-\d{4}-\d{4}-\d{3}[\dX]$")] | None = None
+
+
+class Paper(StrictModel):
+    """Where the method is described."""
+
+    title: Line
+    url: Url | None = None
+    arxiv: Annotated[str, Field(pattern=r"^(\d{4}\.\d{4,5}|[a-z-]+/\d{7})(v\d+)?$")] | None = None
+    bibtex: Page | None = None
+
+
+class Tuning(StrictModel):
+    """How the configuration was found."""
+
+    space: Literal["declared", "none"]
+    """Whether the method declares a search space (fields with ``search``) or has nothing to tune."""
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """Seeds that were tuned at; none of them is reported."""
+    note: Page = ""
+
+
+class MethodPlace(StrictModel):
+    """The method: a file beside submission.yaml, or a public place with its commit."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+-]*$", max_length=60)]
+    """As results call it; its variants begin with it."""
+    file: Literal["method.py"] | None = None
+    requirement: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9._+!-]+$", max_length=120)] | None = None
+    """A package and its version, as in ``my-method==1.2``."""
+    repository: Url | None = None
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> MethodPlace:
+        places = [self.file, self.requirement, self.repository]
+        if sum(place is not None for place in places) != 1:
+            raise ValueError("give one of: file, requirement, repository (with its commit)")
+        if (self.repository is None) != (self.commit is None):
+            raise ValueError("a repository needs the commit that was run, and a commit its repository")
+        return self
+
+
+class Submission(StrictModel):
+    """The file."""
+
+    schema_version: Literal[1] = 1
+    protocol_version: int
+    name: Slug
+    """The submission's folder."""
+    title: Line
+    authors: Annotated[tuple[Author, ...], Field(min_length=1, max_length=100)]
+    contact: Line
+    """A mail address or a link at which questions are answered."""
+    licence: Annotated[str, Field(pattern=r"^[A-Za-z0-9.+-]+( (AND|OR|WITH) [A-Za-z0-9.+-]+)*$", max_length=80)]
+    """SPDX id of the method's licence."""
+    paper: Paper | None = None
+    code: Url | None = None
+    method: MethodPlace
+    rulesets: Annotated[tuple[Literal["fixed", "tuned", "default"], ...], Field(min_length=1)]
+    tuning: Tuning
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1, max_length=1000)]
+    """Training seeds of every cell: 0, 1, 2 … without gaps."""
+    deviations: tuple[Page, ...] = ()
+    """In what the method or the runs differ from the paper, knowingly."""
+    affirmed: tuple[str, ...]
+    """Statements of RULES.md that the authors affirm; all of them are needed."""
+    contents: dict[Annotated[str, Field(max_length=400)], Digest]
+    """blake2b-256 of every other file."""
+
+    @model_validator(mode="after")
+    def _affirmed(self) -> Submission:
+        missing = [name for name in STATEMENTS if name not in self.affirmed]
+        unknown = [name for name in self.affirmed if name not in STATEMENTS]
+        if missing:
+            raise ValueError(f"affirmed: these statements of RULES.md are not affirmed: {', '.join(missing)}")
+        if unknown:
+            raise ValueError(f"affirmed: RULES.md has no statement {', '.join(unknown)[:100]}")
+        return self
+
+
+def parse_submission(content: bytes, where: str = SPEC) -> Submission:
+    """Read the file. Raises Refused (not readable) or ConfigError (with every fault at once)."""
+    plain = strict_yaml(content, where)
+    if not isinstance(plain, dict):
+        raise Refused("a mapping is expected", where=where, mend="make the file with `bench submit`")
+    return parse(Submission, {str(key): value for key, value in plain.items()}, where=where)
+
+
+def submission_text(submission: Submission) -> str:
+    """The file's text, in the order of the model; what is empty is left out."""
+    content: dict[str, Any] = submission.model_dump(mode="json", exclude_none=True)
+    header = "# Made by `bench submit`, which renews seeds, rulesets and contents and keeps your words.\n"
+    return header + yaml.safe_dump(content, sort_keys=False, width=110, allow_unicode=True)
+
+
+def read_spec(folder: Path) -> Submission | None:
+    """The folder's submission, if it has one. Raises Refused or ConfigError."""
+    path = folder / SPEC
+    return parse_submission(path.read_bytes(), str(path)) if path.is_file() else None
