@@ -31,6 +31,7 @@ __all__ = [
     "source_digest",
     "source_file",
     "summary",
+    "variants_of",
 ]
 
 METHOD_PACKAGE = "genrec_unlearn_bench.methods"
@@ -79,7 +80,7 @@ def methods() -> dict[str, Entry]:
     """Every known method, its variants, and reference row by name; two of the same name are an error."""
     found = {name: Entry("reference", name, text, target="", origin="runner") for name, text in REFERENCE_ROWS.items()}
     shipped = _package_entries()
-    for entry in [*shipped, *(variant for each in shipped for variant in _variants(each)), *_entry_points()]:
+    for entry in [*shipped, *(variant for each in shipped for variant in variants_of(each)), *_entry_points()]:
         if entry.name in found:
             raise _collision(entry, found[entry.name])
         found[entry.name] = entry
@@ -94,9 +95,13 @@ def find_method(text: str) -> Entry:
             raise UnknownName("method", text, known)
         return known[text]
     entry = _file_entry(text)
-    if entry.name in known:
-        raise _collision(entry, known[entry.name])
-    return entry
+    other = known.get(entry.name)
+    if other is None:
+        return entry
+    if other.source is not None and other.source.resolve() == entry.source:
+        # The path of a method that is installed: the same thing by another name.
+        return other
+    raise _collision(entry, other)
 
 
 def load_class(entry: Entry, base: type[T]) -> type[T]:
@@ -169,8 +174,11 @@ def _package_entries() -> list[Entry]:
     return entries
 
 
-def _variants(entry: Entry) -> list[Entry]:
-    """The entries of ``variants``, a literal dict of complete names -> fields on the method's class."""
+def variants_of(entry: Entry) -> list[Entry]:
+    """The entries of ``variants``, a literal dict of complete names -> fields on the method's class.
+
+    Raises UsageError where it is no literal, or a name does not begin with the method's.
+    """
     path = entry.source
     if path is None:
         return []

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from genrec_unlearn_bench import __version__
-from genrec_unlearn_bench.cli import data, doctor, ls, reproduce, run_cells, show, sids, smoke, tune
+from genrec_unlearn_bench.cli import check, data, doctor, ls, reproduce, run_cells, show, sids, smoke, tune
 from genrec_unlearn_bench.cli.options import examples
 
 __all__ = ["app", "run"]
@@ -67,10 +67,13 @@ app.command(
     "reproduce",
     epilog=examples(
         "bench reproduce letter-instruments --data-dir data --minutes 10",
-        "bench reproduce letter-instruments --data-dir data --set training.epochs=3 --json",
+        "bench reproduce results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0",
     ),
 )(reproduce.reproduce)
 app.add_typer(data.app, name="data")
+app.command("check", epilog=examples("bench check path/to/my_method.py", "bench check npo --backbone mor --json"))(
+    check.check
+)
 app.command("smoke", epilog=examples("bench smoke", "bench smoke --cache-dir smoke-cache"))(smoke.smoke)
 app.command("doctor", epilog=examples("bench doctor", "bench doctor --network --json"))(doctor.doctor)
 

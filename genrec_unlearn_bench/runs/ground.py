@@ -22,6 +22,7 @@ from genrec_unlearn_bench.runs.sources import code_digests
 from genrec_unlearn_bench.runs.stage_log import StageLog
 from genrec_unlearn_bench.runs.store import StoredStage
 from genrec_unlearn_bench.runs.workroom import Desk, Workroom
+from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 __all__ = ["Ground", "lay_ground", "prepared_dataset", "resolved_task"]
 
@@ -43,6 +44,19 @@ class Ground:
             "task": self.split.manifest.digest,
             "features": self.features.digest,
         }
+
+    def request(self, seed: int) -> ForgetRequest:
+        """What a method is given of it."""
+        return ForgetRequest(
+            kind=self.split.kind,
+            items=self.split.items,
+            pairs=self.split.pairs,
+            train=self.split.train,
+            valid=self.split.valid,
+            features=self.features,
+            catalogue=self.dataset.items,
+            seed=seed,
+        )
 
 
 def lay_ground(room: Workroom) -> Ground:

@@ -180,7 +180,7 @@ def _unlearn(room: Workroom, ground: Ground, before: Trained) -> tuple[Status, t
         raise BenchError(f"{setting.entry.name!r} on {setting.backbone.name!r} leaves nothing to unlearn")
     with torch.random.fork_rng():
         torch.manual_seed(derive(setting.seed, "stage", "unlearned"))
-        return examined(setting.method, recommender, _request(ground, setting.seed), ground.split.test)
+        return examined(setting.method, recommender, ground.request(setting.seed), ground.split.test)
 
 
 def examined(
@@ -204,20 +204,6 @@ def examined(
     if unchanged and not null:
         faults.append("nothing has changed: neither weights nor semantic IDs nor serving rules")
     return "broken" if faults else "null" if unchanged else "ok", tuple(faults)
-
-
-def _request(ground: Ground, seed: int) -> ForgetRequest:
-    split = ground.split
-    return ForgetRequest(
-        kind=split.kind,
-        items=split.items,
-        pairs=split.pairs,
-        train=split.train,
-        valid=split.valid,
-        features=ground.features,
-        catalogue=ground.dataset.items,
-        seed=seed,
-    )
 
 
 def _told(fault: BaseException) -> str:

@@ -14,7 +14,6 @@ from genrec_unlearn_bench.runs.sources import code_digests
 from genrec_unlearn_bench.runs.stage_log import StageLog
 from genrec_unlearn_bench.runs.trained import MODEL, Tokens, Trained
 from genrec_unlearn_bench.runs.weights import first_not_finite
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.request_checks import check_request
 
 if TYPE_CHECKING:
@@ -48,16 +47,7 @@ def unlearned(room: Workroom, ground: Ground, sids: Tokens, before: Trained) -> 
         "device": setting.device_kind,
         "code": method_code(setting.entry) | code_digests([setting.backbone.__module__]),
     }
-    request = ForgetRequest(
-        kind=ground.split.kind,
-        items=ground.split.items,
-        pairs=ground.split.pairs,
-        train=ground.split.train,
-        valid=ground.split.valid,
-        features=ground.features,
-        catalogue=ground.dataset.items,
-        seed=setting.seed,
-    )
+    request = ground.request(setting.seed)
     check_request(request, task=setting.task.name)
 
     def compute(folder: Path) -> Mapping[str, Any]:
