@@ -24,6 +24,7 @@ FLOORS = [
     ("unlearning",),
     ("evaluation",),
     ("runs",),
+    ("testing",),
     ("cli",),
 ]
 HEIGHT = {name: height for height, names in enumerate(FLOORS) for name in names}

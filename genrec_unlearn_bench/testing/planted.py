@@ -1,0 +1,183 @@
+"""A planted recommender whose concept is known to sit in certain tokens.
+
+64 items in 8 groups of 8; level-1 code = group, so every group's items share their first token, and the deeper codes
+repeat in every group. Sequences walk in circles inside a group, now and then staying where they are or crossing to the
+next group. The concept is one item of every group, so every token it uses is shared with retain items: suppressing
+tokens must hurt, moving the items need not.
+
+    world = build()
+    result = MyMethod(MyMethodConfig(max_steps=20)).unlearn(world.original, world.request, Progress())
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.training import TrainingConfig, train_recommender
+from genrec_unlearn_bench.data.examples import BoolArray, Examples
+from genrec_unlearn_bench.data.forget import ConceptKind, Groups
+from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.features.item_features import ItemFeatures
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.unlearning.request import ForgetRequest
+
+__all__ = [
+    "CODES",
+    "GROUPS",
+    "HISTORY",
+    "MEMBERS",
+    "Planted",
+    "build",
+    "catalogue",
+    "concept",
+    "examples",
+    "features",
+    "groups",
+    "sequences",
+    "sids",
+]
+
+GROUPS, MEMBERS, CODES = 8, 8, 16
+HISTORY = 4
+"""Items of a history that the recommender reads."""
+
+
+@dataclass(frozen=True, eq=False)
+class Planted:
+    """A trained original and what it is asked to forget. Methods leave it as it is, so one serves many tests.
+
+    Attributes:
+        table: Its semantic IDs, with codebooks and latents.
+        request: What a method is given.
+        test: Test examples, for the test's own measurements.
+    """
+
+    table: SidTable
+    request: ForgetRequest
+    test: Groups
+    original: T5Recommender
+
+
+def sids(seed: int = 0) -> SidTable:
+    """3 levels of 16 codes; latents are sums of their codewords plus noise, so argmin gives the codes back."""
+    rng = np.random.default_rng(seed)
+    books = [(rng.normal(size=(CODES, 8)) * scale).astype(np.float32) for scale in (4.0, 1.5, 0.5)]
+    items = np.arange(GROUPS * MEMBERS)
+    codes = np.stack([items // MEMBERS, (items % MEMBERS) // 2, items % MEMBERS], axis=1)
+    exact = books[0][codes[:, 0]] + books[1][codes[:, 1]] + books[2][codes[:, 2]]
+    latents = (exact + rng.normal(size=exact.shape) * 0.02).astype(np.float32)
+    found: list[NDArray[np.int64]] = []
+    residual = latents.copy()
+    for book in books:
+        nearest = ((residual[:, None] - book[None]) ** 2).sum(-1).argmin(1)
+        found.append(nearest)
+        residual = residual - book[nearest]
+    codes = np.stack(found, axis=1).astype(np.int64)
+    _, first, inverse = np.unique(codes, axis=0, return_index=True, return_inverse=True)
+    ordinal = (np.arange(len(codes)) != first[inverse.ravel()]).astype(np.int64)
+    return SidTable(
+        codes=np.concatenate([codes, ordinal[:, None]], axis=1),
+        level_sizes=(CODES, CODES, CODES, 4),
+        quantised_levels=3,
+        codebooks=tuple(books),
+        latents=latents,
+    )
+
+
+def concept() -> BoolArray:
+    """[64] one item of every group."""
+    marked = np.zeros(GROUPS * MEMBERS, dtype=bool)
+    marked[np.arange(GROUPS) * MEMBERS + 3] = True
+    return marked
+
+
+def sequences(users: int, length: int, seed: int) -> list[list[int]]:
+    """Walks in circles inside a group, now and then staying where they are or crossing to the next group."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for _ in range(users):
+        group, member = rng.integers(GROUPS), rng.integers(MEMBERS)
+        walk: list[int] = []
+        for _ in range(length):
+            walk.append(int(group * MEMBERS + member))
+            luck = rng.random()
+            if luck < 0.95:
+                member = (member + 1) % MEMBERS
+            if luck < 0.05:
+                group = (group + 1) % GROUPS
+        out.append(walk)
+    return out
+
+
+def examples(walks: list[list[int]]) -> Examples:
+    """Every prefix of every walk."""
+    events = np.concatenate([np.asarray(w) for w in walks]).astype(np.int64)
+    owners = np.repeat(np.arange(len(walks)), [len(w) for w in walks]).astype(np.int64)
+    starts, ends, offset = [], [], 0
+    for walk in walks:
+        for position in range(1, len(walk)):
+            starts.append(offset)
+            ends.append(offset + position)
+        offset += len(walk)
+    rows = np.asarray(ends, dtype=np.int64)
+    return Examples(
+        users=owners[rows],
+        targets=events[rows],
+        times=rows,
+        events=events,
+        event_users=owners,
+        starts=np.asarray(starts, dtype=np.int64),
+        ends=rows,
+    )
+
+
+def groups(part: Examples, marked: BoolArray) -> Groups:
+    """Examples whose target is marked, and the others."""
+    hit = marked[part.targets]
+    return Groups(part.subset(hit), part.subset(~hit))
+
+
+def features(table: SidTable) -> ItemFeatures:
+    """The latents as the items' features."""
+    if table.latents is None:
+        raise ValueError("the planted table has latents")
+    unit = table.latents / np.linalg.norm(table.latents, axis=1, keepdims=True)
+    return ItemFeatures(unit, unit, "planted")
+
+
+def catalogue() -> ItemTable:
+    """Titles that name an item's group and place in it."""
+    count = GROUPS * MEMBERS
+    names = tuple(f"group {item // MEMBERS} member {item % MEMBERS}" for item in range(count))
+    nothing = ("",) * count
+    prices = np.full(count, np.nan)
+    ids = tuple(f"item-{item}" for item in range(count))
+    return ItemTable(ids, names, nothing, nothing, nothing, prices, ((),) * count, nothing)
+
+
+def build(seed: int = 0) -> Planted:
+    """Train the original, which takes some seconds on one thread."""
+    torch.set_num_threads(1)
+    table, marked = sids(), concept()
+    train, valid, test = (examples(sequences(n, 9, s)) for n, s in ((300, 1), (40, 2), (60, 3)))
+    request = ForgetRequest(
+        catalogue=catalogue(),
+        kind=ConceptKind.BRAND,
+        items=marked,
+        pairs=np.zeros((0, 2), dtype=np.int64),
+        train=groups(train, marked),
+        valid=groups(valid, marked),
+        features=features(table),
+        seed=seed,
+    )
+    shape = T5Shape(d_model=48, d_kv=12, d_ff=96, layers=1, heads=4, dropout=0.0, history_limit=HISTORY)
+    model = T5Recommender.fresh(shape, table, seed=seed)
+    config = TrainingConfig(lr=5e-3, batch_size=128, epochs=16, warmup_steps=20, evaluations=4, valid_rows=200)
+    train_recommender(model, config, train=train, valid=valid, seed=seed, device="cpu", progress=Progress())
+    return Planted(table, request, groups(test, marked), model)
