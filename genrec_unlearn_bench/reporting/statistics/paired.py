@@ -99,9 +99,10 @@ def paired_tests(differences: ArrayLike, *, confidence: float = 0.95) -> PairedT
     exact = (n >= 2) & (found.sd == 0.0) & ~zero
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = found.mean / found.sd
+        corrected = ratio * _correction(df)
     p = 2.0 * stdtr(df, -np.abs(ratio * np.sqrt(n)))
     p = np.where(zero, 1.0, np.where(exact, 2.0 ** (1.0 - n), p))
-    effect = np.where(n >= 3, ratio * _correction(df), np.nan)
+    effect = np.where(n >= 3, corrected, np.nan)
     effect = np.where(zero, 0.0, np.where(exact, np.nan, effect))
     return PairedTests(
         estimate=found.mean,

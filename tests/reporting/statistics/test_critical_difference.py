@@ -1,0 +1,76 @@
+"""The critical-difference diagram: the same numbers give the same bytes, and no name breaks or executes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.reporting.statistics.critical_difference import critical_difference
+from genrec_unlearn_bench.reporting.statistics.friedman import Friedman, friedman
+
+NAMES = ("tracer", "grad-diff", "npo", "rmu", "scrub")
+
+
+def compared(methods: int = 5) -> Friedman:
+    values = np.random.default_rng(0).normal(size=(12, methods)) + np.arange(methods) * 0.8
+    return friedman(values)
+
+
+def texts(svg: str) -> list[str]:
+    return ["".join(node.itertext()) for node in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_the_same_bytes_twice_and_no_date() -> None:
+    found = compared()
+    one, other = critical_difference(found, NAMES), critical_difference(found, NAMES)
+    assert one == other
+    assert one.pdf.startswith(b"%PDF")
+    for word in ("Date", "Creat"):
+        assert word.encode() not in one.pdf
+    assert "<dc:date>" not in one.svg
+
+
+def test_every_method_is_named_with_its_mean_rank() -> None:
+    found = compared()
+    shown = texts(critical_difference(found, NAMES).svg)
+    for name, rank in zip(NAMES, found.mean_ranks, strict=True):
+        assert any(name in text and f"({rank:.2f})" in text for text in shown)
+
+
+def test_odd_names_are_text() -> None:
+    names = ("a_b", "50% $x^2$", "<script>alert(1)</script>", "{label} \\input{x}", "עברית 😀")
+    svg = critical_difference(compared(), names).svg
+    assert "<script>" not in svg
+    shown = " ".join(texts(svg))
+    for name in names:
+        assert name in shown
+
+
+def test_forty_methods() -> None:
+    names = [f"method {number}" for number in range(40)]
+    svg = critical_difference(compared(40), names).svg
+    assert all(any(name in text for text in texts(svg)) for name in names)
+
+
+@pytest.mark.parametrize("names", [NAMES[:4], ("a", "a", "b", "c", "d")])
+def test_names_have_to_fit(names: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="none twice"):
+        critical_difference(compared(), names)
+
+
+def test_importing_the_statistics_brings_nothing_heavy() -> None:
+    folder = Path(sys.modules[critical_difference.__module__].__file__ or "").parent
+    names = [f"genrec_unlearn_bench.reporting.statistics.{path.stem}" for path in sorted(folder.glob("[a-z]*.py"))]
+    heavy = ["torch", "pandas", "matplotlib", "scipy", "statsmodels", "scikit_posthocs"]
+    program = (
+        f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
