@@ -64,7 +64,8 @@ def show(entry: Entry) -> Shown:
         return Shown("–")
     if cell.mean is None:
         return Shown("diverged" if entry.row.diverged else "n/a")
-    difference, equivalence = cell.difference, cell.equivalence
+    difference = cell.difference
+    equivalence = cell.equivalence if not entry.row.diverged else None
     rank = ""
     if column.primary and cell.rank is not None:
         first, last = cell.rank

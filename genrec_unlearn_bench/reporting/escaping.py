@@ -5,12 +5,13 @@ Names come from other people's records: what would format, link, compute or stee
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 __all__ = ["csv_text", "markdown_text", "visible"]
 
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"}
-_BACKSLASHED = frozenset("\\`*_{}[]|#~$!")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_BACKSLASHED = frozenset("\\`*_{}[]|#~$")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the begin of a formula, full-width forms included (OWASP, CSV injection)."""
 _INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
@@ -41,7 +42,8 @@ def markdown_text(text: str) -> str:
         _ENTITIES.get(character, f"\\{character}" if character in _BACKSLASHED else character)
         for character in visible(text)
     )
-    # Bare addresses become links without any bracket.
+    # Bare addresses become links and names after a lone @ mentions, without any bracket; HR@10 is neither.
+    out = re.sub(r"(?<!\w)@", "&#64;", out)
     return out.replace("://", ":&#47;/").replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
 
 

@@ -17,14 +17,18 @@ from genrec_unlearn_bench.reporting.tables import Table
 __all__ = ["legend", "listed", "notes"]
 
 
-def notes(table: Table) -> tuple[str, ...]:
-    """Every sentence below a table, in reading order; names in them are not escaped."""
+def notes(table: Table, *, best: str = "Bold", second: str = "italic") -> tuple[str, ...]:
+    """Every sentence below a table, in reading order; names in them are not escaped.
+
+    Args:
+        best, second: How the format shows the two sets.
+    """
     protocol = table.protocol
     confidence = f"{protocol.confidence:.0%}"
     return (
-        f"{protocol.name}: paired t over training seeds, Holm within each family of a block "
-        f"(task × backbone), α = {protocol.alpha:g}; intervals in the files are {confidence} t intervals.",
-        *legend(table),
+        f"{protocol.name.capitalize()}: paired t over training seeds, Holm within each family of a block (task × "
+        f"backbone), α = {protocol.alpha:g}; intervals in the files are {confidence} t intervals.",
+        *legend(table, best=best, second=second),
         *_families(table),
         *_seeds(table),
         *_underpowered(table),
@@ -34,7 +38,7 @@ def notes(table: Table) -> tuple[str, ...]:
     )
 
 
-def legend(table: Table) -> tuple[str, ...]:
+def legend(table: Table, *, best: str, second: str) -> tuple[str, ...]:
     """What the marks mean, of those that stand in the table."""
     shown = [show(entry) for section in table.sections for line in section.lines for entry in line.entries]
     baselines = listed(_baselines(table))
@@ -42,8 +46,8 @@ def legend(table: Table) -> tuple[str, ...]:
     out = ["Mean ± standard deviation over seeds."]
     if any(part.mark != "plain" for part in shown):
         out.append(
-            "Bold: the best set (the best mean and all that are not separable from it); italic or underlined: the "
-            "second set. Reference rows are not ranked."
+            f"{best}: the best set (the best mean and all that are not separable from it); {second}: the second set. "
+            "Reference rows are not ranked."
         )
     for sign, text in (
         ("▲", f"significantly better than {baselines}"),
@@ -61,9 +65,7 @@ def legend(table: Table) -> tuple[str, ...]:
             quantile = f"{table.protocol.equivalence_quantile:.0%} quantile of differences between retrained models)."
             out.append(f"{sign} {text}{quantile if sign == '≈' else ''}")
     if any(part.rank for part in shown):
-        out.append(
-            "In brackets, for primary measures: the interval of ranks; methods that share a letter are not separable."
-        )
+        out.append("Last, for primary measures: the interval of ranks; methods that share a letter are not separable.")
     if any(part.number == "n/a" for part in shown):
         out.append("n/a: not measured.")
     if any(part.number == "–" for part in shown):

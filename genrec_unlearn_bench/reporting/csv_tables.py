@@ -1,0 +1,192 @@
+"""Tables for spreadsheets and data frames: each table as it is seen (wide), and all cells one below the other (long).
+
+The long one holds every number that any format shows, with the keys of the runs behind it, so that whoever wants
+another table can make it. Text from outside cannot become a formula; our own numbers stay numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from genrec_unlearn_bench.reporting.across import Across
+from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis, Cell
+from genrec_unlearn_bench.reporting.beside import Beside
+from genrec_unlearn_bench.reporting.board import Row
+from genrec_unlearn_bench.reporting.escaping import csv_text
+from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.numbers import six
+from genrec_unlearn_bench.reporting.tables import Table
+
+__all__ = ["LONG_COLUMNS", "across_csv", "long_csv", "reported_csv", "wide_csv"]
+
+LONG_COLUMNS = (
+    *("task", "backbone", "scale", "ruleset", "setup", "row", "method", "kind", "source", "badge"),
+    *("measure", "group", "metric", "beam", "unit", "better", "primary"),
+    *(
+        "mean",
+        "sd",
+        "low",
+        "high",
+        "n",
+        "seeds",
+        "values",
+        "diverged_seeds",
+        "mark",
+        "rank_first",
+        "rank_last",
+        "letters",
+    ),
+    *("baseline", "difference", "difference_low", "difference_high", "difference_n", "effect"),
+    *("p", "p_holm", "p_sign_flip", "exact", "verdict"),
+    *("equivalence", "equivalence_p", "margin", "keys", "protocol", "statistics"),
+)
+"""Columns of the long table. One row per block × row × measure; empty = does not apply or was not measured. ``low``,
+``high``: the t interval of the mean. ``difference``: row minus baseline, paired by seed. ``values`` and ``keys``: one
+part a seed, with spaces between, as in ``0=0.0525 1=na``."""
+
+
+def wide_csv(table: Table) -> str:
+    """One table, a line for each row; for every column mean, sd, n, mark and verdict."""
+    heads = ["backbone", "method", "kind", "diverged"]
+    several = len(table.tasks) > 1
+    for column in table.columns:
+        name = f"{column.top} {column.measure.text}" if several else column.measure.text
+        heads += [csv_text(name), *(csv_text(f"{name} {part}") for part in ("sd", "n", "mark", "verdict"))]
+    rows: list[list[object]] = []
+    for section in table.sections:
+        for line in section.lines:
+            row: list[object] = [
+                csv_text(section.title),
+                csv_text(line.label),
+                line.kind,
+                csv_text("; ".join(line.diverged)),
+            ]
+            for entry in line.entries:
+                cell = entry.cell
+                if cell is None:
+                    row += [None] * 5
+                    continue
+                verdict = cell.difference.verdict.value if cell.difference is not None else None
+                row += [six(cell.mean), six(cell.sd), cell.n, cell.mark.value, verdict]
+            rows.append(row)
+    return _written(heads, rows)
+
+
+def long_csv(analysis: Analysis) -> str:
+    """Every cell of every block; see ``LONG_COLUMNS``."""
+    return _written(LONG_COLUMNS, (row for block in analysis.blocks for row in _block(block, analysis)))
+
+
+def across_csv(found: Sequence[Across]) -> str:
+    """Mean ranks over blocks; a comparison that was not made has one line that says why."""
+    heads = ("measure", "scale", "ruleset", "blocks", "method", "mean_rank", "group", "chi_square", "p", "note")
+    rows: list[list[object]] = []
+    for each in found:
+        place: list[object] = [each.measure.text, csv_text(each.scale), csv_text(each.ruleset), each.blocks]
+        if each.found is None:
+            rows.append([*place, *[None] * 5, csv_text(each.why_not)])
+            continue
+        test = [six(each.found.statistic), six(each.found.p)]
+        note = csv_text(" ".join(each.notes))
+        rows += [[*place, csv_text(p.label), six(p.mean_rank), p.letters, *test, note] for p in each.standings]
+    return _written(heads, rows)
+
+
+def reported_csv(found: Sequence[Beside]) -> str:
+    """Published numbers beside ours; ``broken`` names the bounds that the published number breaks with its row."""
+    heads = (
+        "block",
+        "task",
+        "backbone",
+        "method",
+        "measure",
+        "reported",
+        "reported_sd",
+        "ours",
+        "ours_sd",
+        "n",
+        "broken",
+    )
+    rows = (
+        [
+            *(csv_text(part) for part in (pair.block, pair.task, pair.backbone, pair.method, pair.measure)),
+            *(six(pair.reported), six(pair.reported_sd), six(pair.ours), six(pair.ours_sd), pair.n),
+            csv_text("; ".join(pair.broken)),
+        ]
+        for pair in found
+    )
+    return _written(heads, rows)
+
+
+def _block(block: BlockAnalysis, analysis: Analysis) -> Iterable[list[object]]:
+    key, protocol = block.block.key, analysis.protocol
+    baseline = csv_text(block.baseline.label) if block.baseline is not None else None
+    place = [csv_text(part) for part in (key.task, key.backbone, key.scale, key.ruleset, key.variant)]
+    measures = [(measure, _measure(measure, primary=measure in block.primary)) for measure in block.measures]
+    for row in block.block.rows:
+        who = _row(row)
+        keys = " ".join(f"{seed}={result.key}" for seed, result in row.results.items())
+        for measure, what in measures:
+            cell = block.cell(row, measure)
+            yield [
+                *place,
+                *who,
+                *what,
+                *_numbers(cell, block.block.seeds, row),
+                *_difference(cell, baseline),
+                *_equivalence(cell, block.margins.get(measure)),
+                keys,
+                protocol.suite_protocol,
+                protocol.version,
+            ]
+
+
+def _row(row: Row) -> list[object]:
+    source = row.first.source
+    return [csv_text(row.label), csv_text(row.method), row.kind, csv_text(source.name), source.badge.value]
+
+
+def _measure(measure: Measure, *, primary: bool) -> list[object]:
+    # A metric's name is ours; it begins with a letter.
+    unit, better = measure.spec.unit, measure.better.value
+    return [measure.text, measure.group.value, measure.metric, measure.beam, unit, better, int(primary)]
+
+
+def _numbers(cell: Cell, seeds: Sequence[int], row: Row) -> list[object]:
+    values = [(seed, six(value)) for seed, value in zip(seeds, cell.seeds, strict=True) if seed in row.results]
+    first, last = cell.rank or (None, None)
+    return [
+        *(six(number) for number in (cell.mean, cell.sd, cell.low, cell.high)),
+        cell.n,
+        " ".join(f"{seed}={'na' if value is None else format(value, 'g')}" for seed, value in values),
+        " ".join(map(str, row.diverged)),
+        *(cell.mark.value, first, last, cell.letters),
+    ]
+
+
+def _difference(cell: Cell, baseline: object) -> list[object]:
+    found = cell.difference
+    if found is None:
+        return [None] * 11
+    return [
+        baseline,
+        *(six(number) for number in (found.estimate, found.low, found.high)),
+        found.n,
+        *(six(number) for number in (found.effect, found.p, found.p_holm, found.p_sign_flip)),
+        *(int(found.exact), found.verdict.value),
+    ]
+
+
+def _equivalence(cell: Cell, margin: float | None) -> list[object]:
+    found = cell.equivalence
+    return [found.verdict.value, six(found.p), six(margin)] if found is not None else [None, None, six(margin)]
+
+
+def _written(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows(rows)
+    return out.getvalue()

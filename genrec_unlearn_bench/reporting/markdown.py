@@ -1,0 +1,116 @@
+"""Tables as GitHub's markdown: for READMEs, pull requests and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from genrec_unlearn_bench.reporting.across import Across
+from genrec_unlearn_bench.reporting.analysis import Mark
+from genrec_unlearn_bench.reporting.beside import Beside, beside_notes
+from genrec_unlearn_bench.reporting.cells import Shown, line_label, show
+from genrec_unlearn_bench.reporting.escaping import markdown_text
+from genrec_unlearn_bench.reporting.notes import notes
+from genrec_unlearn_bench.reporting.numbers import fixed
+from genrec_unlearn_bench.reporting.tables import Column, Line, Table
+
+__all__ = ["render_markdown"]
+
+
+def render_markdown(
+    tables: Sequence[Table],
+    *,
+    across: Sequence[Across] = (),
+    reported: Sequence[Beside] | None = None,
+    figures: bool = False,
+) -> str:
+    """Every table with what has to be said below it; ends with one line break.
+
+    Args:
+        across: Comparisons over blocks.
+        reported: Published numbers beside ours; None leaves that part out.
+        figures: Link the diagrams by their names (``<name>.svg``), for text that is written beside them.
+    """
+    parts = [part for table in tables for part in _table(table)]
+    if across:
+        parts.append("## Across blocks")
+        parts += [part for each in across if each.found is not None for part in _across(each, figures=figures)]
+        parts += (
+            [_list(each.why_not for each in across if each.found is None)] if any(a.why_not for a in across) else []
+        )
+    if reported is not None:
+        parts += ["## Reported beside ours", *_reported(reported)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(table: Table) -> Iterable[str]:
+    title = f"{table.title}: scale {table.scale}, ruleset {table.ruleset}"
+    yield f"## {markdown_text(title)}"
+    yield f"{markdown_text(table.caption)} (`{table.name}`)"
+    several = len(table.tasks) > 1
+    for section in table.sections:
+        where = f"{', '.join(table.tasks)} on {section.title}"
+        yield f"### {markdown_text(where)}"
+        heads = ["", *(_head(column, task=several) for column in table.columns)]
+        rows = [[_label(line), *(_cell(show(entry)) for entry in line.entries)] for line in section.lines]
+        yield _grid(heads, rows)
+    yield _list(notes(table))
+
+
+def _label(line: Line) -> str:
+    label = markdown_text(line_label(line))
+    return f"{label} (ref.)" if line.kind == "reference" else label
+
+
+def _head(column: Column, *, task: bool) -> str:
+    arrow = column.measure.arrow
+    title = [column.title] if column.title != column.head else []
+    parts = [*([column.top] if task else []), column.head, *title, *([arrow] if arrow else [])]
+    return markdown_text(" ".join(part for part in parts if part))
+
+
+def _cell(shown: Shown) -> str:
+    number = {Mark.BEST: f"**{shown.number}**", Mark.SECOND: f"_{shown.number}_"}.get(shown.mark, shown.number)
+    return " ".join(part for part in (number, shown.tail) if part)
+
+
+def _across(each: Across, *, figures: bool) -> Iterable[str]:
+    yield f"### {markdown_text(f'{each.measure.title}, scale {each.scale}, ruleset {each.ruleset}')}"
+    yield markdown_text(each.sentence)
+    rows = [[markdown_text(p.label), f"{p.mean_rank:.2f}", p.letters] for p in each.standings]
+    yield _grid(["method", "mean rank", "group"], rows)
+    if figures:
+        yield f"![Critical-difference diagram: methods joined by a bar are not separable](<{each.name}.svg>)"
+    if each.notes:
+        yield _list(each.notes)
+
+
+def _reported(found: Sequence[Beside]) -> Iterable[str]:
+    if found:
+        rows = [
+            [
+                markdown_text(pair.block),
+                markdown_text(pair.method),
+                markdown_text(pair.title),
+                _mean(pair.reported, pair.reported_sd, min(3, pair.decimals)) + (f" {pair.mark}" if pair.mark else ""),
+                _mean(pair.ours, pair.ours_sd, pair.decimals),
+            ]
+            for pair in found
+        ]
+        yield _grid(["block", "method", "measure", "reported", "ours"], rows, left=3)
+    yield _list(beside_notes(found))
+
+
+def _mean(value: float | None, sd: float | None, decimals: int) -> str:
+    if value is None:
+        return "–"
+    return fixed(value, decimals) + (f" ± {fixed(sd, decimals)}" if sd is not None else "")
+
+
+def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
+    """A table; the first ``left`` columns are text, the others numbers, which stand right."""
+    rule = ["---" if place < left else "---:" for place in range(len(heads))]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, rule, *rows))
+
+
+def _list(sentences: Iterable[str]) -> str:
+    return "\n".join(f"- {markdown_text(sentence)}" for sentence in sentences)

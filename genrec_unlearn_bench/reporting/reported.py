@@ -1,0 +1,200 @@
+"""The numbers of the TRACER paper, beside which ours can be printed, with the cells that contradict each other.
+
+They were measured on another preparation of the data, with other splits and other code, so they are context and never a
+target: nothing is tuned to them. Most of their rows break a bound that every correct evaluation keeps, which a reader
+has to see at the number.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from genrec_unlearn_bench.evaluation.invariants import check_bounds
+from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.reporting.measure import Measure
+
+__all__ = ["Reported", "ReportedCell", "reported", "reported_numbers"]
+
+TOLERANCE = 0.0011
+"""Published numbers have three places: each is off by .0005 at most, and a bound adds two of them."""
+BEAM = 10
+"""Of the paper."""
+
+_TASKS = {
+    ("Industrial and Scientific", "brand"): "industrial-brand",
+    ("Industrial and Scientific", "item"): "industrial-item",
+    ("Sports and Outdoors", "brand"): "sports-brand",
+    ("Toys and Games", "brand"): "toys-brand",
+}
+_BACKBONES = {"MOR": "minionerec", "LETTER": "letter", "TIGER": "tiger", "P5SID": "p5sid", "ETEGRec": "etegrec"}
+_METRICS = {
+    "hr@5": "hr@5",
+    "hr@10": "hr@10",
+    "ndcg@5": "ndcg@5",
+    "ndcg@10": "ndcg@10",
+    # The paper names no cut-off; over lists of ten it can only be this one.
+    "mrr": "mrr@10",
+}
+_FILE = "published/tracer-{}.csv"
+
+
+@dataclass(frozen=True)
+class ReportedCell:
+    """One published number.
+
+    Attributes:
+        dataset: As the paper calls it; so are ``published_backbone`` and ``published_method``.
+        task, backbone, method: As the suite calls them.
+        sd: Over five runs; only the main table and the times give one.
+        broken: The bounds that its row breaks and that it takes part in, as sentences.
+        other: What the paper's main table says, where that is another number than its complete table's.
+    """
+
+    dataset: str
+    published_backbone: str
+    published_method: str
+    task: str
+    backbone: str
+    method: str
+    measure: Measure
+    value: float
+    sd: float | None = None
+    broken: tuple[str, ...] = ()
+    other: float | None = None
+
+
+@dataclass(frozen=True)
+class Reported:
+    """All published numbers, counted.
+
+    Attributes:
+        rows: Rows of the complete tables: dataset × concept × backbone × method.
+        broken_rows: Those of them that break at least one bound.
+        broken_without_mrr: Those that break a bound without MRR, whose cut-off the paper does not name.
+    """
+
+    cells: tuple[ReportedCell, ...]
+    rows: int
+    broken_rows: int
+    broken_without_mrr: int
+
+    @property
+    def disagreements(self) -> tuple[ReportedCell, ...]:
+        """Cells that the paper's main table gives another number for than its complete table."""
+        return tuple(cell for cell in self.cells if cell.other is not None)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What has to be said wherever these numbers are shown."""
+        number = len(self.disagreements)
+        return (
+            "Reported: the TRACER paper's tables, measured on another preparation of the data with other code; they "
+            "are context and never a target.",
+            f"{self.broken_rows} of {self.rows} reported rows break at least one bound between metrics of the same "
+            f"lists ({self.broken_without_mrr} without the bounds on MRR, whose cut-off the paper does not name); "
+            "cells in such a bound are marked !. Tolerance for three places: .0011.",
+            f"The paper's main and complete tables disagree in {number} {'cell' if number == 1 else 'cells'} "
+            f"({self._listing()}); the complete one's number is shown.",
+            "Its main table has MOR and LETTER alone, at HR@5 and NDCG@5, with spreads over five runs; its times are "
+            "minutes on four A100 (here in seconds). Its Sim. names neither the group nor the item; it stands beside "
+            "that of the first item on retain users.",
+        )
+
+    def _listing(self) -> str:
+        return "; ".join(
+            f"{cell.task}, {cell.backbone}, {cell.method}, {cell.measure.title}: {cell.other} and {cell.value}"
+            for cell in self.disagreements
+        )
+
+
+def reported_numbers() -> tuple[ReportedCell, ...]:
+    """Every published number, in the paper's order: complete tables, then times."""
+    return reported().cells
+
+
+@cache
+def reported() -> Reported:
+    """The published numbers with their counts."""
+    main = {
+        (row["dataset"], row["backbone"], row["method"], column): (float(row[column]), float(row[f"{column}_sd"]))
+        for row in _rows("main")
+        for column in row
+        if f"{column}_sd" in row
+    }
+    cells: list[ReportedCell] = []
+    rows = broken_rows = without_mrr = 0
+    for row in _rows("full"):
+        broken = {group: _broken(row, group.value) for group in (Group.FORGET, Group.RETAIN)}
+        sentences = [sentence for found in broken.values() for sentence in found]
+        rows += 1
+        broken_rows += bool(sentences)
+        without_mrr += any("mrr" not in _terms(sentence) for sentence in sentences)
+        cells.extend(_cells(row, broken, main))
+    cells.extend(_times(_rows("minutes")))
+    return Reported(tuple(cells), rows, broken_rows, without_mrr)
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    file = resources.files("genrec_unlearn_bench.leaderboard") / _FILE.format(name)
+    return list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+
+
+def _broken(row: Mapping[str, str], group: str) -> list[str]:
+    numbers = {metric: float(row[f"{group}_{name}"]) for name, metric in _METRICS.items()}
+    return check_bounds(numbers, tolerance=TOLERANCE)
+
+
+def _terms(sentence: str) -> str:
+    """The part of a broken bound's sentence that names its metrics and their numbers."""
+    return sentence.rpartition("(")[2]
+
+
+def _cells(
+    row: Mapping[str, str],
+    broken: Mapping[Group, list[str]],
+    main: Mapping[tuple[str, str, str, str], tuple[float, float]],
+) -> Iterator[ReportedCell]:
+    columns = [
+        (f"{group.value}_{name}", Measure(metric, group, BEAM))
+        for group in (Group.FORGET, Group.RETAIN)
+        for name, metric in _METRICS.items()
+    ]
+    columns.append(("similarity", Measure("similarity.first", Group.RETAIN, BEAM)))
+    for column, measure in columns:
+        value = float(row[column])
+        # The main table is of brands.
+        place = (row["dataset"], row["backbone"], row["method"], column)
+        other, sd = main.get(place, (value, None)) if row["concept"] == "brand" else (value, None)
+        parts = broken.get(measure.group, []) if measure.metric in _METRICS.values() else []
+        yield ReportedCell(
+            dataset=row["dataset"],
+            published_backbone=row["backbone"],
+            published_method=row["method"],
+            task=_TASKS[row["dataset"], row["concept"]],
+            backbone=_BACKBONES[row["backbone"]],
+            method=row["method"].lower(),
+            measure=measure,
+            value=value,
+            sd=sd if other == value else None,
+            broken=tuple(sentence for sentence in parts if f"{measure.metric} " in _terms(sentence)),
+            other=other if other != value else None,
+        )
+
+
+def _times(rows: Iterable[Mapping[str, str]]) -> Iterator[ReportedCell]:
+    for row in rows:
+        yield ReportedCell(
+            dataset=row["dataset"],
+            published_backbone=row["backbone"],
+            published_method=row["method"],
+            task=_TASKS[row["dataset"], "brand"],
+            backbone=_BACKBONES[row["backbone"]],
+            method=row["method"].lower(),
+            measure=Measure("cost.unlearn-seconds", Group.ALL),
+            value=60.0 * float(row["minutes"]),
+            sd=60.0 * float(row["minutes_sd"]),
+        )
