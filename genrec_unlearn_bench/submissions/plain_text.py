@@ -63,7 +63,7 @@ def strict_yaml(content: bytes, where: str) -> Any:
         _scan(text, where)
         return plain_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError) as fault:
-        mark = getattr(fault, "problem_mark", None)
+        mark: Any = getattr(fault, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         problem = getattr(fault, "problem", None) or "it cannot be parsed"
         raise Refused(
@@ -91,6 +91,7 @@ def _scan(text: str, where: str) -> None:
     """Walk through the parser's events, which expand nothing, and refuse what a plain file does not need."""
     open_: list[_Open] = []
     nodes = 0
+    event: Any
     for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         line = f"{where}, line {event.start_mark.line + 1}"
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):

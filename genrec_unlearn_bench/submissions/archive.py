@@ -1,0 +1,95 @@
+"""Packs a submission into one zip file, and unpacks a stranger's without writing outside a folder or filling a disk.
+
+The same folder gives the same archive: names in order, no dates, no owners.
+"""
+
+from __future__ import annotations
+
+import stat
+import zipfile
+import zlib
+from pathlib import Path
+
+from genrec_unlearn_bench.runs.files import guarded
+from genrec_unlearn_bench.submissions.fault import Refused
+from genrec_unlearn_bench.submissions.limits import ARCHIVE_BYTES, FILES, TOTAL_BYTES, file_limit
+from genrec_unlearn_bench.submissions.paths import colliding, unsafe
+
+__all__ = ["pack", "unpack"]
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The earliest date a zip file can hold."""
+_PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_PACK = "pack the folder with `bench submit`"
+_BLOCK = 1 << 20
+
+
+def pack(folder: Path, target: Path) -> None:
+    """Write every file of a folder, under the folder's name, to a zip file. Raises StorageError."""
+    with guarded(target, "--out"), zipfile.ZipFile(target, "w") as archive:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()):
+            info = zipfile.ZipInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}", _EPOCH)
+            info.create_system = 3
+            info.external_attr = (stat.S_IFREG | 0o644) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, path.read_bytes(), compresslevel=9)
+
+
+def unpack(archive: Path, target: Path) -> Path:
+    """Unpack into the empty folder ``target``; returns the folder that holds the submission. Raises Refused."""
+    name = archive.name
+    if archive.stat().st_size > ARCHIVE_BYTES:
+        raise Refused(f"the archive is larger than {ARCHIVE_BYTES >> 20} MiB", where=name, mend="withhold columns")
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            infos = opened.infolist()
+            if len(infos) > FILES:
+                raise Refused(f"the archive holds {len(infos)} files, more than {FILES}", where=name, mend=_PACK)
+            files = [info for info in infos if _check(info)]
+            for fault in colliding(info.filename for info in files):
+                raise Refused(fault.what, where=f"{name}: {fault.where}", mend=fault.mend)
+            left = TOTAL_BYTES
+            for info in files:
+                left -= _extract(opened, info, target, left)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as fault:
+        raise Refused(f"the archive cannot be read: {fault}", where=name, mend=_PACK) from None
+    tops = sorted(target.iterdir())
+    return tops[0] if len(tops) == 1 and tops[0].is_dir() else target
+
+
+def _check(info: zipfile.ZipInfo) -> bool:
+    """Whether an entry is a file to be written (True) or a folder. Raises Refused for anything else."""
+    place, kind = info.filename, stat.S_IFMT(info.external_attr >> 16)
+    fault = unsafe(place.removesuffix("/"))
+    if fault is not None:
+        raise Refused(f"in the archive, {fault.what}", where=fault.where, mend=fault.mend)
+    if kind == stat.S_IFLNK:
+        raise Refused("the archive holds a link", where=place, mend="put the file itself there")
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise Refused("the archive holds something that is no file", where=place, mend=_PACK)
+    if info.is_dir():
+        return False
+    if (info.external_attr >> 16) & 0o111:
+        raise Refused("the archive holds an executable file", where=place, mend="chmod -x, and pack it again")
+    if info.flag_bits & 0x1 or info.compress_type not in _PLAIN:
+        raise Refused("the archive is encrypted or packed in an unusual way", where=place, mend=_PACK)
+    limit = file_limit(place)
+    if info.file_size > limit:
+        what = f"a file in the archive is too large: {info.file_size} bytes, at most {limit}"
+        raise Refused(what, where=place, mend="withhold columns (--withhold similarity)")
+    return True
+
+
+def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, left: int) -> int:
+    """Write one file, counting what really comes out of it; returns its bytes."""
+    path = target.joinpath(*info.filename.split("/"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    size, limit = 0, min(left, file_limit(info.filename))
+    with archive.open(info) as source, path.open("xb") as sink:
+        while block := source.read(_BLOCK):
+            size += len(block)
+            if size > limit:
+                what = f"the archive unpacks to more than {TOTAL_BYTES >> 20} MiB in all, or this file to too much"
+                raise Refused(what, where=info.filename, mend="withhold columns (--withhold similarity)")
+            sink.write(block)
+    return size

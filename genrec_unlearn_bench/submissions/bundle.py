@@ -1,0 +1,161 @@
+"""A submission as it is checked: what could be read of it, and what could not.
+
+Tables are read one at a time, when their result is checked, so that a tree of thousands of results fits in memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from genrec_unlearn_bench.data.forget import TaskManifest
+from genrec_unlearn_bench.errors import ConfigError, UsageError
+from genrec_unlearn_bench.runs.record import RunRecord
+from genrec_unlearn_bench.runs.results import PER_USER, RECORD
+from genrec_unlearn_bench.submissions.archive import unpack
+from genrec_unlearn_bench.submissions.fault import Fault, Refused
+from genrec_unlearn_bench.submissions.inventory import Inventory, content_digest, take_inventory
+from genrec_unlearn_bench.submissions.plain_text import plain_json
+from genrec_unlearn_bench.submissions.spec import SPEC, Submission, parse_submission
+from genrec_unlearn_bench.submissions.table import read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Bundle", "Result", "load", "opened", "shipped_leaderboard"]
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result of a submission: its folder, relative to the submission's, and its record."""
+
+    place: str
+    record: RunRecord
+
+    @property
+    def record_path(self) -> str:
+        """Where the record stands."""
+        return f"{self.place}/{RECORD}"
+
+    @property
+    def table_path(self) -> str:
+        """Where the per-user table stands."""
+        return f"{self.place}/{PER_USER}"
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A submission, or a tree of results without a submission.yaml.
+
+    Attributes:
+        spec: None for a tree, and where submission.yaml cannot be read.
+        faults: What could not be read, by the name of the check it belongs to.
+        leaderboard: The leaderboard's folder, whose manifests and submissions this one is held against, if it is known.
+    """
+
+    root: Path
+    name: str
+    inventory: Inventory
+    is_tree: bool
+    spec: Submission | None
+    results: tuple[Result, ...]
+    manifests: Mapping[str, TaskManifest]
+    faults: Mapping[str, tuple[Fault, ...]] = field(default_factory=dict)
+    leaderboard: Path | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the whole content, but for the verification."""
+        return content_digest(self.inventory.digests)
+
+    def table(self, result: Result) -> tuple[pd.DataFrame, frozenset[str]]:
+        """A result's per-user table and its withheld families. Raises Refused."""
+        path = result.table_path
+        if path not in self.inventory.digests:
+            raise Refused("the per-user table is missing", where=path, mend="submit results with their tables")
+        return read_table((self.root / path).read_bytes(), path)
+
+
+def shipped_leaderboard() -> Path | None:
+    """The leaderboard's folder of this installation, where it is a folder."""
+    place = Path(str(resources.files("genrec_unlearn_bench.leaderboard")))
+    return place if place.is_dir() else None
+
+
+@contextmanager
+def opened(path: Path, leaderboard: Path | None = None) -> Iterator[Bundle]:
+    """A folder's or an archive's bundle; the archive is unpacked to a folder that is removed afterwards.
+
+    Raises Refused for an archive that is not safe to unpack, UsageError where there is nothing.
+    """
+    if path.is_dir():
+        yield load(path, leaderboard)
+        return
+    if not path.is_file():
+        raise UsageError("there is no such submission", where=str(path), mend="give a folder, or an archive's path")
+    with tempfile.TemporaryDirectory(prefix="bench-verify-") as place:
+        yield load(unpack(path, Path(place)), leaderboard)
+
+
+def load(root: Path, leaderboard: Path | None = None) -> Bundle:
+    """Read everything of a folder that can be read safely."""
+    inventory = take_inventory(root)
+    is_tree = not (root / SPEC).exists()
+    faults: dict[str, list[Fault]] = {"files": list(inventory.faults), "submission": [], "records": [], "manifests": []}
+    spec = None
+    if SPEC in inventory.digests:
+        try:
+            spec = parse_submission((root / SPEC).read_bytes())
+        except Refused as fault:
+            faults["submission"].append(fault.fault)
+        except ConfigError as fault:
+            faults["submission"] += [
+                Fault(what=line, where=SPEC, mend="mend the field; `bench submit --help` says what each one is")
+                for line in fault.faults
+            ]
+    results, manifests = [], {}
+    for path in inventory.digests:
+        folder, _, name = path.rpartition("/")
+        try:
+            if name == RECORD:
+                results.append(Result(folder, _model(RunRecord, root, path)))
+            elif folder == "manifests":
+                manifests[name.removesuffix(".json")] = _model(TaskManifest, root, path)
+        except Refused as fault:
+            faults["records" if name == RECORD else "manifests"].append(fault.fault)
+    return Bundle(
+        root=root,
+        name=spec.name if spec is not None else root.resolve().name,
+        inventory=inventory,
+        is_tree=is_tree,
+        spec=spec,
+        results=tuple(results),
+        manifests=manifests,
+        faults={name: tuple(found) for name, found in faults.items()},
+        leaderboard=leaderboard if leaderboard is not None else shipped_leaderboard(),
+    )
+
+
+def _model(model: type[M], root: Path, path: str) -> M:
+    content = plain_json((root / path).read_bytes(), path)
+    try:
+        return model.model_validate(content)
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the whole file"
+        more = f" (and {fault.error_count() - 1} more)" if fault.error_count() > 1 else ""
+        raise Refused(
+            f"the file does not fit its schema: {place}: {first['msg']}{more}",
+            where=path,
+            mend="publish it with `bench submit` from the results of `bench run`",
+        ) from None

@@ -1,0 +1,183 @@
+"""Is each record sound by itself: its version, its place, its command, its texts and its costs."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.runs.record import SCHEMA_VERSION, RunRecord
+from genrec_unlearn_bench.runs.results import result_folder
+from genrec_unlearn_bench.submissions.bundle import Bundle, Result
+from genrec_unlearn_bench.submissions.fault import Fault
+from genrec_unlearn_bench.submissions.plain_record import paths_in, plain_command, plain_platform
+from genrec_unlearn_bench.submissions.words import is_finite, odd_text, values_of
+
+__all__ = [
+    "check_command",
+    "check_cost",
+    "check_machine",
+    "check_place",
+    "check_same_cell",
+    "check_texts",
+    "check_versions",
+]
+
+_RUN_AGAIN = "run the cell again with this version of the suite"
+_PUBLISH = "publish the result again with `bench submit`"
+_MOST_SECONDS = 1e8
+_MOST_STEPS = 10**9
+_MOST_MIB = 1e8
+
+
+def check_versions(bundle: Bundle, result: Result) -> Iterable[Fault]:
+    """Results of two protocols never share a table."""
+    record = result.record
+    if record.protocol_version != PROTOCOL_VERSION:
+        yield Fault(
+            what=f"the result was made under protocol version {record.protocol_version}, this is {PROTOCOL_VERSION}",
+            where=f"{result.record_path}: protocol_version",
+            mend=_RUN_AGAIN,
+        )
+    if record.schema_version != SCHEMA_VERSION:
+        yield Fault(
+            what=f"the record has schema version {record.schema_version}, this suite reads {SCHEMA_VERSION}",
+            where=f"{result.record_path}: schema_version",
+            mend=_RUN_AGAIN,
+        )
+
+
+def check_place(bundle: Bundle, result: Result) -> Iterable[Fault]:
+    """The folder is where its record says."""
+    top = Path() if bundle.is_tree else Path("results")
+    wanted = result_folder(top, result.record).as_posix()
+    if result.place != wanted:
+        yield Fault(
+            what=f"the folder is not where its record belongs: {wanted}",
+            where=result.place,
+            mend="leave folders as `bench submit` writes them; task, method, seed and key are part of the path",
+        )
+
+
+def check_command(bundle: Bundle, result: Result) -> Iterable[Fault]:
+    """The command repeats this very cell."""
+    record, cell = result.record, result.record.cell
+    told = _options(record.command)
+    wanted = {"--seed": str(cell.seed), "--scale": cell.scale}
+    wanted |= {"--task": cell.task} if not told.get("--task", "").endswith((".yaml", ".yml")) else {}
+    wanted |= {"--method": cell.method} if ".py" not in told.get("--method", "") else {}
+    wanted |= {"--ruleset": cell.ruleset} if cell.ruleset != "default" else {}
+    if not record.command.startswith("bench run "):
+        yield Fault(what="the command is no call of `bench run`", where=f"{result.record_path}: command", mend=_PUBLISH)
+        return
+    for option, value in wanted.items():
+        if told.get(option) != value:
+            yield Fault(
+                what=f"the command has {option} {told.get(option, '(none)')}, the record is of {value}",
+                where=f"{result.record_path}: command",
+                mend="results are not relabelled: submit the run that the record describes",
+            )
+    if plain_command(record.command) != record.command:
+        yield Fault(
+            what="the command names folders or files of somebody's machine",
+            where=f"{result.record_path}: command",
+            mend=_PUBLISH,
+        )
+
+
+def check_machine(bundle: Bundle, result: Result) -> Iterable[Fault]:
+    """No path and no kernel build of the machine it ran on."""
+    for place, path in paths_in(result.record):
+        if place != "command":
+            yield Fault(
+                what=f"the record holds the path {path[:80]!a} of somebody's machine",
+                where=f"{result.record_path}: {place}",
+                mend="run it with a relative path there, and publish it with `bench submit`",
+            )
+    platform = result.record.environment.platform
+    if plain_platform(platform) != platform:
+        yield Fault(
+            what="the platform names the build of somebody's kernel",
+            where=f"{result.record_path}: environment.platform",
+            mend=_PUBLISH,
+        )
+
+
+def check_texts(bundle: Bundle, result: Result) -> Iterable[Fault]:
+    """Plain text and finite numbers, everywhere."""
+    for place, value in values_of(result.record.model_dump(mode="python")):
+        if isinstance(value, str) and (odd := odd_text(value)):
+            yield Fault(what=f"a text {odd}", where=f"{result.record_path}: {ascii(place)[1:-1]}", mend=_PUBLISH)
+        if not is_finite(value):
+            yield Fault(
+                what=f"a number is {value}",
+                where=f"{result.record_path}: {ascii(place)[1:-1]}",
+                mend="a run without a finite number says null, and why in a note",
+            )
+
+
+def check_cost(bundle: Bundle, result: Result) -> Iterable[Fault]:
+    """Costs are possible, agree with the cost metrics, and the share is what its parts say."""
+    cost, where = result.record.cost, f"{result.record_path}: cost"
+    limits = {
+        "unlearn_seconds": _MOST_SECONDS,
+        "retrain_seconds": _MOST_SECONDS,
+        "peak_memory_mib": _MOST_MIB,
+        "steps": _MOST_STEPS,
+        "tuning_trials": _MOST_STEPS,
+        "tuning_seconds": _MOST_SECONDS,
+    }
+    mend = "costs are measured by `bench run` and not edited: run it again"
+    for name, most in limits.items():
+        value = getattr(cost, name)
+        if value is not None and not 0 <= value <= most:
+            yield Fault(what=f"{name} is {value}, which no run can cost", where=f"{where}.{name}", mend=mend)
+    if cost.retrain_seconds and cost.share_of_retraining is not None:
+        share = cost.unlearn_seconds / cost.retrain_seconds
+        if not math.isclose(share, cost.share_of_retraining, rel_tol=1e-9, abs_tol=1e-12):
+            yield Fault(
+                what=f"share_of_retraining is {cost.share_of_retraining:.6g}, its parts give {share:.6g}",
+                where=f"{where}.share_of_retraining",
+                mend=mend,
+            )
+    for metric, value in _cost_metrics(result.record).items():
+        found = [one.value for one in result.record.metrics if one.metric == metric]
+        if found != [value]:
+            yield Fault(what=f"the metric {metric} is not the record's own cost", where=where, mend=mend)
+
+
+def check_same_cell(bundle: Bundle) -> Iterable[Fault]:
+    """No two results claim the same cell."""
+    cells = defaultdict(list)
+    for result in bundle.results:
+        cells[(result.record.cell.model_dump_json(), result.record.backbone_label)].append(result.place)
+    for places in cells.values():
+        if len(places) > 1:
+            yield Fault(
+                what=f"{len(places)} results claim the same cell",
+                where=", ".join(places),
+                mend="submit one of them; which one is not chosen by its numbers",
+            )
+
+
+def _cost_metrics(record: RunRecord) -> dict[str, float | None]:
+    cost = record.cost
+    return {
+        "cost.unlearn-seconds": cost.unlearn_seconds,
+        "cost.share-of-retraining": cost.share_of_retraining,
+        "cost.peak-memory": cost.peak_memory_mib,
+        "cost.steps": float(cost.steps),
+        "cost.tuning-trials": float(cost.tuning_trials),
+    }
+
+
+def _options(command: str) -> dict[str, str]:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return {}
+    return {one: other for one, other in pairwise(words) if one.startswith("--")}

@@ -1,0 +1,169 @@
+"""Do the record's numbers follow from its table, and from each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+from genrec_unlearn_bench.evaluation.invariants import check_invariants
+from genrec_unlearn_bench.evaluation.metric import Group, Level, MetricValue
+from genrec_unlearn_bench.evaluation.rescore import recompute
+from genrec_unlearn_bench.submissions.bundle import Bundle, Result
+from genrec_unlearn_bench.submissions.families import rests_on
+from genrec_unlearn_bench.submissions.fault import Fault
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["EXACT", "check_bounds", "check_derived", "check_rescored", "rescored"]
+
+EXACT = 1e-12
+"""How far a mean may differ that is summed from the same numbers in the same order by another NumPy."""
+_SHOWN = 5
+
+Key = tuple[str, Group, int | None]
+
+
+def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterable[Fault]:
+    """Every USER-level aggregate, computed again from the per-user table: value, n and standard deviation."""
+    told, found = by_key(result.record.metrics), by_key(recompute(table))
+    users = _user_level()
+    mend = "numbers are not edited: submit what `bench run` wrote"
+    wrong = []
+    for key, value in found.items():
+        if rests_on(key[0]) in withheld:
+            continue
+        if key not in told:
+            wrong.append((key, "is missing"))
+        elif difference := _difference(told[key], value):
+            wrong.append((key, difference))
+    wrong += [(key, "is not measured by the suite") for key in told if key[0] in users and key not in found]
+    if not wrong:
+        return
+    other = _owner(bundle, result, found)
+    if other is not None:
+        yield Fault(
+            what=f"the per-user table gives the numbers of another result, {other}: tables were swapped",
+            where=result.table_path,
+            mend="put each table beside its own record, as `bench run` wrote them",
+        )
+        return
+    for key, what in wrong[:_SHOWN]:
+        yield Fault(what=f"{_name(key)} {what}", where=f"{result.record_path}: metrics", mend=mend)
+    if len(wrong) > _SHOWN:
+        more = f"{len(wrong) - _SHOWN} more aggregates do not follow from the table"
+        yield Fault(what=more, where=f"{result.record_path}: metrics", mend=mend)
+
+
+def check_bounds(bundle: Bundle, result: Result) -> Iterable[Fault]:
+    """What holds between metrics of the same lists, in this result and in the oracle that its gaps imply."""
+    mend = "no ranked lists can give these numbers: submit what `bench run` wrote"
+    for sentence in check_invariants(result.record.metrics)[:_SHOWN]:
+        yield Fault(what=f"an invariant is broken: {sentence}", where=f"{result.record_path}: metrics", mend=mend)
+    oracle = tuple(_implied_oracle(result.record.metrics))
+    for sentence in check_invariants(oracle)[:_SHOWN]:
+        what = f"the gaps imply an oracle that cannot be: {sentence}"
+        yield Fault(what=what, where=f"{result.record_path}: metrics", mend=mend)
+
+
+def check_derived(bundle: Bundle, result: Result) -> Iterable[Fault]:
+    """``gap``, ``gapz`` and the collateral excess are what their parts give, and none is left out."""
+    told = by_key(result.record.metrics)
+    where, mend = f"{result.record_path}: metrics", "numbers are not edited: submit what `bench run` wrote"
+    base = {key: value for key, value in told.items() if key[0] in _user_level()}
+    gaps = {key for key in told if key[0].startswith("gap.")}
+    wanted = {(f"gap.{name}", group, beam) for name, group, beam in base}
+    if gaps and gaps != wanted:
+        name = _name(sorted(gaps ^ wanted, key=str)[0])
+        yield Fault(what=f"{name}: gaps are given for some metrics and left out for others", where=where, mend=mend)
+    for name, group, beam in sorted(gaps, key=str):
+        gap, scaled = told[(name, group, beam)], told.get((f"gapz.{name.removeprefix('gap.')}", group, beam))
+        if fault := _scaled_fault(gap, scaled):
+            yield Fault(what=f"{_name((name, group, beam))}: {fault}", where=where, mend=mend)
+    for (name, group, beam), value in told.items():
+        if name.startswith("collateral-excess.") and value.value is not None:
+            change = f"collateral-change.{name.removeprefix('collateral-excess.')}"
+            near, far = (told.get((change, side, beam)) for side in (Group.NEIGHBOURS, Group.REST))
+            parts = (near.value if near else None, far.value if far else None)
+            if parts[0] is None or parts[1] is None or abs(parts[0] - parts[1] - value.value) > EXACT:
+                shown = _name((name, group, beam))
+                yield Fault(what=f"{shown} is not the difference of its two sides", where=where, mend=mend)
+
+
+def rescored(result: Result, withheld: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the record's metrics that were computed again, and of those that were not."""
+    users = _user_level()
+    names = list(dict.fromkeys(value.metric for value in result.record.metrics))
+    again = [name for name in names if name in users and rests_on(name) not in withheld]
+    return tuple(again), tuple(name for name in names if name not in again)
+
+
+def by_key(values: Iterable[MetricValue]) -> dict[Key, MetricValue]:
+    """Values by metric, group and beam."""
+    return {(value.metric, value.group, value.beam): value for value in values}
+
+
+def _user_level() -> frozenset[str]:
+    return frozenset(name for name, spec in metric_specs().items() if spec.level is Level.USER)
+
+
+def _difference(told: MetricValue, found: MetricValue) -> str | None:
+    for part, one, other in (("", told.value, found.value), ("sd ", told.sd, found.sd)):
+        if (one is None) != (other is None) or (one is not None and other is not None and abs(one - other) > EXACT):
+            return f"is {part}{_shown(one)} in the record, the table gives {part}{_shown(other)}"
+    if told.n != found.n:
+        return f"is said to be over {told.n} examples, the table has {found.n}"
+    if (told.interval is None) != (found.interval is None):
+        return "has an interval in the record or from the table alone"
+    if told.interval and found.interval and max(map(_distance, told.interval, found.interval)) > 1e-9:
+        return f"has the interval {told.interval} in the record, the table gives {found.interval}"
+    return None
+
+
+def _owner(bundle: Bundle, result: Result, found: Mapping[Key, MetricValue]) -> str | None:
+    """Another result of the same task whose ranking metrics this table gives."""
+    sample = [(key, value.value) for key, value in found.items() if key[0] in ("hr@10", "ndcg@10", "concept-rate@10")]
+    if not any(value for _, value in sample):
+        return None
+    for other in bundle.results:
+        if other is result or other.record.cell.task != result.record.cell.task:
+            continue
+        told = by_key(other.record.metrics)
+        if all(key in told and told[key].value == value for key, value in sample):
+            return other.place
+    return None
+
+
+def _implied_oracle(values: Sequence[MetricValue]) -> Iterable[MetricValue]:
+    """The oracle's means: value minus gap. Means keep every bound, as all bounds are linear."""
+    told = by_key(values)
+    for (name, group, beam), gap in told.items():
+        base = told.get((name.removeprefix("gap."), group, beam))
+        if name.startswith("gap.") and base and base.value is not None and gap.value is not None:
+            yield MetricValue(metric=base.metric, group=group, beam=beam, value=base.value - gap.value)
+
+
+def _scaled_fault(gap: MetricValue, scaled: MetricValue | None) -> str | None:
+    if scaled is None:
+        return "its gapz is missing"
+    if gap.value is None or not gap.sd:
+        return None if scaled.value is None else "gapz is given without a spread to divide by"
+    if scaled.value is None:
+        return "gapz is missing"
+    right = math.isclose(scaled.value, gap.value / gap.sd, rel_tol=1e-9, abs_tol=1e-12)
+    return None if right else f"gapz is {scaled.value:.6g}, gap / sd gives {gap.value / gap.sd:.6g}"
+
+
+def _name(key: Key) -> str:
+    metric, group, beam = key
+    return f"{metric} ({group.value}{'' if beam is None else f', beam {beam}'})"
+
+
+def _shown(value: float | None) -> str:
+    return "empty" if value is None else f"{value:.12g}"
+
+
+def _distance(one: float, other: float) -> float:
+    return abs(one - other)

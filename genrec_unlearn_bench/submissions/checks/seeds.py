@@ -1,0 +1,115 @@
+"""Are the seeds the ones that were promised: none picked, none tuned at, none copied from another."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from genrec_unlearn_bench.data.tasks import tasks
+from genrec_unlearn_bench.submissions.bundle import Bundle, Result
+from genrec_unlearn_bench.submissions.fault import Fault
+from genrec_unlearn_bench.submissions.limits import REPORTED_SEEDS
+from genrec_unlearn_bench.submissions.spec import SPEC
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["check_oracles", "check_reported_seeds", "check_same_seeds", "check_twins", "fingerprint"]
+
+SAME_FOR_EVERY_SEED = ("popularity",)
+"""Rows that no seed can change."""
+_LISTS = ("rank", "concept_in_list", "n_list")
+
+
+def check_reported_seeds(bundle: Bundle) -> Iterable[Fault]:
+    """No result at a seed that belongs to tuning."""
+    tuned = set(bundle.spec.tuning.seeds) if bundle.spec else set()
+    for result in bundle.results:
+        seed = result.record.cell.seed
+        if seed not in REPORTED_SEEDS or seed in tuned:
+            yield Fault(
+                what=f"the result is reported at seed {seed}, which is for tuning",
+                where=f"{result.record_path}: cell.seed",
+                mend=f"report at seeds 0, 1, 2 …, and tune at others (from {REPORTED_SEEDS.stop} on)",
+            )
+
+
+def check_same_seeds(bundle: Bundle) -> Iterable[Fault]:
+    """The seeds 0 … n - 1, the same for every cell; on the demo some of them do."""
+    if bundle.spec is None:
+        return
+    wanted = bundle.spec.seeds
+    if wanted != tuple(range(len(wanted))):
+        yield Fault(
+            what=f"the seeds are {', '.join(map(str, wanted))}, not 0, 1, 2 … without gaps",
+            where=f"{SPEC}: seeds",
+            mend="run and submit the seeds from 0 on; which ones are reported is not the author's choice",
+        )
+    for (task, *group), seeds in _seeds(bundle).items():
+        demo = tasks()[task].dataset == "demo" if task in tasks() else False
+        if (seeds - set(wanted)) or (not demo and seeds != set(wanted)):
+            found = ", ".join(map(str, sorted(seeds)))
+            yield Fault(
+                what=f"the cell has the seeds {found}, the submission declares {', '.join(map(str, wanted))}",
+                where="/".join(("results", task, *group[:2])),
+                mend="submit every seed of every cell, diverged ones included",
+            )
+
+
+def check_twins(bundle: Bundle, fingerprints: Mapping[str, str | None]) -> Iterable[Fault]:
+    """No two seeds with the same lists."""
+    seen: dict[tuple[str, ...], Result] = {}
+    for result in bundle.results:
+        mark, cell = fingerprints.get(result.place), result.record.cell
+        if mark is None or cell.method in SAME_FOR_EVERY_SEED:
+            continue
+        key = (cell.task, result.record.backbone_label, cell.method, cell.scale, cell.ruleset, mark)
+        first = seen.setdefault(key, result)
+        if first.record.cell.seed != cell.seed:
+            yield Fault(
+                what=f"the seeds {first.record.cell.seed} and {cell.seed} have the same per-user table",
+                where=f"{first.table_path} and {result.table_path}",
+                mend="two trainings never give the same lists throughout: run the second seed",
+            )
+
+
+def check_oracles(bundle: Bundle) -> Iterable[Fault]:
+    """Results that were held against the same retrained models imply the same numbers of them."""
+    seen: dict[tuple[object, ...], tuple[str, float]] = {}
+    for result in bundle.results:
+        stages = tuple(stage.digest for stage in result.record.stages if stage.name.startswith("evaluation of retrain"))
+        values = {(v.metric, v.group, v.beam): v.value for v in result.record.metrics}
+        for (name, group, beam), gap in values.items():
+            base = values.get((name.removeprefix("gap."), group, beam))
+            if not stages or not name.startswith("gap.") or gap is None or base is None:
+                continue
+            place, oracle = seen.setdefault((stages, name, group, beam), (result.place, base - gap))
+            if abs(oracle - (base - gap)) > 1e-9:
+                yield Fault(
+                    what=f"{name} is taken against another number of the retrained model than in {place}",
+                    where=f"{result.record_path}: metrics",
+                    mend="numbers are not edited: submit what `bench run` wrote",
+                )
+                break
+
+
+def fingerprint(table: pd.DataFrame) -> str | None:
+    """A digest of what the lists found; None where they found nothing, as seeds may agree in that."""
+    if not (table["rank"] > 0).any():
+        return None
+    state = hashlib.blake2b(digest_size=16)
+    for column in _LISTS:
+        state.update(table[column].to_numpy(dtype="<i8").tobytes())
+    return state.hexdigest()
+
+
+def _seeds(bundle: Bundle) -> dict[tuple[str, ...], set[int]]:
+    out: dict[tuple[str, ...], set[int]] = defaultdict(set)
+    for result in bundle.results:
+        cell = result.record.cell
+        out[cell.task, cell.backbone, cell.method, result.record.backbone_label, cell.scale, cell.ruleset].add(
+            cell.seed
+        )
+    return dict(out)
