@@ -12,10 +12,10 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from genrec_unlearn_bench.reporting.statistics.differences import clean, never_zero
-from genrec_unlearn_bench.reporting.statistics.paired import t_interval
+from genrec_unlearn_bench.reporting.statistics.differences import FloatArray, clean, never_zero, table
+from genrec_unlearn_bench.reporting.statistics.paired import MeanIntervals, t_interval
 
-__all__ = ["LEAST_ORACLES", "LEVEL", "Equivalence", "Verdict", "margin", "tost"]
+__all__ = ["LEAST_ORACLES", "LEVEL", "Equivalence", "Verdict", "margin", "tost", "tosts"]
 
 LEAST_ORACLES = 3
 """Retrained seeds a margin needs. Two give one difference, whose quantile is itself: on average 0.4 of the margin they
@@ -88,36 +88,42 @@ def tost(differences: ArrayLike, margin: float | None) -> Equivalence:
     on one side, 2 ** (1 - n) on two), so four such seeds show nothing. A margin of 0 leaves only IDENTICAL, NOT_SHOWN
     and DIFFERENT.
     """
-    values = clean(np.asarray(differences, dtype=np.float64).reshape(1, -1))
+    return tosts(np.asarray(differences, dtype=np.float64).reshape(1, -1), margin)[0]
+
+
+def tosts(differences: ArrayLike, margin: float | None) -> tuple[Equivalence, ...]:
+    """:func:`tost` of K methods against one retraining at once, which takes no longer than one.
+
+    Args:
+        differences: [K, S] one row per method.
+        margin: The one that all share.
+    """
+    values = clean(table(differences, "differences"))
     narrow, wide = t_interval(values, confidence=1 - 2 * LEVEL), t_interval(values, confidence=1 - LEVEL)
-    estimate, sd, n = float(narrow.mean[0]), float(narrow.sd[0]), int(narrow.n[0])
-    if n < 2:
-        p, verdict = float("nan"), Verdict.UNDERPOWERED
-    elif np.nanmax(np.abs(values)) == 0.0:
-        p, verdict = float(2.0**-n), Verdict.IDENTICAL
-    elif margin is None:
-        p, verdict = float("nan"), Verdict.UNDERPOWERED
-    else:
-        p = _inside(estimate, sd, n, margin)
-        beyond = float(wide.low[0]) > margin or float(wide.high[0]) < -margin
-        beyond = beyond and (sd > 0.0 or 2.0 ** (1 - n) <= LEVEL)
-        verdict = Verdict.EQUIVALENT if p <= LEVEL else Verdict.DIFFERENT if beyond else Verdict.NOT_SHOWN
-    return Equivalence(
-        estimate=estimate,
-        low90=float(narrow.low[0]),
-        high90=float(narrow.high[0]),
-        p=p,
-        margin=margin,
-        n=n,
-        verdict=verdict,
+    n = narrow.n
+    tested = n >= 2
+    same = tested & (np.nan_to_num(np.abs(values)).max(axis=1, initial=0.0) == 0.0)
+    room = np.nan if margin is None else margin
+    p = np.where(tested, np.where(same, 2.0**-n, _inside(narrow, room)), np.nan)
+    beyond = ((wide.low > room) | (wide.high < -room)) & ((narrow.sd > 0.0) | (2.0 ** (1 - n) <= LEVEL))
+    found = np.full(len(n), Verdict.NOT_SHOWN, dtype=object)
+    found[beyond] = Verdict.DIFFERENT
+    found[p <= LEVEL] = Verdict.EQUIVALENT
+    found[~tested | np.isnan(room)] = Verdict.UNDERPOWERED
+    found[same] = Verdict.IDENTICAL
+    numbers = zip(narrow.mean.tolist(), narrow.low.tolist(), narrow.high.tolist(), p.tolist(), n.tolist(), strict=True)
+    return tuple(
+        Equivalence(estimate, low, high, least, margin, seeds, verdict)
+        for (estimate, low, high, least, seeds), verdict in zip(numbers, found, strict=True)
     )
 
 
-def _inside(estimate: float, sd: float, n: int, margin: float) -> float:
-    """The larger p of the two one-sided tests."""
+def _inside(means: MeanIntervals, margin: float) -> FloatArray:
+    """[K] the larger p of the two one-sided tests; NaN for a margin of NaN."""
     from scipy.special import stdtr
 
-    room = margin - abs(estimate)
-    if sd == 0.0:
-        return float(2.0**-n) if room > 0.0 else 1.0
-    return float(never_zero(stdtr(n - 1, -room / (sd / np.sqrt(n)))))
+    room = margin - np.abs(means.mean)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = stdtr(np.maximum(means.n - 1, 1), -room / (means.sd / np.sqrt(means.n)))
+    signs = np.where(room > 0.0, 2.0**-means.n, np.where(np.isnan(room), np.nan, 1.0))
+    return never_zero(np.where(means.sd == 0.0, signs, spread))

@@ -11,7 +11,6 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reporting.statistics.differences import SMALLEST_P, FloatArray, clean, table
 
 __all__ = ["MOST_SEEDS", "PairedTest", "sign_flip", "smallest_p"]
@@ -35,35 +34,38 @@ def sign_flip(differences: ArrayLike) -> FloatArray:
     """Two-sided p-values by enumeration: the share of sign patterns whose sum is at least as far from 0.
 
     Args:
-        differences: [K, S] first method minus second, S ≤ 16; NaN = a seed that one of them lacks. A missing seed and
-            a difference of 0 are the same to it: flipping either changes nothing.
+        differences: [K, S] first method minus second; NaN = a seed that one of them lacks.
 
     Returns:
-        [K] a multiple of 2 ** (1 - n), at least that; 1 where all differences are 0; NaN where no seed is measured.
-
-    Raises:
-        UsageError: more than 16 seeds.
+        [K] a multiple of 2 ** (1 - n) for n measured seeds, at least that; 1 where all differences are 0. NaN where no
+        seed is measured, or more than 16 are.
     """
     values = clean(table(differences, "differences"))
+    measured = np.isfinite(values)
+    n = measured.sum(axis=1)
+    p = np.full(len(values), np.nan)
+    # What is missing goes to the right of each row, to be cut off.
+    values = np.take_along_axis(values, np.argsort(~measured, axis=1, kind="stable"), axis=1)
+    for seeds in np.unique(n):
+        if 1 <= seeds <= MOST_SEEDS:
+            p[n == seeds] = _enumerated(values[n == seeds, :seeds])
+    return p
+
+
+def _enumerated(values: FloatArray) -> FloatArray:
+    """[K] p of [K, n] differences without gaps."""
     rows, seeds = values.shape
-    if seeds > MOST_SEEDS:
-        raise UsageError(
-            f"the exact sign flip enumerates up to {MOST_SEEDS} seeds, these are {seeds}",
-            mend="leave it out, the t-test needs no companion there; or name the seeds to compare",
-        )
-    filled = np.nan_to_num(values)
     # Turning every sign leaves the distance from 0 as it is, so one half of the patterns stands for both.
-    bits = np.arange(1 << max(seeds - 1, 0))
+    bits = np.arange(1 << (seeds - 1))
     signs = 1.0 - 2.0 * ((bits[:, None] >> np.arange(seeds)[None, :]) & 1)
     p = np.empty(rows)
     step = max(1, CHUNK // len(bits))
     for start in range(0, rows, step):
-        part = filled[start : start + step]
+        part = values[start : start + step]
         reach = np.abs(part).sum(axis=1)
         observed = np.abs(part.sum(axis=1))
         flipped = np.abs(part @ signs.T)
         p[start : start + step] = (flipped >= (observed - TIE * reach)[:, None]).mean(axis=1)
-    p[~np.isfinite(values).any(axis=1)] = np.nan
     return p
 
 

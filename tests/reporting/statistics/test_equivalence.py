@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.weightstats import ttost_paired
 
-from genrec_unlearn_bench.reporting.statistics.equivalence import LEVEL, Verdict, margin, tost
+from genrec_unlearn_bench.reporting.statistics.equivalence import LEVEL, Verdict, margin, tost, tosts
 from genrec_unlearn_bench.seeding import numpy_generator
 from tests.reporting.statistics.null_worlds import band
 
@@ -139,3 +139,15 @@ def test_at_the_protocols_five_seeds_a_method_off_by_the_true_margin_is_seldom_c
         ]
     )
     assert wrong <= band(LEVEL, repeats)[1]
+
+
+def test_many_at_once_are_the_same_as_one_by_one() -> None:
+    values = np.random.default_rng(0).normal(0.1, 0.2, size=(60, 6))
+    values[np.random.default_rng(1).random(values.shape) < 0.3] = NAN
+    values[:3] = [[0.0] * 6, [0.2] * 6, [NAN] * 6]
+    for room in (None, 0.0, 0.3):
+        together = tosts(values, room)
+        for one, line in zip(together, values, strict=True):
+            alone = tost(line[np.isfinite(line)], room)
+            assert repr(alone) == repr(one)
+    assert tosts(np.empty((0, 5)), 0.1) == ()

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reporting.statistics.sign_flip import MOST_SEEDS, PairedTest, sign_flip, smallest_p
 
 NAN = float("nan")
@@ -51,8 +50,16 @@ def test_edges() -> None:
     assert found[[0, 2, 3, 4]] == pytest.approx([1.0, 1.0, 0.25, 1.0])
     assert np.isnan(found[1])
     assert sign_flip(np.empty((0, 5))).shape == (0,)
-    with pytest.raises(UsageError, match="up to 16 seeds"):
-        sign_flip(np.ones((1, MOST_SEEDS + 1)))
+    assert sign_flip(np.empty((2, 0))).shape == (2,)
+
+
+def test_more_seeds_than_can_be_enumerated_have_no_p_and_gaps_are_not_seeds() -> None:
+    many = np.full((2, MOST_SEEDS + 4), NAN)
+    many[0] = 1.0
+    many[1, ::3] = [0.5, 0.4, -0.1, 0.3, 0.2, 0.6, 0.1]
+    found = sign_flip(many)
+    assert np.isnan(found[0])
+    assert found[1] == sign_flip(many[1, ::3][None])[0]
 
 
 @pytest.mark.parametrize("n", [*range(2, 11), MOST_SEEDS])
