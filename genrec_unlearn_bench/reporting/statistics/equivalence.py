@@ -113,7 +113,7 @@ def tosts(differences: ArrayLike, margin: float | None) -> tuple[Equivalence, ..
     found[same] = Verdict.IDENTICAL
     numbers = zip(narrow.mean.tolist(), narrow.low.tolist(), narrow.high.tolist(), p.tolist(), n.tolist(), strict=True)
     return tuple(
-        Equivalence(estimate, low, high, least, margin, seeds, verdict)
+        Equivalence(estimate, low, high, least, margin, seeds, Verdict(verdict))
         for (estimate, low, high, least, seeds), verdict in zip(numbers, found, strict=True)
     )
 
