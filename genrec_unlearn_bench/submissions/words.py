@@ -27,6 +27,8 @@ def odd_text(text: str, *, lines: bool = False) -> str | None:
     """What is odd about a text, as the end of a sentence, or None. ``lines`` lets line breaks and tabs pass."""
     if len(text) > TEXT_LENGTH:
         return f"is longer than {TEXT_LENGTH} characters"
+    if text.isascii() and text.isprintable():
+        return None
     for character in text:
         if lines and character in "\n\t":
             continue

@@ -1,0 +1,144 @@
+"""``bench submit``: turn a method's results into a folder for the leaderboard, an archive and a pull request's text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from genrec_unlearn_bench.cli.console import print_json, stdout
+from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.options import AsJson, Debug
+from genrec_unlearn_bench.cli.run_options import ResultsDir
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.submissions.submit import Submitted
+
+__all__ = ["submit"]
+
+Text = Annotated[str | None, typer.Option(show_default=False)]
+
+
+@handled
+def submit(
+    name: Annotated[str, typer.Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")],
+    method: Annotated[
+        str | None,
+        typer.Option(help="The method's name, or path/to/file.py:Class (default: NAME).", show_default=False),
+    ] = None,
+    results_dir: ResultsDir = Path("results"),
+    out: Annotated[Path, typer.Option(help="Where submissions lie.", metavar="DIR")] = Path("leaderboard/submissions"),
+    title: Annotated[str | None, typer.Option(help="What tables call the method.", show_default=False)] = None,
+    author: Annotated[
+        list[str] | None,
+        typer.Option(help='"Name | Affiliation | ORCID", the last two optional; repeat.', show_default=False),
+    ] = None,
+    contact: Annotated[str | None, typer.Option(help="Mail address or link.", show_default=False)] = None,
+    licence: Annotated[str | None, typer.Option(help="SPDX id, as Apache-2.0.", show_default=False)] = None,
+    paper: Annotated[str | None, typer.Option(help='"Title | https link".', show_default=False)] = None,
+    code: Annotated[str | None, typer.Option(help="https link of the code.", show_default=False)] = None,
+    deviation: Annotated[
+        list[str] | None, typer.Option(help="A difference from the paper; repeat.", show_default=False)
+    ] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only these tasks; repeat.", show_default=False)] = None,
+    ruleset: Annotated[list[str] | None, typer.Option(help="Only these rulesets; repeat.", show_default=False)] = None,
+    withhold: Annotated[
+        str, typer.Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")
+    ] = "",
+    affirm_rules: Annotated[
+        bool, typer.Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")
+    ] = False,
+    pr_text: Annotated[
+        Path | None,
+        typer.Option(help="Where the pull request's text goes (default: beside the folder).", metavar="FILE"),
+    ] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Gather a method's results, publish them without users, items and paths, and check what `bench verify` checks.
+
+    Nothing is written unless everything passes. Calling it again renews the results and keeps your words, given here or
+    written into submission.yaml. Written beside the folder: the same as a zip file, and the pull request's text.
+    """
+    from genrec_unlearn_bench.runs.files import atomic_text
+    from genrec_unlearn_bench.submissions.archive import pack
+    from genrec_unlearn_bench.submissions.pull_request import pull_request
+    from genrec_unlearn_bench.submissions.submit import SubmitRequest
+    from genrec_unlearn_bench.submissions.submit import submit as make
+
+    words: dict[str, Any] = {
+        "title": title,
+        "authors": [_author(one) for one in author] if author else None,
+        "contact": contact,
+        "licence": licence,
+        "paper": _paper(paper) if paper else None,
+        "code": code,
+        "deviations": deviation,
+    }
+    done = make(
+        SubmitRequest(
+            name=name,
+            method=method or name,
+            results_dir=results_dir,
+            out=out,
+            withhold=tuple(part for part in withhold.split(",") if part),
+            tasks=tuple(task or ()),
+            rulesets=tuple(ruleset or ()),
+            words={field: value for field, value in words.items() if value is not None},
+            affirm=affirm_rules,
+        )
+    )
+    archive = out / f"{name}.zip"
+    pack(done.folder, archive)
+    text = pr_text or out / f"{name}.PULL_REQUEST.md"
+    atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
+    if as_json:
+        print_json(
+            {
+                "folder": str(done.folder),
+                "archive": str(archive),
+                "pull_request": str(text),
+                "results": len(done.records),
+                "passed_over": done.passed_over,
+                "verification": done.verification.model_dump(mode="json"),
+            }
+        )
+        return
+    _tell(done, archive, text)
+
+
+def _author(text: str) -> dict[str, str]:
+    parts = [part.strip() for part in text.split("|")]
+    return {field: part for field, part in zip(("name", "affiliation", "orcid"), parts, strict=False) if part}
+
+
+def _paper(text: str) -> dict[str, str]:
+    title, _, url = (part.strip() for part in text.partition("|"))
+    return {"title": title, **({"url": url} if url else {})}
+
+
+def _tell(done: Submitted, archive: Path, text: Path) -> None:
+    from genrec_unlearn_bench.cli.descriptions import Card, Sheet
+
+    size = sum(path.stat().st_size for path in done.folder.rglob("*") if path.is_file())
+    tasks = sorted({record.cell.task for record in done.records})
+    rows = [
+        ("folder", f"{done.folder} ({'renewed' if done.renewed else 'new'}, {size / 1024:.0f} KiB)"),
+        ("results", f"{len(done.records)} on {', '.join(tasks)}"),
+        ("seeds", ", ".join(map(str, done.spec.seeds))),
+        ("checks", f"{len(done.verification.checks)} passed; badge so far: {done.verification.badge.value}"),
+        ("re-scored", f"{len(done.verification.rescored)} metrics from the per-user tables"),
+        ("archive", str(archive)),
+        ("pull request", str(text)),
+    ]
+    if done.verification.withheld:
+        rows.append(("withheld", f"{', '.join(done.verification.withheld)} (stays self-reported)"))
+    if done.passed_over:
+        rows.append(("passed over", f"{done.passed_over} results of another version of the method's file"))
+    rows += [("notice", notice) for notice in done.verification.notices]
+    absent = [field for field in ("paper", "code") if getattr(done.spec, field) is None]
+    left = [f"add {' and '.join(absent)} to submission.yaml, if there are any"] if absent else []
+    left += [f"bench verify {done.folder} --demo --write", "commit the folder and open a pull request with the text"]
+    steps = tuple((f"{number}.", step) for number, step in enumerate(left, start=1))
+    Card(f"Submission {done.spec.name}", {}, sheets=(Sheet("", tuple(rows)), Sheet("left to do", steps))).draw(stdout())

@@ -1,0 +1,145 @@
+"""``bench verify``: check a submission, run its demo cell again, and say which badge it has earned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
+from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
+from genrec_unlearn_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.submissions.bundle import Bundle
+    from genrec_unlearn_bench.submissions.verification import DemoRun, Verification
+
+__all__ = ["verify"]
+
+
+@handled
+def verify(
+    path: Annotated[
+        Path, typer.Argument(help="Folder or zip file of a submission, or a tree of results as leaderboard/results.")
+    ],
+    demo: Annotated[
+        bool | None,
+        typer.Option(
+            "--demo/--no-demo",
+            help="Run the demo cell again, which executes the submitted method (default: for submissions that pass).",
+            show_default=False,
+        ),
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write verification.json into the folder.")] = False,
+    leaderboard: Annotated[
+        Path | None,
+        typer.Option(help="The leaderboard's folder to hold it against.", show_default=False, metavar="DIR"),
+    ] = None,
+    cache_dir: CacheDir = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads of the demo (default: the record's).", min=1)] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Compute every aggregate again from the per-user tables, and check digests, manifests, invariants and rules.
+
+    Reading a submission executes nothing of it; running the demo cell does, so use --no-demo on code you do not trust.
+    Exit code 0: it passes. 1: it does not; every fault is listed with its mend.
+    """
+    from genrec_unlearn_bench.submissions.bundle import opened
+    from genrec_unlearn_bench.submissions.verification import write_verification
+    from genrec_unlearn_bench.submissions.verify import verify as examine
+
+    if write and not path.is_dir():
+        raise UsageError("--write needs a folder", where=str(path), mend="unpack the archive, or leave --write out")
+    with opened(path, leaderboard) as bundle:
+        found = examine(bundle, claims=not write)
+        wanted = not bundle.is_tree if demo is None else demo
+        if wanted and found.passed:
+            found = found.with_demo(_run_demo(bundle, cache_dir, threads))
+    if write and found.passed:
+        write_verification(path, found)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        _draw(found, wanted=wanted)
+    if not found.passed or (found.demo is not None and not found.demo.matches):
+        raise typer.Exit(1)
+
+
+def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None) -> DemoRun:
+    from genrec_unlearn_bench.registry import methods
+    from genrec_unlearn_bench.runs.repeat import repeat_record
+    from genrec_unlearn_bench.runs.store import default_cache
+    from genrec_unlearn_bench.submissions.checks.rulesets import demo_results
+    from genrec_unlearn_bench.submissions.verification import DemoRun
+
+    places = demo_results(bundle)
+    if not places:
+        raise UsageError("there is no demo cell to run again", where=str(bundle.root), mend="use --no-demo")
+    result = next(one for one in bundle.results if one.place == places[0])
+    name = result.record.cell.method
+    file = bundle.root / "method.py"
+    method = str(file) if name not in methods() and file.is_file() else None
+    with progressing() as progress:
+        done = repeat_record(
+            result.record,
+            method=method,
+            cache_dir=cache_dir or default_cache(),
+            data_dir=None,
+            threads=threads,
+            progress=progress,
+        )
+    # A published table has other bytes than the run's own, so its digest is no part of the comparison; all that is
+    # computed from it is.
+    same_table = done.then.model_copy(update={"per_user_digest": done.now.per_user_digest})
+    done = replace(done, then=same_table)
+    differing = [row for row in done.rows if row.verdict == "differs"]
+    return DemoRun(
+        place=result.place,
+        matches=done.matches,
+        differences=tuple(
+            f"{row.metric} ({row.group.value}, beam {row.beam}): {row.then} submitted, {row.now} now"
+            for row in differing[:20]
+        ),
+    )
+
+
+def _draw(found: Verification, *, wanted: bool) -> None:
+    from genrec_unlearn_bench.cli.descriptions import Card, Sheet
+
+    rows = [
+        ("verdict", _verdict(found)),
+        ("badge", found.badge.value),
+        ("results", str(found.results)),
+        ("checks", f"{sum(check.passed for check in found.checks)} of {len(found.checks)} passed"),
+        ("re-scored", f"{len(found.rescored)} metrics: {', '.join(found.rescored)}"),
+        ("self-reported", f"{len(found.self_reported)} metrics that are not per user, or rest on what is withheld"),
+        ("demo", _demo_line(found.demo, wanted=wanted)),
+        ("content", found.content_digest),
+    ]
+    if found.withheld:
+        rows.append(("withheld", ", ".join(found.withheld)))
+    rows += [("notice", notice) for notice in found.notices]
+    Card(f"Submission {found.name}", {}, sheets=(Sheet("", tuple(rows)),)).draw(stdout())
+    for check in found.checks:
+        for fault in check.faults:
+            print(f"\n{check.title}: no\n{fault.text()}")
+    for line in found.demo.differences if found.demo is not None else ():
+        print(f"  {line}")
+
+
+def _verdict(found: Verification) -> str:
+    if not found.passed:
+        return f"refused: {len(found.faults)} faults, listed below"
+    if found.demo is not None and not found.demo.matches:
+        return "refused: the demo cell gives other numbers, listed below"
+    return "passes"
+
+
+def _demo_line(demo: DemoRun | None, *, wanted: bool) -> str:
+    if demo is None:
+        return "not run, as the checks failed" if wanted else "not run"
+    return f"{demo.place}: {'the same numbers' if demo.matches else 'other numbers'}"

@@ -1,0 +1,199 @@
+"""Puts a submission together: gathers a method's results, publishes them, and checks all that ``bench verify`` will.
+
+The folder is written whole or not at all. What the authors wrote into an earlier submission.yaml is kept.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.data.tasks import tasks
+from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
+from genrec_unlearn_bench.registry import Entry, find_method, source_digest, source_file
+from genrec_unlearn_bench.runs.files import atomic_folder, file_digest
+from genrec_unlearn_bench.runs.record import RunRecord
+from genrec_unlearn_bench.submissions.bundle import load
+from genrec_unlearn_bench.submissions.publish import MANIFESTS, Found, found_results, publish_result, write_manifests
+from genrec_unlearn_bench.submissions.spec import SPEC, Submission, parse_submission, read_spec, submission_text
+from genrec_unlearn_bench.submissions.statements import STATEMENTS
+from genrec_unlearn_bench.submissions.verification import Verification
+from genrec_unlearn_bench.submissions.verify import verify
+
+__all__ = ["SubmitRequest", "Submitted", "submit"]
+
+METHOD_FILE = "method.py"
+_SHOWN = 12
+
+
+class SubmitRequest(StrictModel):
+    """What is to be submitted, and the authors' words; what is None stays as an earlier submission.yaml has it."""
+
+    name: str
+    """The submission's name, and its folder's."""
+    method: str
+    """Name of a method, or ``path/to/file.py:Class``."""
+    results_dir: Path
+    """Results of ``bench run``."""
+    out: Path
+    """Where submissions lie; the folder ``name`` is made in it."""
+    withhold: tuple[str, ...] = ()
+    """Column families that the tables leave out."""
+    tasks: tuple[str, ...] = ()
+    """Only these tasks; all where none is named."""
+    rulesets: tuple[str, ...] = ()
+    """Only these rulesets; all where none is named."""
+    words: dict[str, Any] = Field(default_factory=dict)
+    """Fields of submission.yaml that the call gives."""
+    affirm: bool = False
+    """Whether every statement of RULES.md is affirmed by this call."""
+
+
+@dataclass(frozen=True, eq=False)
+class Submitted:
+    """What was written."""
+
+    folder: Path
+    spec: Submission
+    records: tuple[RunRecord, ...]
+    verification: Verification
+    passed_over: int
+    """Results of the method that were made with another version of its source."""
+    renewed: bool
+    """Whether there was an earlier submission of the name."""
+
+
+def submit(request: SubmitRequest) -> Submitted:
+    """Gather, publish, check and write.
+
+    Raises:
+        UsageError: There are no results, or words that submission.yaml needs are missing (all are named at once).
+        BenchError: The submission would not pass ``bench verify``; nothing was written.
+        StorageError: The file system refuses.
+    """
+    entry = find_method(request.method)
+    if entry.kind == "reference":
+        raise UsageError(f"{entry.name!r} is a reference row, which every table has", mend="submit a method")
+    target = request.out / request.name
+    earlier = _earlier(target)
+    found, passed_over = _results(request, entry)
+    with tempfile.TemporaryDirectory(prefix="bench-submit-") as place:
+        draft = Path(place) / request.name
+        records = tuple(publish_result(one, draft / "results", withhold=request.withhold) for one in found)
+        write_manifests(found, draft / MANIFESTS)
+        _copy_method(entry, draft)
+        spec = _spec(request, entry, earlier, records, draft)
+        (draft / SPEC).write_text(submission_text(spec), encoding="utf-8")
+        verification = verify(load(draft))
+        _refuse(verification, target)
+        with atomic_folder(target, "--out", replace=True) as final:
+            shutil.copytree(draft, final, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    return Submitted(target, spec, records, verification, passed_over, earlier is not None)
+
+
+def _earlier(target: Path) -> Submission | None:
+    try:
+        return read_spec(target)
+    except BenchError as fault:
+        raise UsageError(
+            f"the submission.yaml that is there cannot be read: {fault.what}",
+            where=fault.where or str(target / SPEC),
+            mend="mend it, so that your words are kept, or remove the folder to begin anew",
+        ) from None
+
+
+def _results(request: SubmitRequest, entry: Entry) -> tuple[list[Found], int]:
+    digest = source_digest(entry)
+
+    def wanted(record: RunRecord) -> bool:
+        cell = record.cell
+        named = (not request.tasks or cell.task in request.tasks) and (
+            not request.rulesets or cell.ruleset in request.rulesets
+        )
+        return cell.method == entry.name and named
+
+    every = list(found_results(request.results_dir, wanted)) if request.results_dir.is_dir() else []
+    found = [one for one in every if one.record.method_digest == digest]
+    if not found:
+        what = f"there is no result of the method {entry.name!r}" if not every else _outdated(entry, len(every))
+        mend = f"bench run --task demo-brand --method {request.method} --results-dir {request.results_dir}"
+        raise UsageError(what, where=str(request.results_dir), mend=mend)
+    return found, len(every) - len(found)
+
+
+def _outdated(entry: Entry, count: int) -> str:
+    return f"all {count} results of {entry.name!r} were made with another version of its file"
+
+
+def _copy_method(entry: Entry, draft: Path) -> None:
+    source = source_file(entry)
+    if source is None:
+        raise UsageError(f"the method {entry.name!r} has no file to submit", mend="give its file: --method file.py")
+    shutil.copyfile(source, draft / METHOD_FILE)
+
+
+def _spec(
+    request: SubmitRequest, entry: Entry, earlier: Submission | None, records: Sequence[RunRecord], draft: Path
+) -> Submission:
+    """The words of before and of this call, with everything that follows from the results."""
+    words: dict[str, Any] = earlier.model_dump(mode="json", exclude_none=True) if earlier is not None else {}
+    tuning = {**words.get("tuning", {}), **request.words.get("tuning", {})}
+    trials = max(record.cost.tuning_trials for record in records)
+    tuning["space"] = "declared" if trials > 1 else tuning.get("space", "none")
+    files = sorted(path for path in draft.rglob("*") if path.is_file())
+    words = {
+        **words,
+        **request.words,
+        "protocol_version": PROTOCOL_VERSION,
+        "name": request.name,
+        "method": {"name": entry.name, "file": METHOD_FILE},
+        "rulesets": sorted({record.cell.ruleset for record in records}),
+        "tuning": tuning,
+        "seeds": _seeds(records),
+        "contents": {path.relative_to(draft).as_posix(): file_digest(path) for path in files},
+    }
+    if request.affirm:
+        words["affirmed"] = list(STATEMENTS)
+    missing = [name for name in _NEEDED if not words.get(name)]
+    if missing:
+        raise ConfigError(
+            [f"{name}: {_NEEDED[name]}" for name in missing],
+            where=str(request.out / request.name / SPEC),
+            mend="give them once; later calls keep them",
+        )
+    return parse_submission(submission_text(parse(Submission, words, where=SPEC)).encode())
+
+
+_NEEDED = {
+    "title": 'what the method is called in tables (--title "…")',
+    "authors": 'who submits it (--author "Name | Affiliation | ORCID", repeated)',
+    "contact": "a mail address or link for questions (--contact)",
+    "licence": "SPDX id of the method's licence (--licence Apache-2.0)",
+    "affirmed": "read leaderboard/RULES.md, and affirm its statements (--affirm-rules)",
+}
+
+
+def _seeds(records: Sequence[RunRecord]) -> list[int]:
+    known = tasks()
+    demo = [one for one in records if one.cell.task in known and known[one.cell.task].dataset == "demo"]
+    others = [one for one in records if one not in demo]
+    return sorted({record.cell.seed for record in others or demo})
+
+
+def _refuse(verification: Verification, target: Path) -> None:
+    if verification.passed:
+        return
+    faults = verification.faults
+    listing = "".join(f"\n- {fault.text()}" for fault in faults[:_SHOWN])
+    more = f"\n… and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+    raise BenchError(
+        f"the submission would not pass `bench verify`, and was not written:{listing}{more}", where=str(target)
+    )
