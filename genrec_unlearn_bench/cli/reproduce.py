@@ -1,4 +1,4 @@
-"""``bench reproduce``: make a published number again, in pieces if need be, and say how far off it is."""
+"""``bench reproduce``: make a published number, or the run behind a record, again, and say how far off it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
 from genrec_unlearn_bench.cli.run_options import Device, ResultsDir
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.runs.published import PublishedReference, find_reference, published_references
+from genrec_unlearn_bench.runs.published import find_reference, published_references
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.runs.reproduction import ReproductionRecord
@@ -24,8 +24,22 @@ __all__ = ["reproduce"]
 @handled
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(help="Name of a published reference; all are listed where none is given.")
+        str | None,
+        typer.Argument(
+            help="A run (its folder, its result.json or the first digits of its key), or the name of a published "
+            "reference; the references are listed where nothing is given.",
+            metavar="[RUN|NAME]",
+        ),
     ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Of a run: the file of its method, path/to/file.py:Class, if not installed.")
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="Of a run: where its text encoder lies, if the record cannot say.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Of a run: make the original and the oracles anew as well.")
+    ] = False,
     minutes: Annotated[
         float | None,
         typer.Option(help="Train for that long, keep the state and measure; the same call goes on.", min=0.0),
@@ -41,22 +55,46 @@ def reproduce(
         int, typer.Option(help="Test rows measured while training goes on; at its end all are.", min=1)
     ] = 2000,
     device: Device = "auto",
-    threads: Annotated[int | None, typer.Option(help="CPU threads (default: the physical cores).", min=1)] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="CPU threads (default: the run's, or the physical cores).", min=1)
+    ] = None,
     data_dir: DataDir = None,
     results_dir: ResultsDir = Path("results"),
     cache_dir: CacheDir = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Train what a paper trained, on its own semantic IDs, and hold the result against the published numbers.
+    """Run a record's cell again from its own settings, or train what a paper trained, and compare number by number.
 
-    The training's state is kept in the cache: after an interrupt, or with --minutes, the same command goes on where it
-    stopped. A record of device, commits, steps and numbers is written to the results folder after every call.
+    A run: its row is made and measured anew, everything below it may come from the cache. Exit code 1 where numbers
+    differ by more than docs/results.md allows.
+
+    A published reference: the training's state is kept in the cache, so that after an interrupt, or with --minutes, the
+    same command goes on. A record is written to the results folder after every call.
     """
     if name is None:
         _list(as_json=as_json)
         return
-    reference = _find(name)
+    from genrec_unlearn_bench.runs.run_lookup import names_a_run
+
+    if name not in published_references() and names_a_run(name):
+        from genrec_unlearn_bench.cli.repeat import repeat
+
+        _refuse_training_options(minutes=minutes, changes=set_, seed=seed)
+        repeat(
+            name,
+            results_dir=results_dir,
+            cache_dir=cache_dir,
+            data_dir=data_dir,
+            method=method,
+            encoder=encoder,
+            device=None if device == "auto" else device,
+            threads=threads,
+            fresh=fresh,
+            as_json=as_json,
+        )
+        return
+    reference = find_reference(name)
     from genrec_unlearn_bench.runs.reproduction import ReproductionRequest
     from genrec_unlearn_bench.runs.reproduction import reproduce as run
     from genrec_unlearn_bench.runs.store import StageStore, default_cache
@@ -82,13 +120,14 @@ def reproduce(
     _draw(record, folder)
 
 
-def _find(name: str) -> PublishedReference:
-    if name not in published_references() and ("/" in name or Path(name).exists()):
+def _refuse_training_options(*, minutes: float | None, changes: list[str] | None, seed: int) -> None:
+    given = [("--minutes", minutes is not None), ("--set", bool(changes)), ("--seed", seed != 0)]
+    named = [option for option, there in given if there]
+    if named:
         raise UsageError(
-            f"{name!r} is a run, and runs are not repeated by name yet; only published references are",
-            mend="repeat a run with the command in its result.json, or see the references with `bench reproduce`",
+            f"a run is repeated as it was, and {' and '.join(named)} would change it",
+            mend="leave that out; another run is made with bench run",
         )
-    return find_reference(name)
 
 
 def _list(*, as_json: bool) -> None:
