@@ -1,0 +1,185 @@
+"""What the tables of one call rest on, counted: seeds, families, verdicts, margins, what diverged or is missing.
+
+The notes below a LaTeX table and the paragraph on the statistics both say these things in words; counted in one place,
+they cannot contradict each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell, Verdict
+from genrec_unlearn_bench.reporting.board import Row
+from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
+from genrec_unlearn_bench.reporting.statistics.power import detectable_difference
+from genrec_unlearn_bench.reporting.tables import Table
+
+__all__ = ["Facts", "Short", "facts"]
+
+Span = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Short:
+    """A row with fewer runs than the others, or with diverged ones, in one block."""
+
+    label: str
+    task: str
+    backbone: str
+    n: int
+    of: int
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Counts over blocks (task × backbone); everything about tests is of the primary measures."""
+
+    protocol: StatisticsProtocol
+    blocks: tuple[BlockAnalysis, ...]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks, as they come."""
+        return self._keys(lambda block: block.block.key.task)
+
+    @property
+    def backbones(self) -> tuple[str, ...]:
+        """Backbones, as they come."""
+        return self._keys(lambda block: block.block.key.backbone)
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """Scales, as they come."""
+        return self._keys(lambda block: block.block.key.scale)
+
+    @property
+    def rulesets(self) -> tuple[str, ...]:
+        """Rulesets, as they come."""
+        return self._keys(lambda block: block.block.key.ruleset)
+
+    @property
+    def primary(self) -> tuple[Measure, ...]:
+        """The primary measures that were measured at all."""
+        found = dict.fromkeys(measure for block in self.blocks for measure in block.primary)
+        return tuple(measure for measure in found if any(cell.n for _, _, cell in self._cells(measure)))
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """Rows that others were tested against."""
+        return tuple(dict.fromkeys(block.baseline.label for block in self.blocks if block.baseline is not None))
+
+    @property
+    def seeds(self) -> tuple[int, int]:
+        """Fewest and most seeds of a block."""
+        counts = [len(block.block.seeds) for block in self.blocks]
+        return min(counts), max(counts)
+
+    @property
+    def against(self) -> Span | None:
+        """Smallest and largest family against the baseline; None where there was no test."""
+        return _span(block.against_baseline for block in self.blocks if block.against_baseline)
+
+    @property
+    def pairs(self) -> Span | None:
+        """Smallest and largest family of all pairs."""
+        return _span(block.pairs for block in self.blocks if block.pairs)
+
+    def rows(self, kind: str) -> tuple[str, ...]:
+        """Labels of the reference rows or of the methods; references in the protocol's order, methods by name."""
+        found = dict.fromkeys(row.label for block in self.blocks for row in block.block.rows if row.kind == kind)
+        return tuple(found) if kind == "reference" else tuple(sorted(found))
+
+    @cached_property
+    def fewer(self) -> tuple[Short, ...]:
+        """Rows that lack seeds which others of their block have."""
+        return tuple(
+            Short(row.label, block.block.key.task, block.block.key.backbone, len(row.results), len(block.block.seeds))
+            for block in self.blocks
+            for row in block.block.rows
+            if len(row.results) < len(block.block.seeds)
+        )
+
+    @cached_property
+    def diverged(self) -> tuple[Short, ...]:
+        """Rows with diverged runs, their number, and how many runs there are."""
+        return tuple(
+            Short(row.label, block.block.key.task, block.block.key.backbone, len(row.diverged), len(row.results))
+            for block in self.blocks
+            for row in block.block.rows
+            if row.diverged
+        )
+
+    @cached_property
+    def verdicts(self) -> Mapping[Verdict, int]:
+        """What the tests against the baseline said, by how often."""
+        return Counter(cell.difference.verdict for _, _, cell in self._primary() if cell.difference is not None)
+
+    @cached_property
+    def likeness(self) -> Mapping[Likeness, int]:
+        """What the equivalence tests of the methods said, by how often; diverged rows left out."""
+        return Counter(
+            cell.equivalence.verdict
+            for _, row, cell in self._primary()
+            if cell.equivalence is not None and row.kind == "method" and not row.diverged
+        )
+
+    @cached_property
+    def effects(self) -> tuple[float, float, float] | None:
+        """Smallest, median and largest magnitude of the standardised differences from the baseline."""
+        found = [
+            abs(cell.difference.effect)
+            for _, _, cell in self._primary()
+            if cell.difference is not None and cell.difference.effect is not None
+        ]
+        return (min(found), float(np.median(found)), max(found)) if found else None
+
+    def margins(self, measure: Measure) -> Span | None:
+        """Smallest and largest margin of equivalence to the oracle."""
+        found = (block.margins.get(measure) for block in self.blocks)
+        return _span(margin for margin in found if margin is not None)
+
+    def detectable(self, measure: Measure) -> float | None:
+        """Median over methods and blocks of the least difference from the baseline that the first Holm step finds."""
+        found = []
+        for block, row, cell in self._cells(measure):
+            if cell.difference is None or block.baseline is None or cell.difference.n < 2:
+                continue
+            base = block.cell(block.baseline, measure).seeds
+            differences = [a - b for a, b in zip(cell.seeds, base, strict=True) if a is not None and b is not None]
+            level = self.protocol.alpha / max(block.against_baseline, 1)
+            sd = float(np.std(differences, ddof=1))
+            if sd and not row.diverged:
+                found.append(detectable_difference(sd, len(differences), level, power=self.protocol.power))
+        return float(np.median(found)) if found else None
+
+    def _keys(self, read: Callable[[BlockAnalysis], str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(read(block) for block in self.blocks))
+
+    def _cells(self, measure: Measure) -> list[tuple[BlockAnalysis, Row, Cell]]:
+        return [
+            (block, row, block.cells[row.label, measure])
+            for block in self.blocks
+            for row in block.block.rows
+            if (row.label, measure) in block.cells
+        ]
+
+    def _primary(self) -> list[tuple[BlockAnalysis, Row, Cell]]:
+        return [found for measure in self.primary for found in self._cells(measure)]
+
+
+def facts(tables: Sequence[Table]) -> Facts:
+    """The facts of some tables of one protocol; a block that several of them show counts once."""
+    blocks = {id(block): block for table in tables for block in table.blocks}
+    return Facts(tables[0].protocol, tuple(blocks.values()))
+
+
+def _span(values: Iterable[float]) -> Span | None:
+    found = [float(value) for value in values]
+    return (min(found), max(found)) if found else None

@@ -1,0 +1,106 @@
+"""A table cut into floats that fit a page: side by side where it is too wide, below each other where it is too long.
+
+Floats and not longtable: longtable stops in two-column classes, which most venues use, and cannot be scaled to the
+width of a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from genrec_unlearn_bench.reporting.latex.cells import ColumnShape, shape_of
+from genrec_unlearn_bench.reporting.latex.heads import groups_of, title_width
+from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
+
+__all__ = ["LINES", "WIDEST", "Page", "pages_of", "width_of"]
+
+LINES = 50
+"""Lines of one float; scaled down, these and their notes fit a page."""
+WIDEST = 176.0
+"""Characters of one float. At a text width of 400 pt this many are set at half the size of the text around."""
+LABEL = 24.0
+GAP = 2.5
+"""Characters between two measures."""
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """One float of a table.
+
+    Attributes:
+        sections: With all of the table's entries; ``columns`` says which are shown.
+        continued: Whether the first section began on an earlier page.
+        number, total: 1, 1 where the table is in one piece.
+    """
+
+    columns: tuple[Column, ...]
+    shapes: Mapping[Column, ColumnShape]
+    sections: tuple[Section, ...]
+    continued: bool
+    number: int
+    total: int
+
+    def entries(self, line: Line) -> tuple[Entry, ...]:
+        """What the page shows of a line."""
+        return tuple(entry for entry in line.entries if entry.column in self.shapes)
+
+
+def pages_of(table: Table) -> tuple[Page, ...]:
+    """The floats of a table, the lines of one part of its columns after the other."""
+    shapes = {
+        column: shape_of(column, (line.entries[place] for section in table.sections for line in section.lines))
+        for place, column in enumerate(table.columns)
+    }
+    parts = [(part, rows) for part in _wide_parts(table.columns, shapes) for rows in _long_parts(table.sections)]
+    return tuple(
+        Page(columns, {column: shapes[column] for column in columns}, sections, continued, number, len(parts))
+        for number, (columns, (sections, continued)) in enumerate(parts, start=1)
+    )
+
+
+def width_of(page: Page) -> float:
+    """Characters of a page's lines, roughly."""
+    return LABEL + sum(_width(column, shape) for column, shape in page.shapes.items())
+
+
+def _width(column: Column, shape: ColumnShape) -> float:
+    return max(shape.characters, title_width(column)) + GAP
+
+
+def _wide_parts(columns: Sequence[Column], shapes: Mapping[Column, ColumnShape]) -> list[tuple[Column, ...]]:
+    """Columns in as few parts as are narrow enough, cut between groups where a group is not too wide by itself."""
+    parts: list[list[Column]] = [[]]
+    used = LABEL
+    for group in groups_of(columns):
+        width = sum(_width(column, shapes[column]) for column in group)
+        if parts[-1] and used + width > WIDEST:
+            parts.append([])
+            used = LABEL
+        for column in group:
+            own = _width(column, shapes[column])
+            if parts[-1] and used + own > WIDEST:
+                parts.append([])
+                used = LABEL
+            parts[-1].append(column)
+            used += own
+    return [tuple(part) for part in parts]
+
+
+def _long_parts(sections: Sequence[Section]) -> list[tuple[tuple[Section, ...], bool]]:
+    """Sections in as few parts as are short enough, each with whether its first section goes on from the last part."""
+    parts: list[tuple[list[Section], bool]] = [([], False)]
+    room = LINES
+    for section in sections:
+        lines = section.lines
+        if parts[-1][0] and len(lines) > room:
+            parts.append(([], False))
+            room = LINES
+        while lines:
+            taken, lines = lines[:room], lines[room:]
+            parts[-1][0].append(Section(section.title, taken))
+            room -= len(taken)
+            if lines:
+                parts.append(([], True))
+                room = LINES
+    return [(tuple(members), continued) for members, continued in parts]

@@ -1,0 +1,163 @@
+"""Tables as LaTeX: booktabs, siunitx columns, floats that fit a page; alone or as a whole document.
+
+Deterministic: the same tables give the same bytes. Whatever comes from records is escaped before a template sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
+from genrec_unlearn_bench.reporting.latex.heads import head_lines
+from genrec_unlearn_bench.reporting.latex.notes import notes_of
+from genrec_unlearn_bench.reporting.latex.pages import Page, pages_of, width_of
+from genrec_unlearn_bench.reporting.tables import Entry, Line, Table
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["PACKAGES", "render_latex"]
+
+PACKAGES = ("booktabs", "siunitx", "adjustbox")
+"""What a document has to load; siunitx from version 3 on."""
+ONE_COLUMN = 75.0
+"""Characters from which a table spans both columns of a two-column page."""
+
+
+def render_latex(tables: Sequence[Table], *, standalone: bool = False, cite: bool = False) -> str:
+    """All tables, one float or more for each.
+
+    Args:
+        tables: Of one call of ``make_tables``.
+        standalone: A whole document: tables, the paragraph on the statistics, and the bibliography, which it writes
+            beside itself as ``<job name>.bib`` when it is compiled.
+        cite: Whether the rows of methods cite their papers, by the keys of ``bibliography(tables)``.
+    """
+    from genrec_unlearn_bench.reporting.bibliography import bibliography
+
+    books = bibliography(tables) if cite or standalone else None
+    keys = books.method_keys if books is not None and cite else {}
+    floats = [text for table in tables for text in _floats(table, keys)]
+    if books is None or not standalone:
+        return _template("fragment.tex").render(packages=PACKAGES, floats=floats)
+    from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
+
+    return _template("document.tex").render(
+        packages=PACKAGES, floats=floats, paragraph=statistical_paragraph(tables).latex, bibliography=books.text
+    )
+
+
+@dataclass(frozen=True)
+class _Float:
+    """One float as the template fills it in; all strings are TeX."""
+
+    environment: str
+    caption: str
+    short: str
+    label: str
+    again: bool
+    columns: str
+    head: tuple[str, ...]
+    body: tuple[str, ...]
+    notes: str
+
+
+def _floats(table: Table, keys: Mapping[str, str]) -> list[str]:
+    pages = pages_of(table)
+    title = f"{escape(table.title)} ({escape(table.ruleset)}, {escape(table.scale)})"
+    out = []
+    for page in pages:
+        first, last = page.number == 1, page.number == page.total
+        part = "" if page.total == 1 else f", part {page.number} of {page.total}"
+        name = f"tab:{label(table.name)}" + ("" if first else f"-part{page.number}")
+        filled = _Float(
+            environment="table*" if width_of(page) > ONE_COLUMN else "table",
+            caption=f"{title}{part}." + (f" {escape(table.caption)}" if first else ""),
+            short=title,
+            label=name,
+            again=not first,
+            columns="l" + "".join(page.shapes[column].format for column in page.columns),
+            head=tuple(head_lines(page.columns)),
+            body=tuple(_body(page, keys)),
+            notes=" ".join(notes_of(table)) if last else "Notes: below the last part.",
+        )
+        out.append(_template("table.tex").render(table=filled))
+    return out
+
+
+def _body(page: Page, keys: Mapping[str, str]) -> list[str]:
+    width = 1 + 2 * len(page.columns)
+    lines = []
+    for number, section in enumerate(page.sections):
+        goes_on = " (continued)" if number == 0 and page.continued else ""
+        lines.append(r"\midrule")
+        lines.append(rf"\multicolumn{{{width}}}{{@{{}}l}}{{\textit{{{escape(shorten(section.title))}}}{goes_on}}} \\")
+        before = ""
+        seen: dict[str, int] = {}
+        for line in section.lines:
+            if line.kind == "reference" and not any(_says(entry) for entry in line.entries):
+                continue
+            if before == "reference" and line.kind == "method":
+                lines.append(rf"\cmidrule(l){{2-{width}}}")
+            before = line.kind
+            lines.append(_line(page, line, _name(line, seen, keys)))
+    return lines
+
+
+def _name(line: Line, seen: dict[str, int], keys: Mapping[str, str]) -> str:
+    """The row's label, told apart from others that were cut to the same."""
+    short = shorten(line.label)
+    seen[short] = seen.get(short, 0) + 1
+    text = escape(short if seen[short] == 1 else f"{short} ({seen[short]})")
+    methods = {entry.row.method for entry in line.entries if entry.row is not None}
+    cited = [keys[method] for method in sorted(methods) if keys.get(method)]
+    return rf"{text}~\cite{{{','.join(cited)}}}" if cited and line.kind == "method" else text
+
+
+def _line(page: Page, line: Line, name: str) -> str:
+    cells = []
+    entries = page.entries(line)
+    at = 0
+    while at < len(entries):
+        entry = entries[at]
+        if entry.row is not None and entry.row.diverged:
+            size = sum(other.column.top == entry.column.top for other in entries)
+            words = f"diverged in {len(entry.row.diverged)} of {len(entry.row.results)} runs"
+            cells.append(rf"\multicolumn{{{2 * size}}}{{c}}{{\emph{{{words}}}}}")
+            at += size
+        else:
+            cells.append(page.shapes[entry.column].cells(entry))
+            at += 1
+    return f"{name} & {' & '.join(cells)} \\\\".replace("&  ", "& ")
+
+
+def _says(entry: Entry) -> bool:
+    """Whether a cell holds anything but a gap."""
+    return entry.row is not None and (
+        bool(entry.row.diverged) or (entry.cell is not None and entry.cell.mean is not None)
+    )
+
+
+@cache
+def _template(name: str) -> Template:
+    """A template with delimiters that LaTeX does not use: ``((* block *))``, ``((( value )))``, ``((= comment =))``."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(  # noqa: S701 - values are TeX, escaped where they are made; HTML's escapes would break it
+        block_start_string="((*",
+        block_end_string="*))",
+        variable_start_string="(((",
+        variable_end_string=")))",
+        comment_start_string="((=",
+        comment_end_string="=))",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    folder = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "latex"
+    return environment.from_string((folder / name).read_text(encoding="utf-8"))
