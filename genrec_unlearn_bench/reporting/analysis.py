@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
-from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.measure import GAP, Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Equivalence, margin, tost
 from genrec_unlearn_bench.reporting.statistics.holm import holm
@@ -174,7 +174,9 @@ def analyse_block(
         differences |= _against(values, shown, family, base, ranked, protocol)
         orders |= _all_pairs(values, shown, family, ranked, protocol, letters=family is families[0])
     oracle = block.rows.index(block.oracle) if block.oracle is not None else None
-    margins = [_margin(values[m, oracle], protocol) if oracle is not None else None for m in range(len(shown))]
+    # A gap of the oracle's row is 0 in every seed; its margin is that of the measure itself.
+    own = [block.values(each) if each != measure else values[m] for m, (measure, each) in enumerate(_own(shown))]
+    margins = [_margin(numbers[oracle], protocol) if oracle is not None else None for numbers in own]
     cells: dict[tuple[str, Measure], Cell] = {}
     for m, measure in enumerate(shown):
         summary = t_interval(values[m], confidence=protocol.confidence)
@@ -340,6 +342,11 @@ def _scores(values: FloatArray, measure: Measure) -> FloatArray:
     if sign is None:
         return np.full_like(values, np.nan)
     return -np.abs(values) if measure.score(-1.0) == sign else values * sign
+
+
+def _own(measures: Sequence[Measure]) -> list[tuple[Measure, Measure]]:
+    """Each measure with the one that it is a gap of, which is itself where it is none."""
+    return [(measure, measure._replace(metric=measure.metric.removeprefix(GAP))) for measure in measures]
 
 
 def _margin(oracle: FloatArray, protocol: StatisticsProtocol) -> float | None:

@@ -17,6 +17,7 @@ from genrec_unlearn_bench.reporting.board import Row
 from genrec_unlearn_bench.reporting.escaping import csv_text
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.numbers import six
+from genrec_unlearn_bench.reporting.selection import rows_shown
 from genrec_unlearn_bench.reporting.tables import Table
 
 __all__ = ["LONG_COLUMNS", "across_csv", "long_csv", "reported_csv", "wide_csv"]
@@ -74,9 +75,11 @@ def wide_csv(table: Table) -> str:
     return _written(heads, rows)
 
 
-def long_csv(analysis: Analysis) -> str:
-    """Every cell of every block; see ``LONG_COLUMNS``."""
-    return _written(LONG_COLUMNS, (row for block in analysis.blocks for row in _block(block, analysis)))
+def long_csv(tables: Sequence[Table]) -> str:
+    """Every cell of the rows in the tables of one call; see ``LONG_COLUMNS``."""
+    shown = rows_shown(tables)
+    analysis = tables[0].analysis
+    return _written(LONG_COLUMNS, (row for block in analysis.blocks for row in _block(block, analysis, shown)))
 
 
 def across_csv(found: Sequence[Across]) -> str:
@@ -120,12 +123,16 @@ def reported_csv(found: Sequence[Beside]) -> str:
     return _written(heads, rows)
 
 
-def _block(block: BlockAnalysis, analysis: Analysis) -> Iterable[list[object]]:
+def _block(
+    block: BlockAnalysis, analysis: Analysis, shown: frozenset[tuple[str, str, str, str]]
+) -> Iterable[list[object]]:
     key, protocol = block.block.key, analysis.protocol
     baseline = csv_text(block.baseline.label) if block.baseline is not None else None
     place = [csv_text(part) for part in (key.task, key.backbone, key.scale, key.ruleset, key.variant)]
     measures = [(measure, _measure(measure, primary=measure in block.primary)) for measure in block.measures]
     for row in block.block.rows:
+        if (key.backbone, key.scale, key.ruleset, row.label) not in shown:
+            continue
         who = _row(row)
         keys = " ".join(f"{seed}={result.key}" for seed, result in row.results.items())
         for measure, what in measures:

@@ -30,6 +30,7 @@ from genrec_unlearn_bench.reporting.json_document import (
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.notes import notes
 from genrec_unlearn_bench.reporting.numbers import six
+from genrec_unlearn_bench.reporting.selection import rows_shown
 from genrec_unlearn_bench.reporting.tables import Table
 
 __all__ = ["document", "render_json"]
@@ -47,10 +48,11 @@ def document(
 ) -> LeaderboardDocument:
     """The tables of one call, which share one analysis."""
     analysis: Analysis = tables[0].analysis
+    shown = rows_shown(tables)
     return LeaderboardDocument(
         protocol=analysis.protocol,
         tables=tuple(_table(table) for table in tables),
-        blocks=tuple(_block(block) for block in analysis.blocks),
+        blocks=tuple(_block(block, shown) for block in analysis.blocks),
         across=tuple(_across(each) for each in across),
         reported=None if reported is None else tuple(_reported(pair) for pair in reported),
         reported_notes=() if reported is None else beside_notes(reported),
@@ -78,7 +80,7 @@ def _table(table: Table) -> TableEntry:
     )
 
 
-def _block(block: BlockAnalysis) -> BlockEntry:
+def _block(block: BlockAnalysis, shown: frozenset[tuple[str, str, str, str]]) -> BlockEntry:
     key = block.block.key
     return BlockEntry(
         task=key.task,
@@ -92,7 +94,9 @@ def _block(block: BlockAnalysis) -> BlockEntry:
         tests_against_baseline=block.against_baseline,
         tests_among_pairs=block.pairs,
         measures=tuple(_measure(block, measure) for measure in block.measures),
-        rows=tuple(_row(block, row) for row in block.block.rows),
+        rows=tuple(
+            _row(block, row) for row in block.block.rows if (key.backbone, key.scale, key.ruleset, row.label) in shown
+        ),
     )
 
 

@@ -13,7 +13,8 @@ from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.errors import DataMissing, UnknownName
-from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+from genrec_unlearn_bench.reporting.measure import GAP, Measure
 
 __all__ = ["ColumnGroup", "Layout", "find_layout", "layouts"]
 
@@ -88,8 +89,10 @@ def _matching(text: str, present: Sequence[Measure], beam: int) -> list[Measure]
     # Compared as text, as a family of another suite may not be declared in this version.
     pattern, slash, width = text.partition("/")
     wanted = int(width) if slash else beam
+    # No record has gaps of its own that count; a board takes them from the measure and the oracle's row.
+    gaps = [measure._replace(metric=f"{GAP}{measure.metric}") for measure in present] if GAP in pattern else []
     return [
         measure
-        for measure in present
+        for measure in [*present, *(gap for gap in gaps if gap.metric in metric_specs())]
         if fnmatchcase(measure.text.partition("/")[0], pattern) and measure.beam in (None, wanted)
     ]

@@ -14,7 +14,16 @@ from pathlib import Path
 
 from genrec_unlearn_bench.errors import StorageError
 
-__all__ = ["atomic_folder", "atomic_text", "file_digest", "folder_digest", "guarded", "sync", "write_json"]
+__all__ = [
+    "atomic_bytes",
+    "atomic_folder",
+    "atomic_text",
+    "file_digest",
+    "folder_digest",
+    "guarded",
+    "sync",
+    "write_json",
+]
 
 _REFUSALS = {
     errno.ENOSPC: ("the disk is full", "free some space there, or choose another place"),
@@ -79,11 +88,16 @@ def atomic_text(target: Path, text: str, option: str) -> None:
 
     Raises StorageError where the file system refuses.
     """
+    atomic_bytes(target, text.encode("utf-8"), option)
+
+
+def atomic_bytes(target: Path, content: bytes, option: str) -> None:
+    """As ``atomic_text``, for any content."""
     draft = target.parent / f"{draft_prefix(target)}{uuid.uuid4().hex[:8]}"
     try:
         with guarded(target, option):
             target.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(text, encoding="utf-8")
+            draft.write_bytes(content)
             sync(draft)
             draft.replace(target)
             sync(target.parent)

@@ -1,0 +1,160 @@
+"""``bench leaderboard``: the tables of the results at hand, in every format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from genrec_unlearn_bench.cli.console import stdout
+from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.options import Debug
+from genrec_unlearn_bench.cli.report_options import (
+    Backbones,
+    Beam,
+    Methods,
+    Metrics,
+    ResultsDirs,
+    Rulesets,
+    Scales,
+    SkipBroken,
+    Tasks,
+    named,
+)
+from genrec_unlearn_bench.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.reporting.outputs import Output, Report
+
+__all__ = ["leaderboard"]
+
+SUFFIXES = {".md": "md", ".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html", ".txt": "terminal"}
+"""Of a file that --out names, with the format that it stands for."""
+
+
+@handled
+def leaderboard(
+    results_dir: ResultsDirs = None,
+    published: Annotated[
+        bool, typer.Option("--published", help="Add the suite's own results and the submissions, with their badges.")
+    ] = False,
+    layout: Annotated[str, typer.Option(help="main, full, item, efficiency, ablation or attack.")] = "main",
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="md, csv, json, latex, html or terminal; several with commas.", show_default="terminal"
+        ),
+    ] = None,
+    task: Tasks = None,
+    backbone: Backbones = None,
+    method: Methods = None,
+    ruleset: Rulesets = None,
+    scale: Scales = None,
+    metric: Metrics = None,
+    beam: Beam = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Row that all others are tested against.", show_default="original")
+    ] = None,
+    compare: Annotated[str | None, typer.Option(help="reported: the TRACER paper's numbers beside ours.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder or file to write to; one format goes to stdout without.", metavar="PATH"),
+    ] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="LaTeX as a whole document that compiles by itself.")
+    ] = False,
+    bib: Annotated[bool, typer.Option("--bib", help="Beside LaTeX, the BibTeX of all that is in the tables.")] = False,
+    skip_broken: SkipBroken = False,
+    debug: Debug = False,
+) -> None:
+    """Make tables of results: on the terminal, or as markdown, CSV, JSON, LaTeX or a page of HTML.
+
+    What every mark means, which tests were made, how many seeds there are and what was left out stands below a table.
+    """
+    formats = _formats(format_, out)
+    if compare not in (None, "reported"):
+        raise UnknownName("comparison", str(compare), ["reported"])
+    from genrec_unlearn_bench.cli.report_results import gathered
+    from genrec_unlearn_bench.reporting.layouts import find_layout
+    from genrec_unlearn_bench.reporting.outputs import make_report, outputs
+    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+    from genrec_unlearn_bench.reporting.selection import (
+        Selection,
+        chosen_layout,
+        selected_board,
+        task_kinds,
+        variants,
+    )
+
+    protocol = statistics_protocol()
+    columns = named(metric)
+    shape = chosen_layout(columns, beam=beam or protocol.beam) if columns else find_layout(layout)
+    found = gathered(results_dir, published=published, skip_broken=skip_broken)
+    wanted = Selection(named(task), named(backbone), named(method), named(ruleset), named(scale))
+    report = make_report(
+        found.told(selected_board(found.results, protocol, wanted)),
+        shape,
+        protocol,
+        kinds=task_kinds(found.results),
+        variant_of=variants(),
+        wanted=wanted,
+        beam=beam,
+        baseline=baseline,
+        compare_reported=compare is not None,
+    )
+    if out is None and formats == ["terminal"]:
+        _draw(report)
+        return
+    made = {name: outputs(report, name, standalone=standalone, bib=bib) for name in formats}
+    if out is None:
+        # No line break is added: a redirected file is the one that --out would write.
+        print(made[formats[0]][0].content, end="")
+        return
+    _write(made, out)
+
+
+def _formats(text: str | None, out: Path | None) -> list[str]:
+    """The formats asked for; of a file's name where none are."""
+    from genrec_unlearn_bench.reporting.outputs import FORMATS
+
+    of_file = SUFFIXES.get(out.suffix.lower()) if out is not None and not out.is_dir() else None
+    formats = list(dict.fromkeys(part.strip().lower() for part in (text or of_file or "terminal").split(",")))
+    for name in formats:
+        if name not in FORMATS:
+            raise UnknownName("format", name, FORMATS)
+    if len(formats) > 1 and (out is None or of_file is not None):
+        where = "go to one file" if of_file is not None else "be printed at once"
+        raise UsageError(f"{len(formats)} formats cannot {where}", mend="name a folder for them (--out DIR)")
+    if of_file is not None and formats != [of_file]:
+        raise UsageError(
+            f"the file {str(out)!r} is {of_file} by its name, and --format says {formats[0]}",
+            mend="change one of them, or name a folder (--out DIR)",
+        )
+    return formats
+
+
+def _draw(report: Report) -> None:
+    from genrec_unlearn_bench.reporting.terminal import draw
+
+    draw(stdout(), report.tables, across=report.across, reported=report.reported)
+
+
+def _write(made: dict[str, tuple[Output, ...]], out: Path) -> None:
+    from genrec_unlearn_bench.runs.files import atomic_bytes
+
+    single = not out.is_dir() and out.suffix.lower() in SUFFIXES
+    for files in made.values():
+        for file in files:
+            if single and file.role == "further":
+                continue
+            if not single:
+                place = out / file.name
+            elif file.role == "main":
+                place = out
+            else:
+                # What a file needs beside it: the bibliography by the file's name, figures by their own.
+                place = out.with_suffix(".bib") if file.name.endswith(".bib") else out.with_name(file.name)
+            content = file.content if isinstance(file.content, bytes) else file.content.encode("utf-8")
+            atomic_bytes(place, content, "--out")
+            print(place)

@@ -1,0 +1,205 @@
+"""Every format's files from one set of tables: what ``bench leaderboard`` prints or writes.
+
+The renderers know nothing of files; here is which of them makes which file, and which file is the one to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from genrec_unlearn_bench.errors import DataMissing, UnknownName
+from genrec_unlearn_bench.reporting.across import Across, across
+from genrec_unlearn_bench.reporting.beside import Beside, beside
+from genrec_unlearn_bench.reporting.board import Board
+from genrec_unlearn_bench.reporting.layouts import Layout
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.selection import Selection, narrowed
+from genrec_unlearn_bench.reporting.tables import Table, make_tables
+
+__all__ = ["FORMATS", "Output", "Report", "make_report", "outputs"]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One file.
+
+    Attributes:
+        name: Inside the folder that was asked for.
+        role: The file to look at, what it needs beside it, or a further file that only a folder gets.
+    """
+
+    name: str
+    content: str | bytes
+    role: str = "main"
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """All that a format can show of one call.
+
+    Attributes:
+        reported: Published numbers beside ours; None where they were not asked for.
+        stem: Of file names: the layout's name.
+    """
+
+    board: Board
+    protocol: StatisticsProtocol
+    tables: tuple[Table, ...]
+    across: tuple[Across, ...]
+    reported: tuple[Beside, ...] | None
+    baseline: str | None
+    stem: str
+
+
+def make_report(
+    board: Board,
+    layout: Layout,
+    protocol: StatisticsProtocol,
+    *,
+    kinds: Mapping[str, str],
+    variant_of: Mapping[str, str],
+    wanted: Selection | None = None,
+    beam: int | None = None,
+    baseline: str | None = None,
+    compare_reported: bool = False,
+) -> Report:
+    """Tables, comparisons over blocks and published numbers of one layout.
+
+    Args:
+        wanted: Whose methods alone are shown, where it names some.
+
+    Raises:
+        DataMissing: No result fits the layout.
+        UnknownName: No block has a row of the baseline's name.
+    """
+    if baseline is not None:
+        labels = {row.label for block in board.blocks for row in block.rows}
+        if baseline not in labels:
+            raise UnknownName("row", baseline, labels)
+    tables = make_tables(board, layout, protocol, kinds=kinds, beam=beam, baseline=baseline, variant_of=variant_of)
+    if wanted is not None:
+        tables = tuple(table for each in tables if (table := narrowed(each, wanted)).sections)
+    if not tables:
+        raise DataMissing(
+            f"the layout {layout.name!r} shows {_shows(layout)}, and no result is of that sort",
+            mend="take another --layout, or run what it shows",
+        )
+    return Report(
+        board=board,
+        protocol=protocol,
+        tables=tables,
+        across=across(tables[0].analysis),
+        reported=beside(tables) if compare_reported else None,
+        baseline=baseline,
+        stem=layout.name,
+    )
+
+
+def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool = False) -> tuple[Output, ...]:
+    """The files of one format, the one to look at first.
+
+    Args:
+        standalone: LaTeX as a whole document.
+        bib: Beside LaTeX, the bibliography of all methods, backbones and datasets in the tables.
+
+    Raises UnknownName for a format that there is not.
+    """
+    if format_ == "latex":
+        return _latex(report, standalone=standalone, bib=bib)
+    if format_ not in _MAKERS:
+        raise UnknownName("format", format_, FORMATS)
+    return _MAKERS[format_](report)
+
+
+def _shows(layout: Layout) -> str:
+    kinds = f"requests of the kind {' or '.join(layout.kinds)}" if layout.kinds else ""
+    rows = "methods with variants" if layout.rows == "variants" else ""
+    return " and ".join(part for part in (kinds, rows) if part) or "nothing"
+
+
+def _markdown(report: Report) -> tuple[Output, ...]:
+    from genrec_unlearn_bench.reporting.markdown import render_markdown
+
+    figures = _figures(report.across, svg=True)
+    return (
+        Output(
+            f"{report.stem}.md",
+            render_markdown(report.tables, across=report.across, reported=report.reported, figures=bool(figures)),
+        ),
+        *figures,
+    )
+
+
+def _csv(report: Report) -> tuple[Output, ...]:
+    from genrec_unlearn_bench.reporting.csv_tables import across_csv, long_csv, reported_csv, wide_csv
+
+    out = [Output(f"{report.stem}-long.csv", long_csv(report.tables))]
+    out += [Output(f"{table.name}.csv", wide_csv(table), "further") for table in report.tables]
+    out.append(Output(f"{report.stem}-across.csv", across_csv(report.across), "further"))
+    if report.reported is not None:
+        out.append(Output(f"{report.stem}-reported.csv", reported_csv(report.reported), "further"))
+    return tuple(out)
+
+
+def _json(report: Report) -> tuple[Output, ...]:
+    from genrec_unlearn_bench.reporting.json_tables import render_json
+
+    text = render_json(report.tables, across=report.across, reported=report.reported)
+    return (Output(f"{report.stem}.json", text),)
+
+
+def _terminal(report: Report) -> tuple[Output, ...]:
+    from genrec_unlearn_bench.reporting.terminal import render_terminal
+
+    text = render_terminal(report.tables, across=report.across, reported=report.reported)
+    return (Output(f"{report.stem}.txt", text),)
+
+
+def _html(report: Report) -> tuple[Output, ...]:
+    from genrec_unlearn_bench.reporting.html.render import render_html
+    from genrec_unlearn_bench.reporting.reported import reported
+
+    asked = report.reported is not None
+    page = render_html(
+        report.board,
+        report.protocol,
+        baseline=report.baseline,
+        reported=reported().cells if asked else (),
+        reported_notes=reported().notes if asked else (),
+    )
+    return (Output("index.html", page), *_figures(report.across, svg=True))
+
+
+def _latex(report: Report, *, standalone: bool, bib: bool) -> tuple[Output, ...]:
+    from genrec_unlearn_bench.reporting.latex.render import render_latex
+
+    out = [Output(f"{report.stem}.tex", render_latex(report.tables, standalone=standalone))]
+    if bib:
+        from genrec_unlearn_bench.reporting.bibliography import bibliography
+
+        out.append(Output(f"{report.stem}.bib", bibliography(report.tables).text, "beside"))
+    from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
+
+    out.append(Output(f"{report.stem}-statistics.tex", statistical_paragraph(report.tables).latex, "further"))
+    return (*out, *_figures(report.across, svg=False))
+
+
+def _figures(found: Sequence[Across], *, svg: bool) -> tuple[Output, ...]:
+    out: list[Output] = []
+    for each in found:
+        diagram = each.diagram()
+        if diagram is not None:
+            content = diagram.svg if svg else diagram.pdf
+            out.append(Output(f"{each.name}.{'svg' if svg else 'pdf'}", content, "beside"))
+    return tuple(out)
+
+
+_MAKERS: Mapping[str, Callable[[Report], tuple[Output, ...]]] = {
+    "terminal": _terminal,
+    "md": _markdown,
+    "csv": _csv,
+    "json": _json,
+    "html": _html,
+}
+FORMATS = (*_MAKERS, "latex")

@@ -1,0 +1,166 @@
+"""What a call asks to see: results by task, backbone, method, scale and ruleset, and columns of its own.
+
+Names may be globs. Naming methods hides the others' rows and changes no test: families, ranks and best sets are among
+all methods of a block, or whoever asks for one method alone would get a smaller family and a mark that it did not earn.
+A ruleset is chosen among blocks and not among results, as rows without a configuration belong to all of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS
+from genrec_unlearn_bench.data.tasks import tasks
+from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
+from genrec_unlearn_bench.registry import methods
+from genrec_unlearn_bench.reporting.board import Board, make_board
+from genrec_unlearn_bench.reporting.layouts import ColumnGroup, Layout
+from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.tables import Line, Table
+
+__all__ = [
+    "Selection",
+    "chosen_layout",
+    "narrowed",
+    "rows_shown",
+    "selected_board",
+    "task_kinds",
+    "variants",
+]
+
+_MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Names or globs; everything where none are given."""
+
+    tasks: tuple[str, ...] = ()
+    backbones: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    rulesets: tuple[str, ...] = ()
+    scales: tuple[str, ...] = ()
+
+
+def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, wanted: Selection) -> Board:
+    """The board of what is asked for, with all methods; that some will be hidden (``narrowed``) is said on it.
+
+    Raises:
+        UnknownName, UsageError: A name or glob that nothing has; all of them at once.
+        DataMissing: The parts exist, but no result has all of them.
+        ProtocolMismatch: Among what is asked for are results of another protocol version.
+    """
+    faults: list[UnknownName] = []
+    fields: tuple[tuple[str, tuple[str, ...], Callable[[Result], str]], ...] = (
+        ("task", wanted.tasks, lambda result: result.task),
+        ("backbone", wanted.backbones, lambda result: result.backbone_label),
+        ("scale", wanted.scales, lambda result: result.scale),
+    )
+    kept = list(results)
+    for kind, patterns, name in fields:
+        faults += _unknown(kind, patterns, {name(result) for result in results})
+        kept = [result for result in kept if not patterns or _any(name(result), patterns)]
+    faults += _unknown("method", wanted.methods, {result.method for result in results})
+    hidden = {r.method for r in kept if r.method not in protocol.references and not _shown(r.method, wanted)}
+    note = f"{len(hidden)} methods that were not asked for; tests, ranks and best sets are among all of them"
+    if not faults and kept:
+        board = make_board(kept, protocol)
+        faults += _unknown("ruleset", wanted.rulesets, {block.key.ruleset for block in board.blocks})
+        chosen = [b for b in board.blocks if not wanted.rulesets or _any(b.key.ruleset, wanted.rulesets)]
+        if not faults and chosen:
+            return Board(tuple(chosen), (*board.left_out, *([note] if hidden else [])))
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        raise UsageError("; ".join(fault.what for fault in faults), mend="; ".join(str(fault.mend) for fault in faults))
+    raise DataMissing("no result is of all that was asked for at once", mend="leave out one of the filters")
+
+
+def narrowed(table: Table, wanted: Selection) -> Table:
+    """The table with the reference rows and the methods that were asked for; sections without such a method go."""
+    sections = []
+    for section in table.sections:
+        lines = tuple(line for line in section.lines if line.kind == "reference" or _shown(_method(line), wanted))
+        if any(line.kind == "method" for line in lines) or not wanted.methods:
+            sections.append(replace(section, lines=lines))
+    return replace(table, sections=tuple(sections))
+
+
+def rows_shown(tables: Iterable[Table]) -> frozenset[tuple[str, str, str, str]]:
+    """(backbone, scale, ruleset, label) of every line of some tables."""
+    return frozenset(
+        (section.title, table.scale, table.ruleset, line.label)
+        for table in tables
+        for section in table.sections
+        for line in section.lines
+    )
+
+
+def chosen_layout(texts: Sequence[str], *, beam: int) -> Layout:
+    """A layout of measures named on the call, ``forget:hr@10`` or with ``*`` for a part of a metric's name.
+
+    Raises UnknownName for a metric that is not declared, UsageError for a group that it is not declared for.
+    """
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        if "*" in text:
+            head, pattern = text.partition(":")[0] if ":" in text else "", text
+        else:
+            measure = Measure.parse(text, beam=beam)
+            head, pattern = measure.side, measure.text
+        groups.setdefault(head.capitalize() or "Model", []).append(pattern)
+    columns = tuple(ColumnGroup(head=head, measures=tuple(patterns)) for head, patterns in groups.items())
+    return Layout(
+        name="chosen", title="Chosen measures", caption="Measures named on the command line.", columns=columns
+    )
+
+
+def task_kinds(results: Iterable[Result]) -> dict[str, str]:
+    """Kind of request of every task: from the tasks that ship, the end of the name, or the manifest beside a result."""
+    known = {name: spec.concept.kind for name, spec in tasks().items()}
+    out: dict[str, str] = {}
+    for result in results:
+        if result.task not in out:
+            ending = result.task.rpartition("-")[2]
+            kind = known.get(result.task) or (ending if ending in DEFAULT_CONCEPTS else _manifest_kind(result))
+            if kind:
+                out[result.task] = kind
+    return out
+
+
+def variants() -> dict[str, str]:
+    """The method that each known variant belongs to."""
+    return {name: entry.variant_of for name, entry in methods().items() if entry.variant_of}
+
+
+def _manifest_kind(result: Result) -> str:
+    try:
+        content = json.loads((result.folder / _MANIFEST).read_bytes())
+    except (OSError, ValueError):
+        return ""
+    kind = content.get("kind") if isinstance(content, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _shown(method: str, wanted: Selection) -> bool:
+    return not wanted.methods or _any(method, wanted.methods)
+
+
+def _method(line: Line) -> str:
+    return next(entry.row.method for entry in line.entries if entry.row is not None)
+
+
+def _any(name: str, patterns: Iterable[str]) -> bool:
+    # A name with brackets is a glob to fnmatch, so the plain name counts too.
+    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _unknown(kind: str, patterns: Iterable[str], names: set[str]) -> list[UnknownName]:
+    return [
+        UnknownName(kind, pattern, names) for pattern in patterns if not any(_any(name, (pattern,)) for name in names)
+    ]
