@@ -10,7 +10,22 @@ from typing import Annotated
 import typer
 
 from genrec_unlearn_bench import __version__
-from genrec_unlearn_bench.cli import check, data, doctor, ls, reproduce, run_cells, show, sids, smoke, tune
+from genrec_unlearn_bench.cli import (
+    check,
+    data,
+    doctor,
+    leaderboard,
+    ls,
+    new,
+    reproduce,
+    run_cells,
+    show,
+    sids,
+    smoke,
+    submit,
+    tune,
+    verify,
+)
 from genrec_unlearn_bench.cli.options import examples
 
 __all__ = ["app", "run"]
@@ -70,10 +85,30 @@ app.command(
         "bench reproduce results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0",
     ),
 )(reproduce.reproduce)
+app.command(
+    "leaderboard",
+    epilog=examples(
+        "bench leaderboard --layout main --ruleset tuned",
+        "bench leaderboard --results-dir results --format latex,md,html --out tables --bib",
+    ),
+)(leaderboard.leaderboard)
 app.add_typer(data.app, name="data")
+app.add_typer(new.app, name="new")
 app.command("check", epilog=examples("bench check path/to/my_method.py", "bench check npo --backbone mor --json"))(
     check.check
 )
+app.command(
+    "submit",
+    epilog=examples(
+        'bench submit mine --title "Mine" --author "Ada Example | A University" --contact ada@example.org '
+        "--licence MIT --affirm-rules",
+        "bench submit mine --method path/to/mine.py --results-dir results --withhold similarity",
+    ),
+)(submit.submit)
+app.command(
+    "verify",
+    epilog=examples("bench verify leaderboard/submissions/mine --write", "bench verify mine.zip --no-demo --json"),
+)(verify.verify)
 app.command("smoke", epilog=examples("bench smoke", "bench smoke --cache-dir smoke-cache"))(smoke.smoke)
 app.command("doctor", epilog=examples("bench doctor", "bench doctor --network --json"))(doctor.doctor)
 

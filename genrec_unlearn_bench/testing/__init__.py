@@ -6,6 +6,6 @@ imports pytest.
 
 from __future__ import annotations
 
-from genrec_unlearn_bench.testing.planted import Planted, build
+from genrec_unlearn_bench.testing.planted import Planted, build, nll
 
-__all__ = ["Planted", "build"]
+__all__ = ["Planted", "build", "nll"]

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
 from genrec_unlearn_bench.backbones.training import TrainingConfig, train_recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples
@@ -39,6 +40,7 @@ __all__ = [
     "examples",
     "features",
     "groups",
+    "nll",
     "sequences",
     "sids",
 ]
@@ -159,6 +161,11 @@ def catalogue() -> ItemTable:
     prices = np.full(count, np.nan)
     ids = tuple(f"item-{item}" for item in range(count))
     return ItemTable(ids, names, nothing, nothing, nothing, prices, ((),) * count, nothing)
+
+
+def nll(model: Recommender, part: Examples) -> float:
+    """Mean negative log-likelihood of the examples' target tokens, in nats."""
+    return -float(model.target_log_probs(part.histories(model.history_limit), part.targets).mean())
 
 
 def build(seed: int = 0) -> Planted:
