@@ -38,7 +38,7 @@ def check_claim(bundle: Bundle, found: Verification) -> Iterable[Fault]:
             where=f"{VERIFICATION}: badge",
             mend=_MEND,
         )
-    for name in ("protocol_version", "name", "results", "passed", "rescored", "self_reported", "withheld", "notices"):
+    for name in ("protocol_version", "name", "results", "passed", "rescored", "self_reported", "withheld"):
         if getattr(claimed, name) != getattr(found, name):
             yield Fault(
                 what=f"verification.json says something else than was found about: {name}",

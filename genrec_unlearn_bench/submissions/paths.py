@@ -63,6 +63,9 @@ def layout_fault(path: str, *, tree: bool) -> Fault | None:
     """A file that has no place in a submission (or in a tree of results)."""
     if (_TREE if tree else _SUBMISSION).match(path):
         return None
+    if tree and path.endswith(("losses.jsonl", "/manifest.json")):
+        what = "this is a result as `bench run` wrote it, not in its published form"
+        return Fault(what=what, where=path, mend="publish it with `bench submit`, and verify that")
     place = "manifests/<task>.json and <task>/<backbone>/<method>/<run>/"
     layout = place if tree else "submission.yaml, method.py, verification.json and results/<task>/<backbone>/…"
     return Fault(

@@ -16,13 +16,13 @@ from pydantic import Field
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
 from genrec_unlearn_bench.registry import Entry, find_method, source_digest, source_file
 from genrec_unlearn_bench.runs.files import atomic_folder, file_digest
 from genrec_unlearn_bench.runs.record import RunRecord
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, Found, found_results, publish_result, write_manifests
+from genrec_unlearn_bench.submissions.shipped import demo_tasks
 from genrec_unlearn_bench.submissions.spec import SPEC, Submission, parse_submission, read_spec, submission_text
 from genrec_unlearn_bench.submissions.statements import STATEMENTS
 from genrec_unlearn_bench.submissions.verification import Verification
@@ -182,10 +182,8 @@ _NEEDED = {
 
 
 def _seeds(records: Sequence[RunRecord]) -> list[int]:
-    known = tasks()
-    demo = [one for one in records if one.cell.task in known and known[one.cell.task].dataset == "demo"]
-    others = [one for one in records if one not in demo]
-    return sorted({record.cell.seed for record in others or demo})
+    others = [record for record in records if record.cell.task not in demo_tasks()]
+    return sorted({record.cell.seed for record in others or records})
 
 
 def _refuse(verification: Verification, target: Path) -> None:

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.data.task_manifest import check_manifest, manifest_digest
-from genrec_unlearn_bench.data.tasks import tasks
+from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.submissions.bundle import Bundle, Result
 from genrec_unlearn_bench.submissions.fault import Fault
+from genrec_unlearn_bench.submissions.shipped import DEMO, demo_tasks
 from genrec_unlearn_bench.submissions.words import odd_text, values_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_manifests", "check_task", "unknown_tasks"]
 
-DEMO = "demo"
 _MEND = "submit the manifest as `bench run` wrote it, and only results that were made on it"
 
 
@@ -86,8 +86,7 @@ def unknown_tasks(bundle: Bundle) -> tuple[str, ...]:
 
 def _known(bundle: Bundle, task: str) -> TaskManifest | None:
     """What a task resolves to: worked out for the demo, and as the leaderboard's results have it for the others."""
-    spec = tasks().get(task)
-    if spec is not None and spec.dataset == DEMO:
+    if task in demo_tasks():
         return _resolved(task)
     if bundle.leaderboard is None:
         return None
@@ -106,7 +105,7 @@ def _read(path: Path) -> TaskManifest | None:
 def _resolved(task: str) -> TaskManifest:
     from genrec_unlearn_bench.data.concepts import resolve
 
-    return resolve(tasks()[task], _demo()).manifest
+    return resolve(find_task(task), _demo()).manifest
 
 
 @cache

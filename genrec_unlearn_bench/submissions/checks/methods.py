@@ -9,12 +9,11 @@ import ast
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-from genrec_unlearn_bench.data.catalogue import packaged_datasets
-from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods, source_digest
 from genrec_unlearn_bench.submissions.bundle import Bundle
 from genrec_unlearn_bench.submissions.fault import Fault
+from genrec_unlearn_bench.submissions.shipped import identities
 from genrec_unlearn_bench.submissions.spec import SPEC, read_spec
 
 __all__ = ["check_method_file", "check_names", "check_one_source", "source_faults"]
@@ -133,8 +132,10 @@ def _forbidden(node: ast.AST, documents: set[int]) -> Iterator[str]:
     elif isinstance(node, ast.Attribute) and node.attr.startswith("__") and node.attr not in ("__init__", "__name__"):
         yield f"uses {node.attr}: it looks into other code"
     elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
-        named = next((one for one in (*tasks(), *packaged_datasets()) if one in node.value.lower()), None)
-        if named is not None and (named in tasks() or node.value.lower() == named):
+        known, sets = identities()
+        text = node.value.lower()
+        named = text if text in sets else next((task for task in known if task in text), None)
+        if named is not None:
             yield f"names {named!r}: a method does not ask what it runs on"
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
-from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.submissions.bundle import Bundle
 from genrec_unlearn_bench.submissions.fault import Fault
 from genrec_unlearn_bench.submissions.limits import TRIALS
+from genrec_unlearn_bench.submissions.shipped import demo_tasks
 from genrec_unlearn_bench.submissions.spec import SPEC
 
 __all__ = ["check_declared", "check_demo", "check_fixed", "check_trials", "demo_results"]
@@ -96,10 +96,5 @@ def check_trials(bundle: Bundle) -> Iterable[Fault]:
 
 def demo_results(bundle: Bundle) -> list[str]:
     """Places of the demo's results, smallest seed first."""
-    known = tasks()
-    demo = [one for one in bundle.results if one.record.cell.task in known and _is_demo(one.record.cell.task)]
+    demo = [one for one in bundle.results if one.record.cell.task in demo_tasks()]
     return [one.place for one in sorted(demo, key=lambda one: (one.record.cell.seed, one.place))]
-
-
-def _is_demo(task: str) -> bool:
-    return tasks()[task].dataset == "demo"

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.submissions.bundle import Bundle, Result
 from genrec_unlearn_bench.submissions.fault import Fault
 from genrec_unlearn_bench.submissions.limits import REPORTED_SEEDS
+from genrec_unlearn_bench.submissions.shipped import demo_tasks
 from genrec_unlearn_bench.submissions.spec import SPEC
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def check_same_seeds(bundle: Bundle) -> Iterable[Fault]:
             mend="run and submit the seeds from 0 on; which ones are reported is not the author's choice",
         )
     for (task, *group), seeds in _seeds(bundle).items():
-        demo = tasks()[task].dataset == "demo" if task in tasks() else False
-        if (seeds - set(wanted)) or (not demo and seeds != set(wanted)):
+        if (seeds - set(wanted)) or (task not in demo_tasks() and seeds != set(wanted)):
             found = ", ".join(map(str, sorted(seeds)))
             yield Fault(
                 what=f"the cell has the seeds {found}, the submission declares {', '.join(map(str, wanted))}",
