@@ -1,0 +1,114 @@
+"""The leaderboard as one HTML file: template, styles, scripts and data in one, with a policy that lets nothing else in.
+
+It opens from a disk, an archive of supplementary material or a web server alike, and asks none of them for anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from genrec_unlearn_bench.reporting.board import Board
+from genrec_unlearn_bench.reporting.html.payload import BUDGET, Extras, build_payload
+from genrec_unlearn_bench.reporting.html.payload_model import Payload
+from genrec_unlearn_bench.reporting.html.static_table import static_table
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.reported import ReportedCell
+
+__all__ = ["SCRIPTS", "data_block", "render_html"]
+
+TITLE = "Unlearning in generative recommendation"
+SCRIPTS = (
+    "elements.js",
+    "numbers.js",
+    "data.js",
+    "state.js",
+    "whiskers.js",
+    "pareto.js",
+    "dialog.js",
+    "table.js",
+    "csv.js",
+    "controls.js",
+    "subjects.js",
+    "main.js",
+)
+"""In the order in which they build on each other."""
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def render_html(
+    board: Board,
+    protocol: StatisticsProtocol,
+    *,
+    title: str = TITLE,
+    baseline: str | None = None,
+    manifests: Path | None = None,
+    health: Path | None = None,
+    reported: Sequence[ReportedCell] = (),
+    reported_notes: Sequence[str] = (),
+    budget: int = BUDGET,
+) -> str:
+    """The whole page. The same board gives the same bytes.
+
+    Args:
+        baseline: Label of the row that others are tested against; the protocol's where none is given.
+        manifests: Folder with ``<task>.json``, for results that have no manifest beside them.
+        health: Folder with ``<task>-<backbone>-<scale>.json`` from ``bench sids --json``.
+        reported: A paper's own numbers (``reported_numbers()``), shown beside ours where the reader asks for them.
+        reported_notes: What has to be said about them (``reported().notes``).
+        budget: Bytes of data; views beyond it are left out, and the page names them.
+    """
+    import jinja2
+
+    extras = Extras(
+        baseline=baseline, manifests=manifests, health=health, reported=reported, reported_notes=reported_notes
+    )
+    built = build_payload(board, protocol, title=title, extras=extras, budget=budget)
+    style = _file("style.css")
+    script = "(() => {\n'use strict';\n" + "\n".join(_file(name) for name in SCRIPTS) + "\n})();\n"
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.from_string(_file("page.html.j2")).render(
+        title=title,
+        protocol=protocol,
+        payload=built.payload,
+        table=static_table(built.first) if built.first is not None else None,
+        style=_trusted(style),
+        style_hash=_hash(style),
+        script=_trusted(script),
+        script_hash=_hash(script),
+        data=_trusted(data_block(built.payload)),
+    )
+
+
+def data_block(payload: Payload) -> str:
+    """The payload as JSON that can stand inside a script element, as nothing in it can close that or open another."""
+    text = payload.model_dump_json()
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    return text
+
+
+def _file(name: str) -> str:
+    place = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "site" / name
+    return place.read_text(encoding="utf-8")
+
+
+def _trusted(text: str) -> str:
+    """Our own files and the escaped data block, which autoescaping would break."""
+    from markupsafe import Markup
+
+    return Markup(text)  # noqa: S704 - see above
+
+
+def _hash(text: str) -> str:
+    """As a content security policy names an inline script or style."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
