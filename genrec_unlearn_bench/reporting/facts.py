@@ -43,6 +43,8 @@ class Facts:
 
     protocol: StatisticsProtocol
     blocks: tuple[BlockAnalysis, ...]
+    shown: frozenset[str]
+    """Labels of the tables' lines; a layout may show fewer rows than were tested."""
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -103,7 +105,7 @@ class Facts:
             Short(row.label, block.block.key.task, block.block.key.backbone, len(row.results), len(block.block.seeds))
             for block in self.blocks
             for row in block.block.rows
-            if len(row.results) < len(block.block.seeds)
+            if len(row.results) < len(block.block.seeds) and row.label in self.shown
         )
 
     @cached_property
@@ -113,7 +115,7 @@ class Facts:
             Short(row.label, block.block.key.task, block.block.key.backbone, len(row.diverged), len(row.results))
             for block in self.blocks
             for row in block.block.rows
-            if row.diverged
+            if row.diverged and row.label in self.shown
         )
 
     @cached_property
@@ -177,7 +179,8 @@ class Facts:
 def facts(tables: Sequence[Table]) -> Facts:
     """The facts of some tables of one protocol; a block that several of them show counts once."""
     blocks = {id(block): block for table in tables for block in table.blocks}
-    return Facts(tables[0].protocol, tuple(blocks.values()))
+    shown = frozenset(line.label for table in tables for section in table.sections for line in section.lines)
+    return Facts(tables[0].protocol, tuple(blocks.values()), shown)
 
 
 def _span(values: Iterable[float]) -> Span | None:

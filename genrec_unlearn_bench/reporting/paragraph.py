@@ -6,6 +6,7 @@ found with so few seeds; which result matters is for the author to say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -28,6 +29,7 @@ from genrec_unlearn_bench.reporting.wording import counted, spanned, verb
 __all__ = ["Paragraph", "statistical_paragraph"]
 
 SOFTWARE = ("numpy", "scipy")
+_T = re.compile(r"\bt(?=-test| interval)")
 TITLE = "Statistical analysis"
 
 
@@ -87,20 +89,22 @@ def statistical_paragraph(tables: Sequence[Table], *, versions: Mapping[str, str
 
 def _compared(found: Facts, books: Bibliography) -> Iterable[Sentence]:
     methods, rows = found.rows("method"), found.rows("reference")
-    pieces: list[Piece] = [f"We compare {counted(len(methods), 'method')} ("]
+    pieces: list[Piece] = [f"We compare {counted(len(methods), 'method', words=True)} ("]
     cited = {row.label: row.method for block in found.blocks for row in block.block.rows}
     pieces += _names(methods, lambda name: books.cited(f"method:{cited[name]}"))
     pieces += (
-        [f") with {counted(len(rows), 'reference row')} ({listed(shorten(name) for name in rows)})"] if rows else [")"]
+        [f") with {counted(len(rows), 'reference row', words=True)} ({listed(shorten(name) for name in rows)})"]
+        if rows
+        else [")"]
     )
     tasks, backbones = found.tasks, found.backbones
-    datasets = [key for name in books.keys if name.startswith("dataset:") for key in books.cited(name)]
+    datasets = books.cited(*(name for name in books.keys if name.startswith("dataset:")))
     pieces += [
-        f" on {counted(len(tasks), 'task')} ({listed(shorten(name) for name in tasks)}",
+        f" on {counted(len(tasks), 'task', words=True)} ({listed(shorten(name) for name in tasks)}",
         ")",
-        Cite(tuple(datasets)),
+        Cite(datasets),
     ]
-    pieces += [f" and {counted(len(backbones), 'backbone')} ("]
+    pieces += [f" and {counted(len(backbones), 'backbone', words=True)} ("]
     bases = {block.block.key.backbone: block.block.rows[0].first.backbone for block in found.blocks}
     pieces += _names(backbones, lambda name: books.cited(f"backbone:{bases[name]}"))
     scale, ruleset = listed(found.scales), listed(found.rulesets)
@@ -110,6 +114,9 @@ def _compared(found: Facts, books: Bibliography) -> Iterable[Sentence]:
         Cite(books.cited("suite")),
     ]
     yield (*pieces, ".")
+    shown = [name for name in methods if name in found.shown]
+    if len(shown) < len(methods):
+        yield (f"The tables show {counted(len(shown), 'method')} of these; all were tested together.",)
 
 
 def _names(names: Sequence[str], cite: Callable[[str], tuple[str, ...]]) -> list[Piece]:
@@ -127,14 +134,14 @@ def _names(names: Sequence[str], cite: Callable[[str], tuple[str, ...]]) -> list
 def _seeds(found: Facts) -> Iterable[Sentence]:
     least, most = found.seeds
     wanted = found.protocol.seeds
-    short = f"; the protocol asks for {wanted}" if least < wanted else ""
+    short = f" (the protocol asks for {wanted})" if least < wanted else ""
     if most == 1:
         yield (f"Every row was run with a single seed{short}, so that neither spread nor significance can be given.",)
         return
     confidence = f"{100 * found.protocol.confidence:g}%"
     yield (
-        f"Rows were run with {spanned((least, most))} training seeds, which all rows of a task and backbone share, so "
-        f"that comparisons are paired by seed{short}.",
+        f"Rows were run with {spanned((least, most))} training seeds{short}, which all rows of a task and backbone "
+        "share, so that comparisons are paired by seed.",
     )
     yield (f"Tables give means and standard deviations over seeds; intervals are {confidence} t intervals over seeds.",)
     if found.fewer:
@@ -151,7 +158,11 @@ def _against(found: Facts, books: Bibliography) -> Iterable[Sentence]:
     number = len(found.primary)
     yield (f"The primary {verb(number, 'measure is', 'measures are')} {primary}{_beam(found)}, as the suite fixes.",)
     if found.against is None:
-        yield (f"No row {found.protocol.baseline} was run with enough seeds to test the methods against.",)
+        row = listed(found.baselines) or found.protocol.baseline
+        yield (
+            f"On {verb(number, 'it', 'them')} no method could be tested against {row}: too few seeds have a value of "
+            "both.",
+        )
         return
     tests = spanned(found.against)
     yield (
@@ -187,8 +198,8 @@ def _outcome(found: Facts, books: Bibliography) -> Iterable[Sentence]:
     few = counts.get(Verdict.UNDERPOWERED, 0)
     if few:
         yield (
-            f"{counted(few, 'further comparison').capitalize()} {verb(few, 'was', 'were')} underpowered: with so few "
-            "seeds no result could have reached significance "
+            f"{counted(few, 'further comparison' if tested else 'comparison')} {verb(few, 'was', 'were')} "
+            "underpowered: with so few seeds no result could have reached significance "
             f"(smallest attainable p {p_text(_least(found))}).",
         )
     if found.effects is not None:
@@ -287,9 +298,9 @@ def _across(tables: Sequence[Table], found: Facts, books: Bibliography) -> Itera
         yield (
             f"Across {result.blocks} tasks and backbones, Friedman's test",
             Cite(books.cited("statistics:friedman")),
-            f" over {methods} methods gives χ²({methods - 1}) = {result.found.statistic:.2f}, "
-            f"p = {p_text(result.found.p)} for {result.measure.title}; post-hoc comparisons are Siegel and "
-            "Castellan's, corrected by Holm's procedure.",
+            f" over the {methods} methods that were measured in all of them gives χ²({methods - 1}) = "
+            f"{result.found.statistic:.2f}, {_p(result.found.p)} for {result.measure.title}; post-hoc comparisons are Siegel and Castellan's, "
+            "corrected by Holm's procedure.",
         )
     blocks = len(found.blocks)
     if not tested and 1 < blocks < found.protocol.friedman_blocks:
@@ -328,6 +339,11 @@ def _place(short: Short) -> str:
     return f"{label} on {task} with {backbone} ({short.n} of {short.of})"
 
 
+def _p(p: float) -> str:
+    text = p_text(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
 def _two(value: float) -> str:
     """Two significant digits, without an exponent."""
     return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
@@ -351,4 +367,4 @@ def _tex(piece: Piece) -> str:
         return rf"~\cite{{{','.join(piece.keys)}}}" if piece.keys else ""
     # Escaping trims, and spaces at the ends of pieces part them from citations.
     head, tail = " " * piece.startswith(" "), " " * (piece.endswith(" ") and len(piece) > 1)
-    return head + escape(piece) + tail
+    return head + _T.sub("$t$", escape(piece)) + tail

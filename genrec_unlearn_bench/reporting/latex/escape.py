@@ -96,7 +96,7 @@ def escape(text: str) -> str:
                 more = f" … {len(run) - SHOWN} more" if len(run) > SHOWN else ""
                 out.append(f"{{[}}U+{' '.join(run[:SHOWN])}{more}{{]}}")
                 run = []
-            out.append("{}" + found if character == before and character in _LIGATURES else found)
+            out.append("{}" + found if character and character == before and character in _LIGATURES else found)
         before = character
     return "".join(out)
 

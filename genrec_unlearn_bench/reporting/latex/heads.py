@@ -11,6 +11,7 @@ from genrec_unlearn_bench.reporting.tables import Column
 __all__ = ["groups_of", "head_lines", "title_width"]
 
 _ARROWS = {"↓": r"$\downarrow$", "↑": r"$\uparrow$", "→0": r"$\rightarrow 0$", "": ""}
+_UNITS = {"seconds": "s", "MiB": "MiB"}
 WIDTH = 9
 """Characters from which a title with a space in it is broken in two."""
 
@@ -32,7 +33,8 @@ def head_lines(columns: Sequence[Column]) -> list[str]:
         _spanning(heads),
     ]
     if any(text for text, _ in titles):
-        lines += [_rules([size for _, size in heads]), _spanning(titles)]
+        ruled = [any(_plain(column) for column in group) for group in groups]
+        lines += [_rules([size for _, size in heads], ruled), _spanning(titles)]
     return lines
 
 
@@ -52,7 +54,10 @@ def _plain(column: Column) -> str:
     if title.casefold() == head.casefold():
         return ""
     base, _, inside = title.partition(" (")
-    return base if inside.removesuffix(")").casefold() == head.casefold() else title
+    if inside.removesuffix(")").casefold() == head.casefold():
+        return base
+    unit = _UNITS.get(column.measure.spec.unit)
+    return f"{title} ({unit})" if unit else title
 
 
 def _title(column: Column, arrow: str) -> str:
@@ -82,10 +87,12 @@ def _spanning(cells: Iterable[tuple[str, int]]) -> str:
     return "".join(rf" & \multicolumn{{{2 * size}}}{{c}}{{{text}}}" for text, size in cells) + r" \\"
 
 
-def _rules(sizes: Iterable[int]) -> str:
+def _rules(sizes: Sequence[int], ruled: Sequence[bool] = ()) -> str:
+    """Rules below cells that span so many measures; none below those that have nothing under them."""
     out = []
     at = 2
-    for size in sizes:
-        out.append(rf"\cmidrule(lr){{{at}-{at + 2 * size - 1}}}")
+    for size, wanted in zip(sizes, ruled or [True] * len(sizes), strict=True):
+        if wanted:
+            out.append(rf"\cmidrule(lr){{{at}-{at + 2 * size - 1}}}")
         at += 2 * size
     return "".join(out)

@@ -17,7 +17,7 @@ __all__ = ["LINES", "WIDEST", "Page", "pages_of", "width_of"]
 
 LINES = 50
 """Lines of one float; scaled down, these and their notes fit a page."""
-WIDEST = 176.0
+WIDEST = 190.0
 """Characters of one float. At a text width of 400 pt this many are set at half the size of the text around."""
 LABEL = 24.0
 GAP = 2.5
@@ -52,7 +52,11 @@ def pages_of(table: Table) -> tuple[Page, ...]:
         column: shape_of(column, (line.entries[place] for section in table.sections for line in section.lines))
         for place, column in enumerate(table.columns)
     }
-    parts = [(part, rows) for part in _wide_parts(table.columns, shapes) for rows in _long_parts(table.sections)]
+    wide, widest = _wide_parts(table.columns, shapes, WIDEST), WIDEST
+    # As many parts as are needed, and these of about one width.
+    while len(narrower := _wide_parts(table.columns, shapes, widest - 4.0)) == len(wide) > 1:
+        wide, widest = narrower, widest - 4.0
+    parts = [(part, rows) for part in wide for rows in _long_parts(table.sections)]
     return tuple(
         Page(columns, {column: shapes[column] for column in columns}, sections, continued, number, len(parts))
         for number, (columns, (sections, continued)) in enumerate(parts, start=1)
@@ -68,18 +72,20 @@ def _width(column: Column, shape: ColumnShape) -> float:
     return max(shape.characters, title_width(column)) + GAP
 
 
-def _wide_parts(columns: Sequence[Column], shapes: Mapping[Column, ColumnShape]) -> list[tuple[Column, ...]]:
+def _wide_parts(
+    columns: Sequence[Column], shapes: Mapping[Column, ColumnShape], widest: float
+) -> list[tuple[Column, ...]]:
     """Columns in as few parts as are narrow enough, cut between groups where a group is not too wide by itself."""
     parts: list[list[Column]] = [[]]
     used = LABEL
     for group in groups_of(columns):
         width = sum(_width(column, shapes[column]) for column in group)
-        if parts[-1] and used + width > WIDEST:
+        if parts[-1] and used + width > widest:
             parts.append([])
             used = LABEL
         for column in group:
             own = _width(column, shapes[column])
-            if parts[-1] and used + own > WIDEST:
+            if parts[-1] and used + own > widest:
                 parts.append([])
                 used = LABEL
             parts[-1].append(column)
