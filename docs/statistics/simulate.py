@@ -23,7 +23,7 @@ from genrec_unlearn_bench.reporting.statistics.power import detectable_differenc
 from genrec_unlearn_bench.reporting.statistics.sign_flip import sign_flip
 from genrec_unlearn_bench.reporting.statistics.users import compare_users
 from genrec_unlearn_bench.seeding import numpy_generator
-from tests.reporting.statistics.null_worlds import SEEDS, USER_NOISE, USERS, WORLDS, user_table
+from tests.reporting.statistics.null_worlds import SEEDS, USER_NOISE, USERS, WORLDS, World, user_table
 
 FloatArray = NDArray[np.float64]
 Row = tuple[str, str, str, int, int, float]
@@ -92,14 +92,16 @@ PRACTICES: dict[str, Callable[[FloatArray, FloatArray], NDArray[np.bool_]]] = {
 
 def single_pairs() -> Iterator[Row]:
     """Two methods: how often each practice calls them different, equal or not."""
-    for world in WORLDS:
+    correlated = tuple(World(0.005, seeds, shared=0.7) for seeds in SEEDS)
+    for world in (*WORLDS, *correlated):
+        label = f"seed sd {world.seed_sd}" + (f", {world.shared} of its variance shared" if world.shared else "")
         for shift in (0.0, 0.005, 0.01):
             values = world.runs(numpy_generator(1, "pairs", world.name, str(shift)), PAIRS, np.array([shift, 0.0]))
             table = "equal pair" if shift == 0.0 else f"power at {shift}"
             for name, practice in PRACTICES.items():
                 if shift == 0.0 or name in ("paired t (ours)", "sign flip (beside it)", "Welch's t"):
                     rate = float(practice(values[:, 0], values[:, 1]).mean())
-                    yield table, name, f"seed sd {world.seed_sd}", world.seeds, PAIRS, rate
+                    yield table, name, label, world.seeds, PAIRS, rate
 
 
 def corrected(differences: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -46,21 +46,26 @@ def critical_difference(found: Friedman, names: Sequence[str], *, alpha: float =
     from matplotlib.figure import Figure
     from scikit_posthocs import critical_difference_diagram
 
+    # The bars are drawn in the order of a set: of numbers it is the same in every process, of names it is not.
+    numbers = range(len(names))
     with rc_context({"svg.hashsalt": SALT, "svg.fonttype": "none", "pdf.fonttype": 42, "font.size": 9.0}):
         figure = Figure(figsize=(WIDTH_INCHES, 1.0 + ROW_INCHES * len(names)))
         axes = figure.subplots()
         drawn = critical_difference_diagram(
-            pd.Series(found.mean_ranks, index=list(names)),
-            pd.DataFrame(found.posthoc, index=list(names), columns=list(names)),
+            pd.Series(found.mean_ranks, index=numbers),
+            pd.DataFrame(found.posthoc, index=numbers, columns=numbers),
             alpha=alpha,
             ax=axes,
-            label_fmt_left="{label} ({rank:.2f})",
-            label_fmt_right="({rank:.2f}) {label}",
+            label_fmt_left="{label}",
+            label_fmt_right="{label}",
             label_props={"parse_math": False},
             elbow_props={"color": "0.45", "linewidth": 0.9},
             marker_props={"color": "black", "s": 12},
         )
         for label in drawn["labels"]:
+            number = int(label.get_text())
+            name, rank = names[number], f"({found.mean_ranks[number]:.2f})"
+            label.set_text(f"{name} {rank}" if label.get_horizontalalignment() == "right" else f"{rank} {name}")
             label.set_color("black")
         svg, pdf = io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})

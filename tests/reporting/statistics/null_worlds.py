@@ -6,9 +6,10 @@ A run's metric is the mean over 5,000 test users of
 
 The user's level is shared by all methods and seeds, since all are measured on the same test rows: it correlates the
 methods and cancels in every paired difference. The noise and the seed effects are independent between runs, so a mean
-carries .12 / sqrt(5,000) = .0017 of user noise beside the seed's own spread. What a method does to one user alike in
-every seed is part of the method's true value on these users, which is what a table on a fixed test set claims; a null
-of equal methods therefore has none of it.
+carries .12 / sqrt(5,000) = .0017 of user noise beside the seed's own spread. Independent seed effects are the hard
+case: what a seed does to all methods alike (they start from one original model) cancels as well and makes pairing pay.
+What a method does to one user alike in every seed is part of the method's true value on these users, which is what a
+table on a fixed test set claims; a null of equal methods therefore has none of it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class World:
 
     seed_sd: float
     seeds: int
+    shared: float = 0.0
+    """Share of the seed effects' variance that all methods have in common."""
 
     def runs(
         self, generator: np.random.Generator, repeats: int, truth: FloatArray, *, user_level: float = USER_LEVEL
@@ -42,17 +45,20 @@ class World:
         shape = (repeats, len(truth), self.seeds)
         level = generator.normal(0.0, user_level / sqrt(USERS), size=(repeats, 1, 1))
         noise = generator.normal(0.0, USER_NOISE / sqrt(USERS), size=shape)
-        return truth[None, :, None] + level + noise + generator.normal(0.0, 1.0, size=shape) * self.seed_sd
+        seed = generator.normal(0.0, 1.0, size=shape) * sqrt(1.0 - self.shared)
+        if self.shared:
+            seed += generator.normal(0.0, sqrt(self.shared), size=(repeats, 1, self.seeds))
+        return truth[None, :, None] + level + noise + self.seed_sd * seed
 
     @property
     def name(self) -> str:
         """Of its stream of random numbers."""
-        return f"{self.seed_sd}, {self.seeds}"
+        return f"{self.seed_sd}, {self.seeds}" + (f", {self.shared}" if self.shared else "")
 
     @property
     def difference_sd(self) -> float:
         """True standard deviation, over seeds, of the difference between two methods."""
-        return sqrt(2.0 * (USER_NOISE**2 / USERS + self.seed_sd**2))
+        return sqrt(2.0 * (USER_NOISE**2 / USERS + (1.0 - self.shared) * self.seed_sd**2))
 
 
 WORLDS = tuple(World(seed_sd, seeds) for seed_sd in SEED_SDS for seeds in SEEDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,28 @@ def test_the_same_bytes_twice_and_no_date() -> None:
     for word in ("Date", "Creat"):
         assert word.encode() not in one.pdf
     assert "<dc:date>" not in one.svg
+
+
+def test_the_same_bytes_in_another_process() -> None:
+    """Sets of names are walked in another order under every hash seed."""
+    program = (
+        "import hashlib; from tests.reporting.statistics.test_critical_difference import compared\n"
+        "from genrec_unlearn_bench.reporting.statistics.critical_difference import critical_difference\n"
+        "found = critical_difference(compared(9), [f'method {number}' for number in range(9)])\n"
+        "print(hashlib.blake2b(found.svg.encode() + found.pdf).hexdigest())"
+    )
+    digests = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(__file__).parents[3],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert digests[0] == digests[1] != ""
 
 
 def test_every_method_is_named_with_its_mean_rank() -> None:

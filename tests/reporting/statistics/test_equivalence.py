@@ -117,6 +117,18 @@ def test_the_margin_is_a_quantile_of_what_retrained_seeds_differ_by() -> None:
         assert margin(few) is None
 
 
+def test_one_hit_more_than_none_is_within_the_resolution_of_the_test_set() -> None:
+    """Four retrained models that never name a forget item, and a method that does once, of 362 examples."""
+    retrained, method = np.zeros(4), np.array([0.0, 0.0, 1 / 362, 0.0])
+    assert tost(method - retrained, margin(retrained)).verdict is Verdict.NOT_SHOWN
+    least = margin(retrained, resolution=1 / 362)
+    assert least == 1 / 362
+    assert tost(method - retrained, least).verdict is Verdict.EQUIVALENT
+    assert tost(np.array([7, 6, 9, 8]) / 362, least).verdict is Verdict.DIFFERENT
+    assert margin([0.1, 0.2, 0.3], resolution=0.01) == margin([0.1, 0.2, 0.3])
+    assert margin([0.1, 0.2], resolution=0.01) is None
+
+
 def test_the_margin_of_few_seeds_is_too_small_and_never_makes_equivalence_easier_on_average() -> None:
     generator = numpy_generator(0, "margins")
     true = 1.959964 * math.sqrt(2)
