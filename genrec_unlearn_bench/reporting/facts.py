@@ -28,9 +28,9 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class Short:
-    """A row with fewer runs than the others, or with diverged ones, in one block."""
+    """Rows of one block with as few runs, or as many diverged ones."""
 
-    label: str
+    labels: tuple[str, ...]
     task: str
     backbone: str
     n: int
@@ -101,8 +101,8 @@ class Facts:
     @cached_property
     def fewer(self) -> tuple[Short, ...]:
         """Rows that lack seeds which others of their block have."""
-        return tuple(
-            Short(row.label, block.block.key.task, block.block.key.backbone, len(row.results), len(block.block.seeds))
+        return _grouped(
+            (row.label, block, len(row.results), len(block.block.seeds))
             for block in self.blocks
             for row in block.block.rows
             if len(row.results) < len(block.block.seeds) and row.label in self.shown
@@ -111,8 +111,8 @@ class Facts:
     @cached_property
     def diverged(self) -> tuple[Short, ...]:
         """Rows with diverged runs, their number, and how many runs there are."""
-        return tuple(
-            Short(row.label, block.block.key.task, block.block.key.backbone, len(row.diverged), len(row.results))
+        return _grouped(
+            (row.label, block, len(row.diverged), len(row.results))
             for block in self.blocks
             for row in block.block.rows
             if row.diverged and row.label in self.shown
@@ -181,6 +181,13 @@ def facts(tables: Sequence[Table]) -> Facts:
     blocks = {id(block): block for table in tables for block in table.blocks}
     shown = frozenset(line.label for table in tables for section in table.sections for line in section.lines)
     return Facts(tables[0].protocol, tuple(blocks.values()), shown)
+
+
+def _grouped(found: Iterable[tuple[str, BlockAnalysis, int, int]]) -> tuple[Short, ...]:
+    labels: dict[tuple[str, str, int, int], list[str]] = {}
+    for label, block, n, of in found:
+        labels.setdefault((block.block.key.task, block.block.key.backbone, n, of), []).append(label)
+    return tuple(Short(tuple(names), *place) for place, names in labels.items())
 
 
 def _span(values: Iterable[float]) -> Span | None:

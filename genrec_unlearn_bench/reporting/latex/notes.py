@@ -20,7 +20,7 @@ from genrec_unlearn_bench.reporting.wording import counted, spanned, verb
 __all__ = ["notes_of"]
 
 NAMED = 6
-"""Rows that are named when seeds are missing; more are counted."""
+"""Places that are named when seeds are missing; more are counted."""
 
 
 def notes_of(table: Table) -> tuple[str, ...]:
@@ -51,9 +51,9 @@ def _seeds(found: Facts) -> Iterable[str]:
         few = f" (the protocol asks for {found.protocol.seeds})" if least < found.protocol.seeds else ""
         yield f"Mean $\\pm$ standard deviation over {spanned((least, most))} seeds{few}."
     if 0 < len(found.fewer) <= NAMED:
-        yield f"Fewer seeds: {listed(_place(short) for short in found.fewer)}."
+        yield f"Fewer seeds: {'; '.join(map(_place, found.fewer))}."
     elif found.fewer:
-        rows = len({short.label for short in found.fewer})
+        rows = len({label for short in found.fewer for label in short.labels})
         yield f"{counted(rows, 'row').capitalize()} {verb(rows, 'has', 'have')} fewer seeds in some blocks."
 
 
@@ -143,5 +143,5 @@ def _diverged(entry: Entry) -> bool:
 
 
 def _place(short: Short) -> str:
-    label, task, backbone = (escape(shorten(name)) for name in (short.label, short.task, short.backbone))
-    return f"{label} on {task}, {backbone} ({short.n})"
+    task, backbone = (escape(shorten(name)) for name in (short.task, short.backbone))
+    return f"{listed(escape(shorten(label)) for label in short.labels)} on {task}, {backbone} ({short.n})"

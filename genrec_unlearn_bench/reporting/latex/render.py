@@ -28,7 +28,13 @@ ONE_COLUMN = 75.0
 """Characters from which a table spans both columns of a two-column page."""
 
 
-def render_latex(tables: Sequence[Table], *, standalone: bool = False, cite: bool = False) -> str:
+def render_latex(
+    tables: Sequence[Table],
+    *,
+    standalone: bool = False,
+    cite: bool = False,
+    versions: Mapping[str, str] | None = None,
+) -> str:
     """All tables, one float or more for each.
 
     Args:
@@ -36,6 +42,7 @@ def render_latex(tables: Sequence[Table], *, standalone: bool = False, cite: boo
         standalone: A whole document: tables, the paragraph on the statistics, and the bibliography, which it writes
             beside itself as ``<job name>.bib`` when it is compiled.
         cite: Whether the rows of methods cite their papers, by the keys of ``bibliography(tables)``.
+        versions: See ``statistical_paragraph``.
     """
     from genrec_unlearn_bench.reporting.bibliography import bibliography
 
@@ -47,7 +54,10 @@ def render_latex(tables: Sequence[Table], *, standalone: bool = False, cite: boo
     from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
 
     return _template("document.tex").render(
-        packages=PACKAGES, floats=floats, paragraph=statistical_paragraph(tables).latex, bibliography=books.text
+        packages=PACKAGES,
+        floats=floats,
+        paragraph=statistical_paragraph(tables, versions=versions).latex,
+        bibliography=books.text,
     )
 
 
