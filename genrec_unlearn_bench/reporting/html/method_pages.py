@@ -6,6 +6,7 @@ Importing a method imports torch, which reporting does without, and a submitted 
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -149,7 +150,7 @@ def _default(value: ast.expr | None) -> tuple[str, str]:
     if value is None:
         return "", ""
     if not (isinstance(value, ast.Call) and ast.unparse(value.func) == "Field"):
-        return ast.unparse(value), ""
+        return _plain(value), ""
     given = {word.arg: word.value for word in value.keywords if word.arg}
     default = given.get("default", value.args[0] if value.args else None)
     search = ""
@@ -157,8 +158,16 @@ def _default(value: ast.expr | None) -> tuple[str, str]:
     if isinstance(extra, ast.Dict):
         for key, content in zip(extra.keys, extra.values, strict=True):
             if isinstance(key, ast.Constant) and key.value == "search":
-                search = ", ".join(map(ast.unparse, content.elts)) if isinstance(content, ast.List | ast.Tuple) else ""
-    return ast.unparse(default) if default is not None else "", search
+                search = _plain(content)
+    return _plain(default) if default is not None else "", search
+
+
+def _plain(value: ast.expr) -> str:
+    """JSON where it is a plain literal, else the source."""
+    try:
+        return json.dumps(ast.literal_eval(value))
+    except (ValueError, TypeError, SyntaxError):
+        return ast.unparse(value)
 
 
 def _doc_below(node: ast.ClassDef, place: int) -> str:

@@ -47,5 +47,5 @@ def static_table(table: Table) -> StaticTable:
         heads=tuple(heads),
         columns=tuple((column.title, column.measure.arrow) for column in table.columns),
         lines=tuple(lines),
-        notes=notes(table),
+        notes=notes(table, second="underlined"),
     )

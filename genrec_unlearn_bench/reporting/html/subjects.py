@@ -21,7 +21,7 @@ class ConfigField(StrictModel):
     kind: str
     """The type, as written."""
     default: str
-    """As written; empty where there is none."""
+    """As JSON where it is a plain literal, else as written; empty where there is none."""
     about: str
     search: str = ""
     """Values that tuning tries; empty where it is not tuned."""

@@ -17,7 +17,7 @@ from genrec_unlearn_bench.reporting.html.packing import Table, packed, uniform
 from genrec_unlearn_bench.reporting.html.payload_model import BlockView, Code
 from genrec_unlearn_bench.reporting.layouts import Layout, layouts
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.notes import notes
+from genrec_unlearn_bench.reporting.notes import legend, notes
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Equivalent
 from genrec_unlearn_bench.reporting.tables import Table as MadeTable
@@ -139,11 +139,15 @@ def block_view(
     """The statistics of a view in the one block of a table."""
     block = table.blocks[0]
     known = set(block.measures)
+    # The page has a legend of its own, as it draws marks in its own way.
+    marks = set(legend(table, best="Bold", second="underlined"))
     columns = [
         [block.cell(row, measure) for row in block.block.rows] if measure in known else [] for measure in view.measures
     ]
     return BlockView(
-        notes=tuple(strings.number(sentence) for sentence in notes(table)),
+        notes=tuple(
+            strings.number(sentence) for sentence in notes(table, second="underlined") if sentence not in marks
+        ),
         codes=tuple(uniform([codes.number(_code(cell)) for cell in column]) for column in columns),
         p=tuple(packed(_corrected(cell) for cell in column) for column in columns),
         raw=_raw(block, numbers),

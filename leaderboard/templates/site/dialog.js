@@ -6,12 +6,20 @@ function pairs(facts) {
   return el('dl', { class: 'facts' }, facts.filter(([, value]) => value !== null && value !== undefined && value !== '').map(([key, value]) => el('div', {}, el('dt', {}, key), el('dd', {}, value))));
 }
 
+// A setting as it is read: small numbers with an exponent, text without quotes.
+function setting(value) {
+  if (typeof value === 'number') return value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential().replace('e-', 'e−') : String(value);
+  if (typeof value === 'string') return value || '(empty)';
+  if (Array.isArray(value)) return value.map(setting).join(', ') || '(none)';
+  return value === null ? 'none' : JSON.stringify(value);
+}
+
 function settings(config) {
   const lines = [];
   const walk = (value, path) => {
     if (value !== null && typeof value === 'object' && !Array.isArray(value)) {
       for (const [key, inner] of Object.entries(value)) walk(inner, path ? `${path}.${key}` : key);
-    } else lines.push([path, JSON.stringify(value)]);
+    } else lines.push([path, setting(value)]);
   };
   walk(config, '');
   if (!lines.length) return el('p', { class: 'quiet' }, 'Nothing to set.');
@@ -56,7 +64,7 @@ function seedTable(block, row, measure, cell, runs) {
       'table',
       { class: 'plain' },
       el('caption', {}, 'By seed'),
-      el('thead', {}, el('tr', {}, ['Seed', 'Value', base && here.label[here.baseline], oracle && here.label[here.oracle], 'Key', 'Commit', 'Created', 'Suite'].filter(Boolean).map((head) => el('th', { scope: 'col' }, name(head))))),
+      el('thead', {}, el('tr', {}, ['Seed', 'Value', base && here.label[here.baseline], oracle && here.label[here.oracle], 'Key', 'Commit', 'Created', 'Suite'].map((head, at) => head && el('th', { scope: 'col', class: at > 0 && at < 4 ? 'right' : null }, name(head))))),
       el('tbody', {}, runs.map((run) => el('tr', {}, el('th', { scope: 'row' }, String(run.seed)), number(cell.values[run.place], run.diverged), base && number(base[run.place]), oracle && number(oracle[run.place]), el('td', {}, el('code', {}, `${run.key}…`)), el('td', {}, el('code', { title: run.commit }, run.commit ? run.commit.slice(0, 10) : 'unknown'), run.commit.endsWith('+') ? ' (changed files)' : ''), el('td', {}, run.created), el('td', {}, `${run.suite} ${run.version}`)))),
     ),
   );

@@ -59,6 +59,7 @@ function drawBoard(options) {
     drawControls(model, options),
     el('h2', { class: 'table-title' }, model.spec.title, el('span', { class: 'quiet' }, ` ${model.spec.beam === null ? '' : `beam ${model.spec.beam} · `}${plural(shown, 'row')}${model.hidden ? `, ${model.hidden} filtered out` : ''}`)),
     el('p', { class: 'quiet caption' }, model.spec.caption, ' ', orderWords(model)),
+    shown ? legendOf(model) : null,
     shown ? el('div', { class: 'region board-region', id: 'region', tabindex: '0', role: 'region', 'aria-label': `${model.spec.title}, scrolls sideways` }, table) : el('p', { class: 'notice' }, 'No row is called so.'),
     tableNotes(model),
   );

@@ -21,7 +21,7 @@ function paretoPoints(block, measures) {
       const gap = summary(gaps, data.protocol.t).mean;
       return { label, row, gaps, kept, gap, x: gap === null ? null : Math.abs(gap), y: summary(kept, data.protocol.t).mean };
     })
-    .map((point) => ({ ...point, reference: here.kind[point.row] === 'r', diverged: point.row in here.diverged }))
+    .map((point) => ({ ...point, reference: here.kind[point.row] === 'r', anchor: [here.oracle, here.baseline].includes(point.row), diverged: point.row in here.diverged }))
     .filter((point) => point.x !== null && point.y !== null);
 }
 
@@ -43,11 +43,13 @@ function ticks(low, high, wanted) {
 }
 
 function paretoFrame(points, options, width) {
-  const height = Math.round(Math.max(280, Math.min(400, width * 0.62)));
+  const height = Math.round(Math.max(300, Math.min(430, width * 0.62)));
   const edges = { left: 54, right: 18, top: 14, bottom: 46 };
   const seeds = flag(options, 'dots', false);
+  // Reference rows far below every method would press the methods together: they stand at the edge, and say so.
+  const near = points.filter((p) => !p.reference || p.anchor);
   const xs = points.flatMap((p) => [p.x, ...(seeds ? finite(p.gaps).map(Math.abs) : [])]);
-  const ys = points.flatMap((p) => [p.y, ...(seeds ? finite(p.kept) : [])]);
+  const ys = (near.length ? near : points).flatMap((p) => [p.y, ...(seeds ? finite(p.kept) : [])]);
   const xMost = Math.max(...xs) * 1.12 || 0.01;
   const [yLeast, yMost] = [Math.min(...ys), Math.max(...ys)];
   const room = (yMost - yLeast || yMost || 0.01) * 0.1;
@@ -56,7 +58,7 @@ function paretoFrame(points, options, width) {
   return {
     width, height, edges, seeds, xMost, low, high,
     x: (value) => edges.left + (value / xMost) * (width - edges.left - edges.right),
-    y: (value) => height - edges.bottom - ((value - low) / (high - low)) * (height - edges.top - edges.bottom),
+    y: (value) => height - edges.bottom - ((Math.max(low, Math.min(high, value)) - low) / (high - low)) * (height - edges.top - edges.bottom),
   };
 }
 
@@ -77,9 +79,9 @@ function paretoAxes(frame, measures) {
     out.push(svg('text', { class: 'tick', x, y: height - edges.bottom + 17, 'text-anchor': 'middle' }, value.toFixed(places(across))));
   }
   const under = width < 420 ? '|forget HR@10 − retrain|' : `Distance of forget HR@10 from ${data.protocol.oracle} (0 = forgotten as by retraining)`;
-  out.push(svg('text', { class: 'label', x: (edges.left + width - edges.right) / 2, y: height - 8, 'text-anchor': 'middle' }, under));
+  out.push(svg('text', { class: 'axis-name', x: (edges.left + width - edges.right) / 2, y: height - 8, 'text-anchor': 'middle' }, under));
   const middle = (edges.top + height - edges.bottom) / 2;
-  out.push(svg('text', { class: 'label', transform: `translate(13 ${middle}) rotate(-90)`, 'text-anchor': 'middle' }, `Retain ${data.measures[measures.y].title} ↑`));
+  out.push(svg('text', { class: 'axis-name', transform: `translate(13 ${middle}) rotate(-90)`, 'text-anchor': 'middle' }, `Retain ${data.measures[measures.y].title} ↑`));
   return out;
 }
 
@@ -90,16 +92,20 @@ function shape(point, x, y) {
 }
 
 // Labels go where they cover nothing; where no place is free the tooltip has to do.
-function placeLabels(frame, points) {
+function placeLabels(frame, points, line) {
   const taken = points.map((p) => [frame.x(p.x) - 6, frame.y(p.y) - 6, frame.x(p.x) + 6, frame.y(p.y) + 6]);
+  line.slice(1).forEach((p, at) => {
+    const [left, right, y] = [frame.x(line[at].x), frame.x(p.x), frame.y(line[at].y)];
+    if (right - left > 14) taken.push([left + 6, y - 1, right - 2, y + 1]);
+  });
   const out = new Map();
   const free = (box) =>
     box[0] >= frame.edges.left - 2 && box[2] <= frame.width - 2 && box[1] >= 2 && box[3] <= frame.height - frame.edges.bottom - 1 &&
     taken.every((other) => box[2] < other[0] || box[0] > other[2] || box[3] < other[1] || box[1] > other[3]);
-  for (const point of [...points].sort((a, b) => b.front - a.front || a.x - b.x)) {
-    const text = shortened(point.label);
+  for (const point of [...points].sort((a, b) => b.front - a.front || b.anchor - a.anchor || a.x - b.x)) {
+    const text = shortened(point.label) + (point.y < frame.low ? ` ↓ ${fixed(point.y, 3)}` : '');
     const [x, y, wide] = [frame.x(point.x), frame.y(point.y), text.length * LETTER];
-    for (const distance of [0, 9, 18, 30, 44]) {
+    for (const distance of [0, 9, 18, 28, 40, 54]) {
       const found = [[1, 0], [-1, 0], [1, -1], [1, 1], [-1, -1], [-1, 1], [0, -1], [0, 1]].find(([dx, dy]) => {
         if (distance && !dy) return false;
         const left = dx > 0 ? x + NEAR : dx < 0 ? x - NEAR - wide : x - wide / 2;
@@ -146,7 +152,7 @@ function paretoMark(frame, point, label, measures, tip) {
     label && label.far ? svg('line', { class: 'leader', x1: x, y1: y, x2: label.edge, y2: label.centre }) : null,
     svg('circle', { class: 'halo', cx: x, cy: y, r: 9 }),
     shape(point, x, y),
-    label ? svg('text', { class: 'who', x: label.left, y: label.centre, dy: '0.34em' }, label.text) : null,
+    label ? svg('text', { class: 'tag', x: label.left, y: label.centre, dy: '0.34em' }, label.text) : null,
   );
 }
 
@@ -178,11 +184,11 @@ function drawPareto(holder, block, options) {
   if (points.length < 2) return replace(holder, el('p', { class: 'quiet' }, `No plot: it needs forget HR@10 and retain metrics of a row ${data.protocol.oracle} and of at least one other.`));
   const front = new Set(paretoFront(points).map((point) => point.row));
   for (const point of points) point.front = front.has(point.row);
-  const width = Math.max(280, Math.min(860, holder.clientWidth || 640));
+  const width = Math.max(280, Math.min(1100, holder.clientWidth || 640));
   const frame = paretoFrame(points, options, width);
-  const labels = placeLabels(frame, points);
-  const tip = tooltip(block);
   const line = points.filter((point) => point.front).sort((a, b) => a.x - b.x || a.y - b.y);
+  const labels = placeLabels(frame, points, line);
+  const tip = tooltip(block);
   const steps = line.map((p, at) => `${at ? `H${frame.x(p.x).toFixed(1)}V` : `M${frame.x(p.x).toFixed(1)} `}${frame.y(p.y).toFixed(1)}`).join('');
   const names = list(line.map((point) => point.label));
   const picture = svg(
@@ -204,6 +210,6 @@ function paretoLegend(front) {
     el('span', { class: 'key' }, sign(svg('circle', { class: 'mark', cx: 7, cy: 7, r: 4.6 })), 'method, remembers more than retrain'),
     el('span', { class: 'key' }, sign(svg('path', { class: 'mark', d: 'M7 1.5L12.5 7L7 12.5L1.5 7Z' })), 'names fewer forget items than retrain'),
     el('span', { class: 'key' }, sign(svg('rect', { class: 'mark reference', x: 3, y: 3, width: 8, height: 8 })), 'reference'),
-    el('span', { class: 'key' }, sign(svg('path', { class: 'frontier', d: 'M1 12V5H13' })), 'Pareto front: ', list(front.map((point) => point.label)).length ? front.map((point, at) => [at ? ', ' : '', name(point.label)]) : 'none'),
+    el('span', { class: 'key' }, sign(svg('path', { class: 'frontier', d: 'M1 12V5H13' })), el('span', {}, 'Pareto front: ', front.length ? front.map((point, at) => [at ? ', ' : '', name(point.label)]) : 'none')),
   );
 }

@@ -13,9 +13,9 @@ function linked(text) {
   });
 }
 
-function grid(caption, heads, rows, right = []) {
+function grid(caption, heads, rows, right = [], silent = false) {
   const cell = (content, at) => (at ? el('td', { class: right.includes(at) ? 'right' : null }, content) : el('th', { scope: 'row' }, content));
-  return el('div', { class: 'region', tabindex: '0', role: 'region', 'aria-label': caption }, el('table', { class: 'plain' }, el('caption', {}, caption), el('thead', {}, el('tr', {}, heads.map((head, at) => el('th', { scope: 'col', class: right.includes(at) ? 'right' : null }, head)))), el('tbody', {}, rows.map((row) => el('tr', {}, row.map(cell))))));
+  return el('div', { class: 'region', tabindex: '0', role: 'region', 'aria-label': caption }, el('table', { class: 'plain' }, el('caption', { class: silent ? 'unseen' : null }, caption), el('thead', {}, el('tr', {}, heads.map((head, at) => el('th', { scope: 'col', class: right.includes(at) ? 'right' : null }, head)))), el('tbody', {}, rows.map((row) => el('tr', {}, row.map(cell))))));
 }
 
 function factList(facts) {
@@ -40,7 +40,7 @@ function resultsTable(method) {
     [el('a', { href: boardAddress(here) }, name(blockTitle(here))), label === method ? null : [' ', name(label)], row in here.diverged ? el('span', { class: 'chip bad' }, '‡ diverged') : null],
     ...measures.map((m) => resultCell(block, row, m)),
   ]);
-  return grid('All its results', heads, rows, measures.map((_, at) => at + 1));
+  return grid('All its results', heads, rows, measures.map((_, at) => at + 1), true);
 }
 
 function resultCell(block, row, measure) {
@@ -55,9 +55,19 @@ function recorded(method, field) {
   const found = new Set();
   for (const { here, row } of methodResults(method)) {
     const config = data.configs[each(here.config, row)];
-    if (field in config) found.add(JSON.stringify(config[field]));
+    if (field in config) found.add(setting(config[field]));
   }
   return [...found].join(', ') || '–';
+}
+
+// Defaults and search spaces are JSON where their source is a plain literal.
+function written(text) {
+  if (!text) return '–';
+  try {
+    return setting(JSON.parse(text));
+  } catch {
+    return text;
+  }
 }
 
 function configTable(method, page) {
@@ -65,9 +75,9 @@ function configTable(method, page) {
   const fields = parent ? parent.fields : [];
   const known = new Set(fields.map((field) => field.name));
   const others = new Set(methodResults(method).flatMap(({ here, row }) => Object.keys(data.configs[each(here.config, row)])).filter((field) => !known.has(field)));
-  const rows = [...fields.map((field) => [el('code', {}, field.name), recorded(method, field.name), field.default || '–', field.search || '–', field.about]), ...[...others].map((field) => [name(field), recorded(method, field), '–', '–', ''])];
+  const rows = [...fields.map((field) => [el('code', {}, field.name), recorded(method, field.name), written(field.default), written(field.search), field.about]), ...[...others].map((field) => [name(field), recorded(method, field), '–', '–', ''])];
   if (!rows.length) return el('p', { class: 'quiet' }, 'It has nothing to set.');
-  return grid('Configuration', ['Setting', 'In these results', 'Default', 'Tuned over', 'What it is'], rows);
+  return grid('Configuration', ['Setting', 'In these results', 'Default', 'Tuned over', 'What it is'], rows, [], true);
 }
 
 function sourcesOf(method) {

@@ -16,6 +16,8 @@ function tableModel(block, view, options) {
     .map((label, row) => ({ label, row, method: here.method[row], reference: here.kind[row] === 'r', diverged: row in here.diverged }))
     .filter((entry) => entry.label.toLowerCase().includes(wanted))
     .map((entry) => ({ ...entry, cells: new Map(measures.map((m) => [m, cellOf(block, view, entry.row, m)])) }));
+  const front = new Set(paretoFront(paretoPoints(block, paretoMeasures(options))).map((point) => point.row));
+  for (const entry of rows) entry.front = front.has(entry.row);
   const methods = familiesOf(rows.filter((entry) => !entry.reference), spec);
   const order = chosenOrder(options, measures);
   return {
@@ -64,15 +66,35 @@ function sorted(rows, order, block, options) {
 // Without a chosen column: the Pareto front first, then by what is retained; without a plot, by name.
 function byFront(rows, block, options) {
   const points = paretoPoints(block, paretoMeasures(options));
-  const front = new Set(paretoFront(points).map((point) => point.row));
   const kept = new Map(points.map((point) => [point.row, point]));
-  for (const entry of rows) entry.front = front.has(entry.row);
   return [...rows].sort((a, b) => {
     if (a.front !== b.front) return a.front ? -1 : 1;
     const [one, other] = [kept.get(a.row), kept.get(b.row)];
     if (!one || !other) return (one ? 0 : 1) - (other ? 0 : 1) || (a.label < b.label ? -1 : 1);
     return (a.front ? one.x - other.x : other.y - one.y) || (a.label < b.label ? -1 : 1);
   });
+}
+
+// What the marks in this table mean, of those that stand in it.
+function legendOf(model) {
+  const cells = [...model.references, ...model.methods, ...model.diverged].flatMap((entry) => [...entry.cells.values()]);
+  const has = (test) => cells.some(test);
+  const { baseline, oracle } = data.protocol;
+  const item = (sign, text, css) => el('li', {}, el('span', { class: css }, sign), text);
+  return el(
+    'ul',
+    { class: 'legend', 'aria-label': 'Marks' },
+    has((cell) => cell.mark === 'b') ? el('li', {}, el('b', {}, 'bold'), 'best set') : null,
+    has((cell) => cell.mark === 's') ? el('li', {}, el('u', {}, 'underlined'), 'second set') : null,
+    has((cell) => cell.difference && cell.difference.word === 'better') ? item('▲', `significantly better than ${baseline}`, 'sign-better') : null,
+    has((cell) => cell.difference && cell.difference.word === 'worse') ? item('▼', `significantly worse than ${baseline}`, 'sign-worse') : null,
+    has((cell) => cell.difference && cell.difference.word === 'underpowered') ? item('?', `underpowered against ${baseline}`, 'sign-underpowered') : null,
+    has((cell) => cell.equivalence && cell.equivalence.sign === '≈') ? item('≈', `equivalent to ${oracle}`, 'sign-equivalent') : null,
+    has((cell) => cell.equivalence && cell.equivalence.sign === '=') ? item('=', `as ${oracle} in every seed`, 'sign-identical') : null,
+    has((cell) => cell.equivalence && cell.equivalence.sign === '≠') ? item('≠', `beyond the margin around ${oracle}`, 'sign-different') : null,
+    has((cell) => cell.rank) ? item('1–3 a', 'interval of ranks, letters of ties', 'ranks') : null,
+    item(svg('svg', { width: 10, height: 12, 'aria-hidden': 'true' }, svg('line', { class: 'oracle', x1: 5, x2: 5, y1: 0, y2: 12 })), `${oracle}’s value`, ''),
+  );
 }
 
 function reportedOf(block, measures) {
@@ -132,7 +154,7 @@ function sortHead(words, key, order, extra, ...more) {
     const again = document.querySelector(`button[data-sort="${CSS.escape(key)}"]`);
     if (again) again.focus();
   };
-  return el('th', { scope: 'col', 'aria-sort': here ? (rising ? 'ascending' : 'descending') : 'none', ...extra }, el('button', { type: 'button', class: 'sort', 'data-sort': key, onclick: press }, words, el('span', { class: 'turn', 'aria-hidden': 'true' }, here ? (rising ? ' ↓' : ' ↑') : ' ↕')), ...more);
+  return el('th', { scope: 'col', 'aria-sort': here ? (rising ? 'ascending' : 'descending') : 'none', ...extra }, el('button', { type: 'button', class: 'sort', 'data-sort': key, onclick: press }, words, el('span', { class: 'turn', 'aria-hidden': 'true' }, here ? (rising ? ' ⇣' : ' ⇡') : '')), ...more);
 }
 
 function drawRow(model, entry, axes, shows) {
