@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint types smoke matrix slow speed clean
+.PHONY: install demo test lint types smoke matrix leaderboard slow speed clean
 
 install: $(STAMP)
 
@@ -33,6 +33,11 @@ smoke: install
 
 matrix: install
 	$(BIN)/bench smoke --matrix --processes 2
+
+# The published results are sound, and the published pages are what they make, byte for byte.
+leaderboard: install
+	$(BIN)/bench verify leaderboard/results --no-demo
+	$(BIN)/bench site --check
 
 slow: install
 	$(BIN)/python -m pytest -m slow

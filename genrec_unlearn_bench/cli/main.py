@@ -12,6 +12,7 @@ import typer
 from genrec_unlearn_bench import __version__
 from genrec_unlearn_bench.cli import (
     check,
+    compare,
     data,
     doctor,
     leaderboard,
@@ -21,6 +22,7 @@ from genrec_unlearn_bench.cli import (
     run_cells,
     show,
     sids,
+    site,
     smoke,
     submit,
     tune,
@@ -92,6 +94,13 @@ app.command(
         "bench leaderboard --results-dir results --format latex,md,html --out tables --bib",
     ),
 )(leaderboard.leaderboard)
+app.command(
+    "compare",
+    epilog=examples(
+        "bench compare tracer npo --metric forget:hr@10,retain:ndcg@10",
+        "bench compare tracer retrain --task industrial-brand --users --seed 0",
+    ),
+)(compare.compare)
 app.add_typer(data.app, name="data")
 app.add_typer(new.app, name="new")
 app.command("check", epilog=examples("bench check path/to/my_method.py", "bench check npo --backbone mor --json"))(
@@ -109,6 +118,7 @@ app.command(
     "verify",
     epilog=examples("bench verify leaderboard/submissions/mine --write", "bench verify mine.zip --no-demo --json"),
 )(verify.verify)
+app.command("site", epilog=examples("bench site", "bench site --leaderboard leaderboard --check"))(site.site)
 app.command("smoke", epilog=examples("bench smoke", "bench smoke --cache-dir smoke-cache"))(smoke.smoke)
 app.command("doctor", epilog=examples("bench doctor", "bench doctor --network --json"))(doctor.doctor)
 

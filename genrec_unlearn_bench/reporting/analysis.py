@@ -111,7 +111,7 @@ class BlockAnalysis:
     pairs: int
     """Tests in the confirmatory family of all pairs."""
     separable: Mapping[Measure, bool]
-    """Whether any two methods could be told apart on a measure; where not, nothing is marked best."""
+    """Whether the best method could be told from any other on a measure; where not, nothing is marked best."""
     margins: Mapping[Measure, float | None]
     """Margin of equivalence to the oracle."""
 
@@ -322,9 +322,11 @@ def _order(rows: Sequence[int], means: FloatArray, better: BoolArray, tests: int
     separable = better | better.T
     ranks = rank_intervals(better)
     names = tie_groups(separable) if letters else ("",) * len(rows)
-    # Where no two can be told apart all are best, and a table in bold throughout says less than one without.
-    best = best_set(means, better) if separable.any() else np.zeros(len(rows), dtype=np.bool_)
-    second = second_set(means, better) if separable.any() else best
+    nobody = np.zeros(len(rows), dtype=np.bool_)
+    best = best_set(means, better)
+    # Where none can be told from the best all are best, and a column in bold throughout says less than one without.
+    marked = not best.all()
+    best, second = (best, second_set(means, better)) if marked else (nobody, nobody)
     places = {
         row: _Place(
             Mark.BEST if best[i] else Mark.SECOND if second[i] else Mark.PLAIN,
@@ -333,7 +335,7 @@ def _order(rows: Sequence[int], means: FloatArray, better: BoolArray, tests: int
         )
         for i, row in enumerate(rows)
     }
-    return _Order(places, tests, bool(separable.any()))
+    return _Order(places, tests, marked)
 
 
 def _scores(values: FloatArray, measure: Measure) -> FloatArray:

@@ -1,0 +1,73 @@
+"""``bench site``: make the published leaderboard from its folder, or hold what is published against it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from genrec_unlearn_bench.cli.console import stdout
+from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.options import Debug
+from genrec_unlearn_bench.errors import BenchError, UsageError
+
+__all__ = ["site"]
+
+
+@handled
+def site(
+    leaderboard: Annotated[
+        Path, typer.Option(help="The leaderboard's folder, with results and submissions.", metavar="DIR")
+    ] = Path("leaderboard"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the site is written (default: site in that folder).", show_default=False, metavar="DIR"
+        ),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 where a file differs by a byte, and say where.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Make the pages and tables of all published results and submissions.
+
+    The same results give the same bytes on every machine, so whoever doubts a page can make it again.
+    """
+    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+    from genrec_unlearn_bench.reporting.results import load_results
+    from genrec_unlearn_bench.reporting.site import FOLDER, differences, site_files
+    from genrec_unlearn_bench.submissions.sources import published_sources
+
+    sources = published_sources(leaderboard)
+    if not sources:
+        raise UsageError(
+            f"there is no result below {str(leaderboard)!r}", mend="give the leaderboard's folder (--leaderboard)"
+        )
+    results = [one for source, folder in sources for one in load_results([folder], source=source).results]
+    files = site_files(results, statistics_protocol(), root=leaderboard)
+    place = out or leaderboard / FOLDER
+    if check:
+        found = differences(files, place)
+        if found:
+            listing = "".join(f"\n  - {line}" for line in found)
+            raise BenchError(
+                f"the published site is not what its results make:{listing}",
+                where=str(place),
+                mend="make it again with `bench site` and look at what has changed",
+            )
+        stdout().print(f"{place}: {len(files)} files, as {len(results)} results make them")
+        return
+    _write(files, place)
+    stdout().print(f"{place}: {len(files)} files from {len(results)} results")
+
+
+def _write(files: dict[str, bytes], place: Path) -> None:
+    from genrec_unlearn_bench.runs.files import atomic_folder
+
+    with atomic_folder(place, "--out", replace=True) as draft:
+        for name, content in files.items():
+            path = draft / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)

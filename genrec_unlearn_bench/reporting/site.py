@@ -1,0 +1,82 @@
+"""The published leaderboard: every page and table that the results of a leaderboard's folder make, as bytes.
+
+Nothing but these results goes in, so anybody can make it again and compare it byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from genrec_unlearn_bench.errors import DataMissing
+from genrec_unlearn_bench.reporting.board import Board, make_board
+from genrec_unlearn_bench.reporting.html.render import render_html
+from genrec_unlearn_bench.reporting.layouts import layouts
+from genrec_unlearn_bench.reporting.outputs import Report, make_report, outputs
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.reported import reported
+from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.selection import task_kinds, variants
+
+__all__ = ["FOLDER", "differences", "site_files"]
+
+FOLDER = "site"
+FORMATS = ("md", "csv", "latex")
+
+
+def site_files(results: Sequence[Result], protocol: StatisticsProtocol, *, root: Path) -> dict[str, bytes]:
+    """The site's files by their path, ``/`` between parts.
+
+    ``index.html`` is the whole leaderboard; ``tables/`` has every layout that the results fill as markdown, as CSV and
+    as LaTeX with its bibliography.
+
+    Args:
+        root: The leaderboard's folder, for ``results/manifests`` and ``health``.
+    """
+    board = make_board(results, protocol)
+    told = reported()
+    page = render_html(
+        board,
+        protocol,
+        manifests=root / "results" / "manifests",
+        health=root / "health",
+        reported=told.cells,
+        reported_notes=told.notes,
+    )
+    files = {"index.html": page.encode("utf-8")}
+    for report in _reports(board, results, protocol):
+        for format_ in FORMATS:
+            for output in outputs(report, format_, standalone=True, bib=True):
+                content = output.content
+                files[f"tables/{output.name}"] = content if isinstance(content, bytes) else content.encode("utf-8")
+    return dict(sorted(files.items()))
+
+
+def differences(files: dict[str, bytes], folder: Path) -> tuple[str, ...]:
+    """What differs between a site and the files in a folder, as sentences."""
+    there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    out = [f"{name}: is missing" for name in files if name not in there]
+    out += [f"{name}: is not made any more" for name in there if name not in files]
+    for name, content in files.items():
+        if name in there and there[name].read_bytes() != content:
+            out.append(f"{name}: {_first(content, there[name].read_bytes())}")
+    return tuple(sorted(out))
+
+
+def _first(new: bytes, old: bytes) -> str:
+    """Where two files begin to differ."""
+    place = next((i for i, (a, b) in enumerate(zip(new, old, strict=False)) if a != b), min(len(new), len(old)))
+    line = new[:place].count(b"\n") + 1
+    before, after = (part[max(0, place - 30) : place + 50].decode("utf-8", "replace") for part in (old, new))
+    return f"differs from line {line} on: {before!r} there, {after!r} now"
+
+
+def _reports(board: Board, results: Sequence[Result], protocol: StatisticsProtocol) -> Iterator[Report]:
+    """A report for every layout that some result fits."""
+    kinds = task_kinds(results)
+    for layout in layouts().values():
+        try:
+            yield make_report(board, layout, protocol, kinds=kinds, variant_of=variants())
+        except DataMissing:
+            # No result of this sort has been published yet.
+            continue
