@@ -38,7 +38,7 @@ def notes(table: Table, *, best: str = "Bold", second: str = "italic") -> tuple[
     )
 
 
-def legend(table: Table, *, best: str, second: str) -> tuple[str, ...]:
+def legend(table: Table, *, best: str = "Bold", second: str = "italic or underlined") -> tuple[str, ...]:
     """What the marks mean, of those that stand in the table."""
     shown = [show(entry) for section in table.sections for line in section.lines for entry in line.entries]
     baselines = listed(_baselines(table))

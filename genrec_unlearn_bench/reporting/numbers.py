@@ -6,8 +6,9 @@ One place, so that two formats never disagree about the same number.
 from __future__ import annotations
 
 import math
+import re
 
-__all__ = ["fixed", "p_text", "six"]
+__all__ = ["bare", "fixed", "p_text", "six"]
 
 DIGITS = 6
 
@@ -25,6 +26,11 @@ def fixed(value: float, decimals: int) -> str:
     """The number with a column's decimals, never ``-0.0000``."""
     text = f"{value:.{decimals}f}"
     return text.removeprefix("-") if not text.strip("-0.") else text
+
+
+def bare(number: str) -> str:
+    """Without the zero before the point, for narrow columns: ``.0790``, ``-.0012``."""
+    return re.sub(r"(?<![0-9])0(?=\.[0-9])", "", number)
 
 
 def p_text(p: float | None) -> str:

@@ -14,7 +14,7 @@ from genrec_unlearn_bench.reporting.beside import Beside, beside_notes
 from genrec_unlearn_bench.reporting.cells import Shown, line_label, show
 from genrec_unlearn_bench.reporting.escaping import visible
 from genrec_unlearn_bench.reporting.notes import notes
-from genrec_unlearn_bench.reporting.numbers import fixed
+from genrec_unlearn_bench.reporting.numbers import bare, fixed
 from genrec_unlearn_bench.reporting.tables import Column, Section, Table
 
 if TYPE_CHECKING:
@@ -141,17 +141,13 @@ def _cell(shown: Shown, *, typed: bool) -> Text:
     from rich.text import Text
 
     text = Text("" if typed else SIGNS[shown.mark])
-    text.append(_short(shown.number), style=STYLES[shown.mark])
-    spread = shown.spread.replace("± ", "±")
+    text.append(bare(shown.number), style=STYLES[shown.mark])
+    spread = bare(shown.spread.replace("± ", "±"))
     rank = shown.rank.strip("()").replace(", ", " ")
-    for part in (spread.replace("±0.", "±."), shown.sign + shown.oracle, rank):
+    for part in (spread, shown.sign + shown.oracle, rank):
         if part:
             text.append(f" {part}", style="")
     return text
-
-
-def _short(number: str) -> str:
-    return number[1:] if number.startswith("0.") else number.replace("-0.", "-.", 1)
 
 
 def _across(console: Console, each: Across) -> None:

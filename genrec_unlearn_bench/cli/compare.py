@@ -1,0 +1,113 @@
+"""``bench compare``: two rows over the seeds that they share; by ``--users``, two checkpoints over the same users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from genrec_unlearn_bench.cli.console import print_json, stdout
+from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.options import AsJson, Debug
+from genrec_unlearn_bench.cli.report_options import (
+    Backbones,
+    Beam,
+    Metrics,
+    ResultsDirs,
+    Rulesets,
+    Scales,
+    SkipBroken,
+    Tasks,
+    named,
+)
+from genrec_unlearn_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.reporting.measure import Measure
+    from genrec_unlearn_bench.reporting.pairs import PairedBlock
+    from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+
+__all__ = ["compare"]
+
+
+@handled
+def compare(
+    first: Annotated[str, typer.Argument(help="Method, or the label of a row as a table shows it.", metavar="A")],
+    second: Annotated[str, typer.Argument(help="The row to compare it with.", metavar="B")],
+    metric: Metrics = None,
+    results_dir: ResultsDirs = None,
+    published: Annotated[
+        bool, typer.Option("--published", help="Add the suite's own results and the submissions.")
+    ] = False,
+    task: Tasks = None,
+    backbone: Backbones = None,
+    ruleset: Rulesets = None,
+    scale: Scales = None,
+    beam: Beam = None,
+    users: Annotated[
+        bool, typer.Option("--users", help="Compare the checkpoints of each seed over users: no claim about methods.")
+    ] = False,
+    seed: Annotated[
+        list[int] | None, typer.Option(help="With --users: training seeds to look at (default: all shared).", min=0)
+    ] = None,
+    skip_broken: SkipBroken = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Compare two methods: paired over training seeds, corrected over the measures, block by block.
+
+    The measures are the protocol's primary ones unless --metric names others; they are the family that Holm's
+    correction is over. Methods that a table's marks are about are compared in the table's own families
+    (bench leaderboard).
+    """
+    if seed and not users:
+        raise UsageError(
+            "--seed chooses checkpoints, and methods are compared over all seeds that they share",
+            mend="leave it out, or add --users",
+        )
+    from genrec_unlearn_bench.cli.report_results import gathered
+    from genrec_unlearn_bench.reporting.measure import Measure
+    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+    from genrec_unlearn_bench.reporting.selection import Selection, selected_board
+
+    protocol = statistics_protocol()
+    width = beam or protocol.beam
+    texts = named(metric) or protocol.primary
+    measures = tuple(dict.fromkeys(Measure.parse(text, beam=width) for text in texts))
+    found = gathered(results_dir, published=published, skip_broken=skip_broken)
+    wanted = Selection(tasks=named(task), backbones=named(backbone), rulesets=named(ruleset), scales=named(scale))
+    board = found.told(selected_board(found.results, protocol, wanted))
+    from genrec_unlearn_bench.reporting import pairs
+
+    blocks = pairs.find_pair(board, first, second)
+    compared = tuple(pairs.compare_rows(block, first, second, measures, protocol) for block in blocks)
+    if users:
+        _users(compared, measures, protocol, seeds=seed or (), as_json=as_json)
+        return
+    from genrec_unlearn_bench.reporting.pairs_shown import draw_pairs, pairs_document
+
+    if as_json:
+        print_json(pairs_document(compared, protocol).model_dump(mode="json"))
+        return
+    draw_pairs(stdout(), compared, protocol)
+
+
+def _users(
+    compared: tuple[PairedBlock, ...],
+    measures: tuple[Measure, ...],
+    protocol: StatisticsProtocol,
+    *,
+    seeds: list[int] | tuple[int, ...],
+    as_json: bool,
+) -> None:
+    from genrec_unlearn_bench.reporting.pairs_shown import draw_checkpoints, users_document
+    from genrec_unlearn_bench.reporting.user_pairs import compare_checkpoints
+
+    found = tuple(
+        (each.block.key, compare_checkpoints(each.block, each.first, each.second, measures, protocol, seeds=seeds))
+        for each in compared
+    )
+    if as_json:
+        print_json(users_document(found, protocol).model_dump(mode="json"))
+        return
+    draw_checkpoints(stdout(), found, protocol)
