@@ -21,7 +21,7 @@ from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 from genrec_unlearn_bench.reporting.measure import GAP, Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.results import Badge, Result
 
 __all__ = ["Block", "BlockKey", "Board", "Row", "make_board"]
 
@@ -189,7 +189,25 @@ def _by_ruleset(group: Sequence[Result]) -> dict[str, list[Result]]:
     }
 
 
+def _one_ground(members: Sequence[Result], protocol: StatisticsProtocol) -> list[Result]:
+    """Each reference row from one source alone: the suite's own, else the best checked, else the first by name.
+
+    Submissions bring their own reference rows; with two of them no label would be the baseline's, and a submitter's
+    oracle could take the place of ours.
+    """
+    badges = list(Badge)
+    best: dict[str, tuple[bool, int, str]] = {}
+    for result in members:
+        if result.method in protocol.references:
+            place = (result.source.name != "", -badges.index(result.source.badge), result.source.name)
+            best[result.method] = min(place, best.get(result.method, place))
+    return [result for result in members if result.method not in best or best[result.method][2] == result.source.name]
+
+
 def _block(key: BlockKey, members: Sequence[Result], protocol: StatisticsProtocol, left_out: list[str]) -> Block:
+    everyone, members = len(members), _one_ground(members, protocol)
+    if len(members) < everyone:
+        left_out.append(f"{everyone - len(members)} runs of reference rows from further sources in {key.title}")
     grouped: dict[tuple[str, str, str], list[Result]] = {}
     for result in members:
         grouped.setdefault((result.method, result.source.name, result.method_config), []).append(result)
