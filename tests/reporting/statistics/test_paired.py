@@ -19,15 +19,19 @@ from genrec_unlearn_bench.reporting.statistics.paired import paired_tests, t_int
 NAN = float("nan")
 
 
+# Six digits, as records have them: what is below 1e-12 is rounding to us and a difference to scipy.
+METRICS = st.integers(-(10**6), 10**6).map(lambda number: number / 10**6)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
-    st.integers(2, 12).flatmap(lambda n: arrays(np.float64, (2, n), elements=st.floats(-1, 1, width=32))),
+    st.integers(2, 12).flatmap(lambda n: arrays(np.float64, (2, n), elements=METRICS)),
     st.sampled_from([0.5, 0.9, 0.95, 0.99]),
 )
 def test_equals_scipy(scores: np.ndarray, confidence: float) -> None:
     differences = scores[0] - scores[1]
-    if differences.std() < 1e-6:
-        return
+    if np.ptp(differences) < 1e-7:
+        return  # the same on every seed, which scipy has no answer for
     found = paired_tests(differences[None], confidence=confidence)
     peer = stats.ttest_rel(scores[0], scores[1])
     interval = peer.confidence_interval(confidence)
