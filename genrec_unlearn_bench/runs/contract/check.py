@@ -31,6 +31,9 @@ __all__ = ["check_method"]
 
 FIRST = Place()
 
+NEEDED = frozenset({"config-default", "declarations"})
+"""Rules without which a method cannot even be set up."""
+
 
 def check_method(
     text: str,
@@ -73,7 +76,7 @@ def check_method(
     findings.append(finding)
     if method is not None:
         findings += configuration_findings(entry, method)
-        if not any(finding.status == "broken" and finding.rule in ("config-default",) for finding in findings):
+        if not any(finding.status == "broken" and finding.rule in NEEDED for finding in findings):
             work = _Work(entry, method, text, dict(fields or {}), World(StageStore(cache_dir, progress), progress))
             with determinism(1):
                 findings += work.findings(on, (cache_dir, *roots), progress)

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,6 +63,7 @@ def watched(roots: Sequence[Path]) -> Iterator[Seen]:
         elif not torch.equal(torch.get_rng_state(), torch_state) and not dropped:
             seen.randomness.append("it draws from torch's global generator, without dropout being on")
         now = _settings()
+        _put_back(settings)
         seen.settings += [
             f"{name} was {settings[name]} and is {now[name]}" for name in now if now[name] != settings[name]
         ]
@@ -80,7 +82,7 @@ def _numpy_state() -> tuple[bytes, int]:
     return state["key"].tobytes(), int(state["pos"])
 
 
-def _settings() -> dict[str, object]:
+def _settings() -> dict[str, Any]:
     return {
         "torch's default type": torch.get_default_dtype(),
         "the number of threads": torch.get_num_threads(),
@@ -88,6 +90,15 @@ def _settings() -> dict[str, object]:
         "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
         "the working folder": os.getcwd(),
     }
+
+
+def _put_back(settings: dict[str, Any]) -> None:
+    """So that one rule's fault is no other rule's."""
+    torch.set_default_dtype(settings["torch's default type"])
+    torch.set_num_threads(settings["the number of threads"])
+    torch.set_grad_enabled(settings["gradients (torch.set_grad_enabled)"])
+    torch.use_deterministic_algorithms(settings["deterministic algorithms"], warn_only=True)
+    os.chdir(settings["the working folder"])
 
 
 class _Listener:
