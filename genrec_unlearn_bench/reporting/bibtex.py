@@ -149,11 +149,10 @@ class _Reader:
         while self.at < len(self.text):
             character = self.text[self.at]
             self.at += 1
-            if character == "\\":
-                self.at += 1
-            elif character == end and depth == 0:
+            # As BibTeX counts: a backslash does not hide a brace.
+            if character == end and depth == 0:
                 return self.text[start : self.at - 1]
-            elif character in "{}":
+            if character in "{}":
                 depth += 1 if character == "{" else -1
             if depth < 0:
                 break

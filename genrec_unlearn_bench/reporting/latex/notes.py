@@ -90,7 +90,8 @@ def _oracle(found: Facts, entries: Sequence[Entry]) -> Iterable[str]:
         quantile = rf"{100 * found.protocol.equivalence_quantile:g}\,\%"
         yield (
             rf"$^{{\dagger}}$: equivalent to {escape(found.protocol.oracle)} at a primary measure (two one-sided "
-            f"tests; margin: the {quantile} quantile of differences between retrained models)."
+            f"tests; margin: the {quantile} quantile of differences between retrained models), or the same in every "
+            "seed."
         )
 
 
