@@ -1,26 +1,43 @@
 """``bench smoke``: the whole line on the demo in minutes, with the directions that every honest run must show.
 
-With ``--matrix`` instead every method on every backbone for every kind of request, a few steps each.
+With ``--method`` one's own methods run along, and are asked what anyone's method is asked. With ``--matrix`` instead
+every method on every backbone for every kind of request, a few steps each.
 """
 
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
-from genrec_unlearn_bench.errors import BenchError, UsageError
+from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, UsageError
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.cli.smoke_claims import Judged
+    from genrec_unlearn_bench.runs.record import RunRecord
+    from genrec_unlearn_bench.runs.request import RunRequest
 
 __all__ = ["FEW", "METHODS", "TASK", "smoke"]
 
 TASK = "demo-brand"
 FIRST = "tiger"
-METHODS = ("original", "retrain", "sasrec", "popularity", "filter", "filter-history", "random-reassign", "tracer")
+METHODS = (
+    "original",
+    "retrain",
+    "sasrec",
+    "popularity",
+    "filter",
+    "filter-history",
+    "grad-ascent",
+    "random-reassign",
+    "tracer",
+)
 """Run on ``FIRST``."""
 FEW = ("original", "retrain", "popularity", "filter", "tracer")
 """Run on every other backbone that is asked for."""
@@ -35,7 +52,10 @@ def smoke(
     matrix: Annotated[
         bool, typer.Option("--matrix", help="Try every method on every backbone and kind of request instead.")
     ] = False,
-    method: Annotated[list[str] | None, typer.Option(help="With --matrix: these methods alone.")] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="Methods that run along: names or path/to/file.py:Class. With --matrix: these alone."),
+    ] = None,
     task: Annotated[list[str] | None, typer.Option(help="With --matrix: these tasks alone.")] = None,
     processes: Annotated[int, typer.Option(help="With --matrix: processes at a time, a thread each.", min=1)] = 1,
     cache_dir: CacheDir = None,
@@ -51,10 +71,11 @@ def smoke(
     """Run the demo with every method and check that the numbers point the right way.
 
     With --backbone all (or several names) the main methods run on those as well.
-    Retraining forgets and the original does not, a filter recommends no concept item, TRACER moves items … Exit code 1
-    if one of these fails.
+    Retraining forgets and the original does not, gradient ascent at a high rate destroys, TRACER forgets and keeps the
+    rest … With --method also: the original is left as it is, nothing diverged, something changed. Exit code 1 if one of
+    these fails.
     """
-    from genrec_unlearn_bench.cli.run_cells import named_backbones
+    from genrec_unlearn_bench.cli.run_cells import named, named_backbones
     from genrec_unlearn_bench.cli.smoke_matrix import matrix as run_matrix
     from genrec_unlearn_bench.runs.store import default_cache
 
@@ -63,46 +84,105 @@ def smoke(
         names = named_backbones(backbone or ["all"])
         run_matrix(method or [], names, task or [], cache, processes=processes, as_json=as_json)
         return
-    if method or task:
-        raise UsageError("--method and --task choose cells of --matrix", mend="add --matrix, or use bench run")
-    _line(named_backbones(backbone or [FIRST]), cache, results_dir, threads, as_json=as_json)
+    if task:
+        raise UsageError("--task chooses cells of --matrix", mend="add --matrix, or use bench run")
+    names = named_backbones(backbone or [FIRST])
+    report = _report(names, named(method or []), cache, results_dir, threads)
+    if as_json:
+        print_json(
+            {
+                "records": [record.model_dump(mode="json") for record in report.records],
+                "claims": [{"backbone": where, **vars(one)} for where, one in report.claims],
+                "violations": report.violations,
+            }
+        )
+    else:
+        _draw(report)
+    if report.violations:
+        listing = "".join(f"\n  - {line}" for line in report.violations)
+        raise BenchError(f"the smoke benchmark does not hold:{listing}", mend="something that is measured has broken")
 
 
-def _line(names: list[str], cache: Path, results_dir: Path | None, threads: int | None, *, as_json: bool) -> None:
+@dataclass(frozen=True)
+class _Report:
+    """Records, claims by backbone, and refusals in words."""
+
+    records: list[RunRecord]
+    claims: list[tuple[str, Judged]]
+    refusals: list[str]
+
+    @property
+    def violations(self) -> list[str]:
+        return [f"{where}: {one.text} ({one.numbers})" for where, one in self.claims if one.holds is False]
+
+
+def _report(names: list[str], own: list[str], cache: Path, results_dir: Path | None, threads: int | None) -> _Report:
+    """Run everything. Raises the first fault, but for a backbone that one's own method declares it cannot serve."""
     from genrec_unlearn_bench.cli.run_cells import run_requests
-    from genrec_unlearn_bench.cli.run_table import run_table
-    from genrec_unlearn_bench.cli.smoke_claims import violations
-    from genrec_unlearn_bench.runs.request import RunRequest
+    from genrec_unlearn_bench.cli.smoke_claims import judged, own_claims
+    from genrec_unlearn_bench.registry import find_method
+    from genrec_unlearn_bench.runs.matrix import run_matrix
     from genrec_unlearn_bench.runs.store import StageStore
 
+    called = {find_method(text).name: text for text in own}
     with tempfile.TemporaryDirectory() as place, progressing() as progress:
+        store = StageStore(cache, progress)
         requests = [
-            RunRequest(
-                task=TASK,
-                backbone=name,
-                method=method,
-                scale="smoke",
-                device="cpu",
-                threads=threads,
-                results_dir=results_dir or Path(place),
-            )
+            request
             for name in names
-            for method in (METHODS if name == FIRST else FEW)
+            for request in _requests(name, [*called.values()], results_dir or Path(place), threads)
         ]
-        finished, failed = run_requests(requests, StageStore(cache, progress), progress)
-    if failed:
-        raise failed[0][1]
-    records = [done.record for done in finished]
-    broken = []
+        finished, failed = run_requests(requests, store, progress)
+        tried = run_matrix([*called.values()], names, [TASK], store, progress) if called else []
+    refused = [(request, fault) for request, fault in failed if request.method in own and _is_refusal(fault)]
+    if len(failed) > len(refused):
+        raise next(fault for request, fault in failed if (request, fault) not in refused)
+    claims: list[tuple[str, Judged]] = []
     for name in names:
-        found = violations({record.cell.method: record for record in records if record.cell.backbone == name})
-        broken += [f"{name}: {line}" for line in found]
-    if as_json:
-        print_json({"records": [record.model_dump(mode="json") for record in records], "violations": broken})
-    else:
-        stdout().print(run_table(records, beam=10))
-    if broken:
-        listing = "".join(f"\n  - {line}" for line in broken)
-        raise BenchError(f"the smoke benchmark does not hold:{listing}", mend="something that is measured has broken")
-    if not as_json:
-        stdout().print("all directions hold")
+        records = {done.record.cell.method: done.record for done in finished if done.record.cell.backbone == name}
+        claims += [(name, one) for one in judged(records)]
+        for method in (method for method in called if method in records):
+            faults = [part for cell in tried if (cell.method, cell.backbone) == (method, name) for part in cell.faults]
+            claims += [(name, one) for one in own_claims(method, records, tuple(faults))]
+    return _Report([done.record for done in finished], claims, [fault.what for _, fault in refused])
+
+
+def _requests(backbone: str, own: list[str], results_dir: Path, threads: int | None) -> list[RunRequest]:
+    from genrec_unlearn_bench.cli.smoke_claims import DESTRUCTIVE
+    from genrec_unlearn_bench.runs.request import RunRequest
+
+    methods = METHODS if backbone == FIRST else FEW
+    return [
+        RunRequest(
+            task=TASK,
+            backbone=backbone,
+            method=method,
+            scale="smoke",
+            device="cpu",
+            threads=threads,
+            method_set=DESTRUCTIVE if method == "grad-ascent" else {},
+            results_dir=results_dir,
+        )
+        for method in dict.fromkeys([*methods, *own])
+    ]
+
+
+def _is_refusal(fault: BenchError) -> bool:
+    return isinstance(fault, CapabilityMissing)
+
+
+def _draw(report: _Report) -> None:
+    from genrec_unlearn_bench.cli.run_table import run_table
+
+    console = stdout()
+    console.print(run_table(report.records, beam=10))
+    several = len({where for where, _ in report.claims}) > 1
+    for where, one in report.claims:
+        console.print(f"  {where}: {one}" if several else f"  {one}", soft_wrap=True)
+    for line in report.refusals:
+        console.print(f"  – {line}", soft_wrap=True)
+    judged = [one for _, one in report.claims if one.holds is not None]
+    holding = sum(one.holds is True for one in judged)
+    console.print(
+        f"{holding} of {len(judged)} claims hold" + (": all directions hold" if holding == len(judged) else "")
+    )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from genrec_unlearn_bench.cli.smoke import FEW, METHODS
-from genrec_unlearn_bench.cli.smoke_claims import violations
+from genrec_unlearn_bench.cli.smoke_claims import CLAIMS, DESTRUCTIVE, judged, own_claims, violations
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.registry import methods
+from genrec_unlearn_bench.registry import load_class, methods
 from genrec_unlearn_bench.runs.record import RunRecord
+from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 
 F, R = Group.FORGET, Group.RETAIN
 
@@ -23,6 +25,7 @@ HONEST: dict[str, Numbers] = {
     "popularity": {("hr@10", F): 0.05, ("concept-rate@10", F): 0.1, ("ndcg@10", R): 0.03},
     "filter": {("hr@10", F): 0.0, ("concept-rate@10", F): 0.0, ("ndcg@10", R): 0.10},
     "filter-history": {("hr@10", F): 0.0, ("concept-rate@10", F): 0.0, ("ndcg@10", R): 0.09},
+    "grad-ascent": {("hr@10", F): 0.0, ("concept-rate@10", F): 0.0, ("ndcg@10", R): 0.01},
     "random-reassign": {("hr@10", F): 0.05, ("concept-rate@10", F): 0.1, ("ndcg@10", R): 0.09},
     "tracer": {("hr@10", F): 0.04, ("concept-rate@10", F): 0.1, ("ndcg@10", R): 0.09},
 }
@@ -47,11 +50,20 @@ def test_the_methods_it_runs_exist() -> None:
     assert set(METHODS) == set(HONEST)
 
 
+def test_the_destructive_rate_is_a_configuration_of_gradient_ascent() -> None:
+    found: type[UnlearningMethod[Any]] = load_class(methods()["grad-ascent"], UnlearningMethod)  # type: ignore[type-abstract]
+    config = found.Config.model_validate(DESTRUCTIVE)
+    assert config.model_dump()["lr"] == 100 * found.Config().model_dump()["lr"]
+
+
 def test_claims_about_methods_that_were_not_run_are_left_out(records: Callable[..., dict[str, RunRecord]]) -> None:
     few = {name: record for name, record in records().items() if name in FEW}
     assert violations(few) == []
     few["tracer"] = records(tracer={("hr@10", F): 0.31})["tracer"]
-    assert violations(few) == ["TRACER lowers forget HR@10"]
+    assert violations(few) == [
+        "TRACER lowers forget HR@10",
+        "TRACER forgets: forget HR@10 below a third of the original's",
+    ]
 
 
 def test_honest_numbers_pass(records: Callable[..., dict[str, RunRecord]]) -> None:
@@ -67,6 +79,12 @@ def test_honest_numbers_pass(records: Callable[..., dict[str, RunRecord]]) -> No
         ("retrain", "hr@10", F, 0.2, "retraining forgets"),
         ("retrain", "ndcg@10", R, 0.01, "retraining keeps the rest"),
         ("filter", "hr@10", F, 0.01, "filter has no concept item"),
+        ("filter", "concept-rate@10", F, 0.01, "filter lists no concept item"),
+        ("filter_history", "hr@10", F, 0.01, "filter-history has no concept item"),
+        ("original", "concept-rate@10", F, 0.0, "the original still recommends the concept"),
+        ("grad_ascent", "ndcg@10", R, 0.06, "gradient ascent at a high rate destroys"),
+        ("tracer", "hr@10", F, 0.15, "TRACER forgets"),
+        ("tracer", "ndcg@10", R, 0.06, "TRACER keeps the rest"),
         ("filter_history", "concept-rate@10", F, 0.01, "filter-history lists no concept item"),
         ("tracer", "hr@10", F, 0.30, "TRACER lowers forget HR@10"),
         ("tracer", "hr@10", F, None, "TRACER lowers forget HR@10"),
@@ -83,6 +101,47 @@ def test_each_claim_fails_when_it_should(
 ) -> None:
     broken = violations(records(**{method: {(metric, group): value}}))
     assert [line for line in broken if words in line]
+
+
+def test_every_claim_is_made_to_fail_above() -> None:
+    marks = test_each_claim_fails_when_it_should.pytestmark  # type: ignore[attr-defined]
+    words = [case[4] for case in marks[0].args[1]] + ["random-reassign moves items", "TRACER moves items"]
+    assert [claim.text for claim in CLAIMS if not any(part in claim.text for part in words)] == []
+
+
+def test_a_claim_shows_its_numbers(records: Callable[..., dict[str, RunRecord]]) -> None:
+    lines = [str(one) for one in judged(records(tracer={("hr@10", F): 0.31}))]
+    assert "✗ TRACER lowers forget HR@10  (0.31 < 0.3)" in lines
+    assert "✓ retraining keeps the rest: retain NDCG@10 at least 0.7 of the original's  (0.1 ≥ 0.07)" in lines
+
+
+def test_claims_about_tiger_are_not_made_about_another_backbone(
+    records: Callable[..., dict[str, RunRecord]],
+) -> None:
+    def elsewhere(record: RunRecord) -> RunRecord:
+        return record.model_copy(update={"cell": record.cell.model_copy(update={"backbone": "mor"})})
+
+    weak = records(tracer={("hr@10", F): 0.2})
+    assert violations(weak) == ["TRACER forgets: forget HR@10 below a third of the original's"]
+    assert violations({name: elsewhere(record) for name, record in weak.items()}) == []
+
+
+def test_ones_own_method_is_asked_what_anyones_is(
+    records: Callable[..., dict[str, RunRecord]], record_of: Callable[..., RunRecord]
+) -> None:
+    numbers: Numbers = {("hr@10", F): 0.29, ("ndcg@10", R): 0.10}
+
+    def told(record: RunRecord, *faults: str) -> list[str]:
+        return [one.text for one in own_claims("mine", {**records(), "mine": record}, faults) if one.holds is False]
+
+    assert told(record_of("mine", numbers)) == []
+    assert told(record_of("mine", numbers), "the original was changed") == [
+        "mine leaves the original as it is and returns a whole recommender"
+    ]
+    assert told(record_of("mine", numbers, diverged=True)) == ["mine did not diverge"]
+    assert told(record_of("mine", HONEST["original"])) == ["mine changes what is recommended"]
+    broken = {("hr@5", F): 0.30, **numbers}
+    assert told(record_of("mine", broken)) == ["the record of mine keeps the invariants"]
 
 
 def test_a_method_that_moves_nothing_or_diverges_is_caught(

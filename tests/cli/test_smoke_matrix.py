@@ -90,8 +90,8 @@ def test_json_has_every_cell(tried: list[Tried], tmp_path: Path) -> None:
     assert {cell["status"] for cell in cells} == {"ok"}
 
 
-def test_methods_without_the_matrix_are_refused(tmp_path: Path) -> None:
-    result = called(tmp_path, "--method", "tracer")
+def test_tasks_without_the_matrix_are_refused(tmp_path: Path) -> None:
+    result = called(tmp_path, "--task", "demo-item")
     assert result.exit_code == 2
     assert "--matrix" in result.stderr
 
