@@ -8,9 +8,14 @@ from __future__ import annotations
 import math
 import re
 
-__all__ = ["bare", "fixed", "p_text", "six"]
+__all__ = ["bare", "finite", "fixed", "p_text", "six"]
 
 DIGITS = 6
+
+
+def finite(value: float) -> float | None:
+    """The number, None where it is not finite."""
+    return float(value) if math.isfinite(value) else None
 
 
 def six(value: float | None) -> float | None:

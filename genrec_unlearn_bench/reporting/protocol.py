@@ -37,7 +37,8 @@ class StatisticsProtocol(StrictModel):
     sign_flip_from: int = Field(ge=2)
     """Seeds from which the exact sign-flip test is printed beside the t-test: below, it cannot reach alpha."""
     equivalence_quantile: float = Field(gt=0, lt=1)
-    """Quantile of the differences between retrained models that is the margin of equivalence."""
+    """Quantile of the differences between retrained models that is the margin of equivalence, which is never less than
+    what one test example can change."""
     user_permutations: int = Field(ge=100)
     """Sign flips of the user-level comparison of two checkpoints."""
     friedman_blocks: int = Field(ge=3)

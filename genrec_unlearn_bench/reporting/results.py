@@ -56,6 +56,7 @@ class Result:
     Attributes:
         method_config, backbone_config, sid_config: As canonical JSON, so that they can be compared and hashed.
         values: Every measured number but the record's own gaps, which know one oracle only; None = not measured.
+        examples: Over how many examples or items each was taken, where the record says so.
         place: The result's folder relative to the folder that was read, with ``/``.
         folder: Where it lies, for its per-user table.
     """
@@ -82,6 +83,7 @@ class Result:
     environment: Environment
     diverged: bool
     values: Mapping[Measure, float | None]
+    examples: Mapping[Measure, int]
     tuning_trials: int
     command: str
     notes: tuple[str, ...]
@@ -153,6 +155,11 @@ def load_results(roots: Sequence[Path], *, source: Source = OWN, skip_broken: bo
 def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = OWN) -> Result:
     """The lean form of a record."""
     cell = record.cell
+    measured = [
+        (Measure(value.metric, value.group, value.beam), value)
+        for value in record.metrics
+        if not value.metric.startswith(_GAPS)
+    ]
     return Result(
         key=record.key,
         task=cell.task,
@@ -175,11 +182,8 @@ def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = O
         encoder=record.encoder,
         environment=record.environment,
         diverged=record.diverged,
-        values={
-            Measure(value.metric, value.group, value.beam): value.value
-            for value in record.metrics
-            if not value.metric.startswith(_GAPS)
-        },
+        values={measure: value.value for measure, value in measured},
+        examples={measure: value.n for measure, value in measured if value.n},
         tuning_trials=record.cost.tuning_trials,
         command=record.command,
         notes=record.notes,
