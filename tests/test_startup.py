@@ -52,6 +52,8 @@ CALLS = [
     ("ls", "datasets"),
     ("ls", "metrics"),
     ("data", "--help"),
+    ("submit", "--help"),
+    ("verify", "--help"),
     ("reproduce", "--help"),
     ("reproduce",),
 ]

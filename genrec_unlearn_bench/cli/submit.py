@@ -3,56 +3,54 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.cli.console import print_json, stdout
 from genrec_unlearn_bench.cli.faults import handled
 from genrec_unlearn_bench.cli.options import AsJson, Debug
 from genrec_unlearn_bench.cli.run_options import ResultsDir
+from genrec_unlearn_bench.cli.submit_options import (
+    AffirmRules,
+    Authors,
+    Code,
+    Contact,
+    Deviations,
+    Licence,
+    MethodName,
+    Name,
+    Out,
+    PaperText,
+    PrText,
+    Rulesets,
+    Tasks,
+    Title,
+    Withhold,
+)
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.submit import Submitted
 
 __all__ = ["submit"]
 
-Text = Annotated[str | None, typer.Option(show_default=False)]
-
 
 @handled
 def submit(
-    name: Annotated[str, typer.Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")],
-    method: Annotated[
-        str | None,
-        typer.Option(help="The method's name, or path/to/file.py:Class (default: NAME).", show_default=False),
-    ] = None,
+    name: Name,
+    method: MethodName = None,
     results_dir: ResultsDir = Path("results"),
-    out: Annotated[Path, typer.Option(help="Where submissions lie.", metavar="DIR")] = Path("leaderboard/submissions"),
-    title: Annotated[str | None, typer.Option(help="What tables call the method.", show_default=False)] = None,
-    author: Annotated[
-        list[str] | None,
-        typer.Option(help='"Name | Affiliation | ORCID", the last two optional; repeat.', show_default=False),
-    ] = None,
-    contact: Annotated[str | None, typer.Option(help="Mail address or link.", show_default=False)] = None,
-    licence: Annotated[str | None, typer.Option(help="SPDX id, as Apache-2.0.", show_default=False)] = None,
-    paper: Annotated[str | None, typer.Option(help='"Title | https link".', show_default=False)] = None,
-    code: Annotated[str | None, typer.Option(help="https link of the code.", show_default=False)] = None,
-    deviation: Annotated[
-        list[str] | None, typer.Option(help="A difference from the paper; repeat.", show_default=False)
-    ] = None,
-    task: Annotated[list[str] | None, typer.Option(help="Only these tasks; repeat.", show_default=False)] = None,
-    ruleset: Annotated[list[str] | None, typer.Option(help="Only these rulesets; repeat.", show_default=False)] = None,
-    withhold: Annotated[
-        str, typer.Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")
-    ] = "",
-    affirm_rules: Annotated[
-        bool, typer.Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")
-    ] = False,
-    pr_text: Annotated[
-        Path | None,
-        typer.Option(help="Where the pull request's text goes (default: beside the folder).", metavar="FILE"),
-    ] = None,
+    out: Out = Path("leaderboard/submissions"),
+    title: Title = None,
+    author: Authors = None,
+    contact: Contact = None,
+    licence: Licence = None,
+    paper: PaperText = None,
+    code: Code = None,
+    deviation: Deviations = None,
+    task: Tasks = None,
+    ruleset: Rulesets = None,
+    withhold: Withhold = "",
+    affirm_rules: AffirmRules = False,
+    pr_text: PrText = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -61,9 +59,6 @@ def submit(
     Nothing is written unless everything passes. Calling it again renews the results and keeps your words, given here or
     written into submission.yaml. Written beside the folder: the same as a zip file, and the pull request's text.
     """
-    from genrec_unlearn_bench.runs.files import atomic_text
-    from genrec_unlearn_bench.submissions.archive import pack
-    from genrec_unlearn_bench.submissions.pull_request import pull_request
     from genrec_unlearn_bench.submissions.submit import SubmitRequest
     from genrec_unlearn_bench.submissions.submit import submit as make
 
@@ -89,23 +84,30 @@ def submit(
             affirm=affirm_rules,
         )
     )
-    archive = out / f"{name}.zip"
+    _finish(done, out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md", as_json=as_json)
+
+
+def _finish(done: Submitted, archive: Path, text: Path, *, as_json: bool) -> None:
+    """Write what lies beside the folder, and say what was done."""
+    from genrec_unlearn_bench.runs.files import atomic_text
+    from genrec_unlearn_bench.submissions.archive import pack
+    from genrec_unlearn_bench.submissions.pull_request import pull_request
+
     pack(done.folder, archive)
-    text = pr_text or out / f"{name}.PULL_REQUEST.md"
     atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
-    if as_json:
-        print_json(
-            {
-                "folder": str(done.folder),
-                "archive": str(archive),
-                "pull_request": str(text),
-                "results": len(done.records),
-                "passed_over": done.passed_over,
-                "verification": done.verification.model_dump(mode="json"),
-            }
-        )
+    if not as_json:
+        _tell(done, archive, text)
         return
-    _tell(done, archive, text)
+    print_json(
+        {
+            "folder": str(done.folder),
+            "archive": str(archive),
+            "pull_request": str(text),
+            "results": len(done.records),
+            "passed_over": done.passed_over,
+            "verification": done.verification.model_dump(mode="json"),
+        }
+    )
 
 
 def _author(text: str) -> dict[str, str]:

@@ -24,7 +24,9 @@ _COLUMNS = (
     ("forget HR@10 - retrain", "gap.hr@10", Group.FORGET),
     ("seconds", "cost.unlearn-seconds", Group.ALL),
 )
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~@$])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$])")
+_MENTION = "@\u200b"
+"""An @ that calls nobody: where pull requests are shown, a backslash does not keep it from that."""
 
 
 def pull_request(spec: Submission, records: Sequence[RunRecord], verification: Verification) -> str:
@@ -34,7 +36,12 @@ def pull_request(spec: Submission, records: Sequence[RunRecord], verification: V
 
 def plain(text: str) -> str:
     """A text as one line of Markdown that shows just that text."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("@", _MENTION)
+
+
+def quoted(text: str) -> str:
+    """A text as code, to be copied as it is."""
+    return f"`{' '.join(text.replace('`', ' ').split())}`"
 
 
 def _head(spec: Submission) -> Iterator[str]:
@@ -43,7 +50,7 @@ def _head(spec: Submission) -> Iterator[str]:
     authors = [plain(f"{one.name}, {one.affiliation}" if one.affiliation else one.name) for one in spec.authors]
     yield f"- **method**: `{spec.method.name}`, in `leaderboard/submissions/{spec.name}/`"
     yield f"- **authors**: {'; '.join(authors)}"
-    yield f"- **contact**: {plain(spec.contact)}"
+    yield f"- **contact**: {quoted(spec.contact)}"
     if spec.paper is not None:
         place = spec.paper.url or (f"arXiv {spec.paper.arxiv}" if spec.paper.arxiv else "no link")
         yield f"- **paper**: {plain(spec.paper.title)} ({plain(place)})"

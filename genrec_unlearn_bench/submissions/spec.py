@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from genrec_unlearn_bench.submissions.statements import STATEMENTS
 from genrec_unlearn_bench.submissions.words import odd_text
 
 __all__ = [
+    "SLUG",
     "SPEC",
     "Author",
     "MethodPlace",
@@ -49,7 +51,8 @@ Page = Annotated[str, Field(max_length=8000), AfterValidator(_page)]
 """Plain text with line breaks."""
 Url = Annotated[str, Field(max_length=400, pattern=r"^https://[A-Za-z0-9.-]+(/[^\s<>\"'\\`{}]*)?$")]
 """A link that a reader may follow: https alone."""
-Slug = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=60)]
+SLUG = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
+Slug = Annotated[str, Field(pattern=SLUG.pattern, max_length=60)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 

@@ -23,7 +23,7 @@ from genrec_unlearn_bench.runs.record import RunRecord
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, Found, found_results, publish_result, write_manifests
 from genrec_unlearn_bench.submissions.shipped import demo_tasks
-from genrec_unlearn_bench.submissions.spec import SPEC, Submission, parse_submission, read_spec, submission_text
+from genrec_unlearn_bench.submissions.spec import SLUG, SPEC, Submission, parse_submission, read_spec, submission_text
 from genrec_unlearn_bench.submissions.statements import STATEMENTS
 from genrec_unlearn_bench.submissions.verification import Verification
 from genrec_unlearn_bench.submissions.verify import verify
@@ -79,6 +79,11 @@ def submit(request: SubmitRequest) -> Submitted:
         BenchError: The submission would not pass ``bench verify``; nothing was written.
         StorageError: The file system refuses.
     """
+    if not SLUG.match(request.name):
+        raise UsageError(
+            f"{request.name!r} is no name for a submission",
+            mend="use lower-case letters and digits, and hyphens between",
+        )
     entry = find_method(request.method)
     if entry.kind == "reference":
         raise UsageError(f"{entry.name!r} is a reference row, which every table has", mend="submit a method")

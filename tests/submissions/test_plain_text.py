@@ -1,0 +1,101 @@
+"""A stranger's JSON, YAML and words: nothing that reads in two ways, expands without end, or hides."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from genrec_unlearn_bench.submissions.fault import Refused
+from genrec_unlearn_bench.submissions.plain_text import plain_json, strict_yaml
+from genrec_unlearn_bench.submissions.words import machine_path, odd_text, values_of
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": 1, "a": 2}', "the key 'a' twice"),
+        ('{"a": {"b": 1, "b": 1}}', "the key 'b' twice"),
+        ('{"a": NaN}', "NaN"),
+        ('{"a": -Infinity}', "-Infinity"),
+        ('{"a": 1e999}', "1e999"),
+        ('{"a": 1', "not valid JSON"),
+        ("[" * 30 + "]" * 30, "nested deeper"),
+        ("[" * 200_000, "nested deeper"),
+        ("1" * 5000, "not valid JSON"),
+    ],
+)
+def test_json_is_refused(text: str, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        plain_json(text.encode(), "x")
+
+
+def test_json_is_read() -> None:
+    content = {"a": [1, 2.5, None, {"b": '[[[[{{{\\"' + "[" * 99}]}
+    assert plain_json(json.dumps(content).encode(), "x") == content
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &x 1\nb: *x", "anchors and aliases"),
+        ("a: 1\na: 2", "the key 'a' stands there twice"),
+        ("a: {b: 1, b: 2}", "the key 'b' stands there twice"),
+        ("a: !!python/object/apply:os.system [ls]", "the YAML tag"),
+        ("a: " + "[" * 40 + "]" * 40, "nested deeper"),
+        ("? [a, b]\n: 1", "not a plain word"),
+        ("a: [1", "not valid YAML"),
+        ("a: 1\n--- \nb: 2", "not valid YAML"),
+        ("a: [" + "1, " * 60_000 + "]", "more than 50000 values"),
+        ("\x00", "not valid YAML"),
+    ],
+)
+def test_yaml_is_refused(text: str, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        strict_yaml(text.encode(), "x")
+
+
+def test_yaml_is_read() -> None:
+    text = "a: [1, x, {b: 2}]\nc:\n  d: |\n    two\n    lines\n  e: {}\nf: [{g: 1}, {g: 2}]\n"
+    assert strict_yaml(text.encode(), "x") == {
+        "a": [1, "x", {"b": 2}],
+        "c": {"d": "two\nlines\n", "e": {}},
+        "f": [{"g": 1}, {"g": 2}],
+    }
+
+
+def test_other_encodings_are_refused() -> None:
+    for read in (plain_json, strict_yaml):
+        with pytest.raises(Refused, match="not UTF-8"):
+            read(b"\xff\xfea", "x")
+
+
+@pytest.mark.parametrize("text", ["a\x07", "a\x1b[31m", "a\u202eb", "\ud800", "x\u2028y", "a\nb", "x" * 20_001])
+def test_odd_words(text: str) -> None:
+    assert odd_text(text)
+
+
+@pytest.mark.parametrize("text", ["", "plain", "a_b 50% <script> \\input{x}", "Ünïcödé 漢字 😀", "עברית", "=cmd()"])
+def test_words_that_renderers_escape(text: str) -> None:
+    assert odd_text(text) is None
+    assert odd_text(f"{text}\n\t{text}", lines=True) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["/home/ada/x", "see /root", "--data-dir=/data", "~/x", "C:\\me", "D:/me", "\\\\host\\x", "file:///x", "(/a/b)"],
+)
+def test_paths_of_a_machine(text: str) -> None:
+    assert machine_path(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["https://a.org/x/y", "time / retraining", "and/or", "a/b/c", "1 / 2", "data/x", "1/rank", "minilm#a0/x", ""],
+)
+def test_no_paths_of_a_machine(text: str) -> None:
+    assert machine_path(text) is None
+
+
+def test_keys_are_words_too() -> None:
+    assert ("a.\x1b", "\x1b") in list(values_of({"a": {"\x1b": 1}}))
