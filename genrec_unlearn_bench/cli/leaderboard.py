@@ -78,6 +78,7 @@ def leaderboard(
     from genrec_unlearn_bench.cli.report_results import gathered
     from genrec_unlearn_bench.reporting.layouts import find_layout
     from genrec_unlearn_bench.reporting.outputs import make_report, outputs
+    from genrec_unlearn_bench.reporting.paragraph import installed_versions
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.selection import (
         Selection,
@@ -106,7 +107,8 @@ def leaderboard(
     if out is None and formats == ["terminal"]:
         _draw(report)
         return
-    made = {name: outputs(report, name, standalone=standalone, bib=bib) for name in formats}
+    versions = installed_versions()
+    made = {name: outputs(report, name, standalone=standalone, bib=bib, versions=versions) for name in formats}
     if out is None:
         # No line break is added: a redirected file is the one that --out would write.
         print(made[formats[0]][0].content, end="")

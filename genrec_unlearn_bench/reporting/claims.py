@@ -138,7 +138,7 @@ def equivalence(found: Facts, books: Bibliography) -> Iterable[Sentence]:
         f"Equivalence to {oracle} was tested by two one-sided paired t-tests",
         Cite(books.cited("statistics:tost")),
         f" at the level {LEVEL:g} each, not corrected for their number; the margin is the {quantile} quantile of the "
-        f"differences between retrained models ({listed(shown)}).",
+        f"differences between retrained models, and no less than one test example counts ({listed(shown)}).",
     )
     same = counts.get(Likeness.EQUIVALENT, 0) + counts.get(Likeness.IDENTICAL, 0)
     other = counts.get(Likeness.DIFFERENT, 0)

@@ -18,7 +18,7 @@ from genrec_unlearn_bench.reporting.prose import Cite, Paragraph, Piece, Sentenc
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import counted, spanned, verb
 
-__all__ = ["statistical_paragraph"]
+__all__ = ["installed_versions", "statistical_paragraph"]
 
 SOFTWARE = ("numpy", "scipy")
 TITLE = "Statistical analysis"
@@ -30,7 +30,8 @@ def statistical_paragraph(tables: Sequence[Table], *, versions: Mapping[str, str
     """The paragraph of some tables of one call.
 
     Args:
-        versions: Of the packages that computed the statistics; those installed where none are given.
+        versions: Of the packages that computed the statistics, as ``installed_versions`` has them. Without them the
+            packages are named alone, and the same results give the same text everywhere.
     """
     if not tables:
         return Paragraph(TITLE, ())
@@ -45,7 +46,7 @@ def statistical_paragraph(tables: Sequence[Table], *, versions: Mapping[str, str
         *claims.equivalence(found, books),
         *claims.across(tables, found, books),
         *_diverged(found),
-        *_software(found, books, versions or _installed()),
+        *_software(found, books, versions or dict.fromkeys(SOFTWARE, "")),
     )
     return Paragraph(TITLE, sentences)
 
@@ -122,11 +123,12 @@ def _software(found: Facts, books: Bibliography, versions: Mapping[str, str]) ->
     ]
     for place, (name, version) in enumerate(versions.items()):
         joint = "" if place == 0 else " and " if place == len(versions) - 1 else ", "
-        pieces += [f"{joint}{named.get(name, name)} {version}", Cite(books.cited(f"software:{name}"))]
+        pieces += [f"{joint}{named.get(name, name)} {version}".rstrip(), Cite(books.cited(f"software:{name}"))]
     yield (*pieces, ".")
 
 
-def _installed() -> dict[str, str]:
+def installed_versions() -> dict[str, str]:
+    """Versions of the packages that compute the statistics here."""
     return {name: metadata.version(name) for name in SOFTWARE}
 
 

@@ -11,7 +11,7 @@ import pytest
 from genrec_unlearn_bench.reporting.analysis import Verdict
 from genrec_unlearn_bench.reporting.bibliography import bibliography
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
+from genrec_unlearn_bench.reporting.paragraph import installed_versions, statistical_paragraph
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.runs.record import RunRecord
 from tests.reporting.boards import METHODS, REFERENCES, make_records, make_synthetic_tables
@@ -123,6 +123,12 @@ def test_citations_are_in_the_bibliography() -> None:
     assert cited <= {key for keys in bibliography(tables).keys.values() for key in keys}
     assert "genrec\\_unlearn\\_bench" in tex
     assert "$t$-tests" in tex
+
+
+def test_without_versions_the_text_is_the_same_everywhere() -> None:
+    text = statistical_paragraph(make_synthetic_tables("main")).text
+    assert text.endswith("statistics were computed with NumPy and SciPy.")
+    assert set(installed_versions()) == {"numpy", "scipy"}
 
 
 def test_no_tables_no_paragraph() -> None:

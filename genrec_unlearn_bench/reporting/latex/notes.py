@@ -69,7 +69,7 @@ def _best(table: Table, entries: Sequence[Entry]) -> Iterable[str]:
         for block in table.blocks
         for measure in shown
     ):
-        yield "Where nothing is bold, no two methods are separable."
+        yield "Where nothing is bold, no method can be told from the best."
 
 
 def _signs(found: Facts, entries: Sequence[Entry]) -> Iterable[str]:
@@ -90,8 +90,8 @@ def _oracle(found: Facts, entries: Sequence[Entry]) -> Iterable[str]:
         quantile = rf"{100 * found.protocol.equivalence_quantile:g}\,\%"
         yield (
             rf"$^{{\dagger}}$: equivalent to {escape(found.protocol.oracle)} at a primary measure (two one-sided "
-            f"tests; margin: the {quantile} quantile of differences between retrained models), or the same in every "
-            "seed."
+            f"tests; margin: the {quantile} quantile of differences between retrained models, at least one test "
+            "example), or the same in every seed."
         )
 
 
