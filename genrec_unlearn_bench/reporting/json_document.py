@@ -48,7 +48,7 @@ class MeasureEntry(StrictModel):
     """higher, lower, oracle (the nearer to the retrained model) or none."""
     primary: bool
     separable: bool | None
-    """Whether any two methods could be told apart; null where none are ranked."""
+    """Whether any method could be told from the best, so that best sets are marked; null where none are ranked."""
     margin: Number
     """Of equivalence to the oracle."""
 

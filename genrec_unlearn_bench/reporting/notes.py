@@ -62,7 +62,8 @@ def legend(table: Table, *, best: str = "Bold", second: str = "italic or underli
         ("≠", f"beyond the margin of equivalence to {oracle}."),
     ):
         if any(part.oracle == sign for part in shown):
-            quantile = f"{table.protocol.equivalence_quantile:.0%} quantile of differences between retrained models)."
+            quantile = f"{table.protocol.equivalence_quantile:.0%} quantile of differences between retrained models, "
+            quantile += "at least one test example)."
             out.append(f"{sign} {text}{quantile if sign == '≈' else ''}")
     if any(part.rank for part in shown):
         out.append("Last, for primary measures: the interval of ranks; methods that share a letter are not separable.")
@@ -126,7 +127,7 @@ def _no_order(table: Table) -> Iterable[str]:
         silent = [m.title for m in block.measures if m in shown and block.separable.get(m) is False]
         ranked = sum(row.kind == "method" and not row.diverged for row in block.block.rows)
         if silent and ranked > 1:
-            yield f"No two methods are separable on {listed(silent)} in {_where(block)}, so none is marked best there."
+            yield f"On {listed(silent)} no method is separable from the best in {_where(block)}; none is marked there."
 
 
 def _diverged(table: Table) -> Iterable[str]:
