@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
+SHOWN = 10
+"""Faults of one check that are printed."""
+
 
 @handled
 def verify(
@@ -125,8 +128,10 @@ def _draw(found: Verification, *, wanted: bool) -> None:
     rows += [("notice", notice) for notice in found.notices]
     Card(f"Submission {found.name}", {}, sheets=(Sheet("", tuple(rows)),)).draw(stdout())
     for check in found.checks:
-        for fault in check.faults:
+        for fault in check.faults[:SHOWN]:
             print(f"\n{check.title}: no\n{fault.text()}")
+        if len(check.faults) > SHOWN:
+            print(f"\n… and {len(check.faults) - SHOWN} more of this check (--json lists all)")
     for line in found.demo.differences if found.demo is not None else ():
         print(f"  {line}")
 

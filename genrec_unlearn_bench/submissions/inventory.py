@@ -17,6 +17,7 @@ from genrec_unlearn_bench.submissions.spec import SPEC
 __all__ = ["VERIFICATION", "Inventory", "content_digest", "take_inventory"]
 
 VERIFICATION = "verification.json"
+DEEPEST = 8
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def _entries(root: Path, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
         path = f"{prefix}{entry.name}"
-        if entry.is_dir(follow_symlinks=False):
+        # A folder that is too deep is given back as if it were a file, and refused by its name.
+        if entry.is_dir(follow_symlinks=False) and path.count("/") < DEEPEST:
             yield from _entries(Path(entry.path), f"{path}/")
         else:
             yield path, entry.stat(follow_symlinks=False)

@@ -109,6 +109,8 @@ def read_verification(folder: Path) -> Verification | None:
 def trusted_badge(folder: Path) -> Badge:
     """The badge that a table may show: the verification's, if it is of this very content, and passed."""
     found = read_verification(folder)
-    if found is None or not found.passed or found.content_digest != content_digest(take_inventory(folder).digests):
+    if found is None or not found.passed:
         return Badge.SELF_REPORTED
-    return found.badge
+    inventory = take_inventory(folder)
+    fits = not inventory.faults and found.content_digest == content_digest(inventory.digests)
+    return found.badge if fits else Badge.SELF_REPORTED

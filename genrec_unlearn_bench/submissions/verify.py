@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.submissions.bundle import Bundle, Result
-from genrec_unlearn_bench.submissions.checks import files, manifests, methods, records, rulesets, scores, seeds, tables
+from genrec_unlearn_bench.submissions.checks import (
+    files,
+    manifests,
+    methods,
+    recommenders,
+    records,
+    rulesets,
+    scores,
+    seeds,
+    tables,
+)
 from genrec_unlearn_bench.submissions.claim import check_claim
 from genrec_unlearn_bench.submissions.fault import Fault, Refused
 from genrec_unlearn_bench.submissions.verification import Badge, Checked, Verification
@@ -42,6 +52,7 @@ TITLES: Mapping[str, str] = {
     "same-seeds": "every cell has the declared seeds",
     "twins": "no two seeds have the same table",
     "oracles": "results agree on their retrained models",
+    "recommenders": "recommenders are set up as everybody's",
     "declared": "method, rulesets and protocol are the declared ones",
     "demo": "the demo cell is there",
     "fixed": "the ruleset fixed has one configuration",
@@ -72,6 +83,7 @@ ON_BUNDLE: Mapping[str, Callable[[Bundle], Iterable[Fault]]] = {
     "reported-seeds": seeds.check_reported_seeds,
     "same-seeds": seeds.check_same_seeds,
     "oracles": seeds.check_oracles,
+    "recommenders": recommenders.check_recommenders,
     "declared": rulesets.check_declared,
     "demo": rulesets.check_demo,
     "fixed": rulesets.check_fixed,

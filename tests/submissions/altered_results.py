@@ -274,6 +274,12 @@ RESULTS: dict[str, tuple[str, str, Alteration]] = {
         "the gaps imply an oracle that cannot be",
         on_metric("gap.hr@10", value=0.9),
     ),
+    "a weaker recommender": (
+        "recommenders",
+        "backbone_config.layers is '2' there and '1' here",
+        lambda folder: record(places(folder)[1], fields(backbone_config={"layers": 1})),
+    ),
+    "threads of no machine": ("cost", "the run took 1000000 threads", on_record(environment__threads=10**6)),
     "gaps against another oracle": ("oracles", "taken against another number of the retrained model", shifted_gap),
     "a scaled gap edited": ("derived", "gap / sd gives", on_metric("gapz.hr@10", value=0.0)),
     "an excess edited": (

@@ -49,3 +49,9 @@ def test_a_file_that_is_no_python() -> None:
 def test_all_methods_that_ship_keep_the_rules() -> None:
     for path in sorted((Path(__file__).parents[2] / "methods").glob("[!_]*.py")):
         assert not list(source_faults(path.read_bytes(), path.stem.replace("_", "-"))), path.name
+
+
+def test_a_variant_is_named_by_its_methods_file() -> None:
+    source = METHOD.replace('    name = "mine"\n', '    name = "mine"\n    variants = {"mine+": {"lr": 1.0}}\n')
+    assert not list(source_faults(source.encode(), "mine+"))
+    assert list(source_faults(source.encode(), "mine++"))

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
+import pytest
+
 from genrec_unlearn_bench.submissions.bundle import load
+from genrec_unlearn_bench.submissions.inventory import take_inventory
+from genrec_unlearn_bench.submissions.publish import publish_tree
 from genrec_unlearn_bench.submissions.verification import Badge
 from genrec_unlearn_bench.submissions.verify import TITLES, verify
+from tests.submissions import forging
 from tests.submissions.altered_archives import ARCHIVES
 from tests.submissions.altered_files import FILES
 from tests.submissions.altered_results import RESULTS
@@ -30,3 +37,40 @@ def test_each_alteration_has_a_message_of_its_own() -> None:
 def test_every_check_refuses_something() -> None:
     seen = {check for check, _, _ in (*RESULTS.values(), *FILES.values())}
     assert set(TITLES) == seen
+
+
+def test_results_are_held_against_the_leaderboards_own(folder: Path, home: Path, tmp_path: Path) -> None:
+    leaderboard = Path(shutil.copytree(home / "leaderboard", tmp_path / "leaderboard"))
+    publish_tree(home / "results", leaderboard / "results")
+    assert verify(load(folder, leaderboard)).passed
+    for place in (leaderboard / "results" / "industrial-brand").rglob("result.json"):
+        content = json.loads(place.read_text(encoding="utf-8"))
+        place.write_text(json.dumps({**content, "encoder": "tfidf:64"}), encoding="utf-8")
+    faults = verify(load(folder, leaderboard)).faults
+    assert len(faults) == 2
+    assert "than in leaderboard/results/industrial-brand/tiger/mine/" in faults[0].what
+    assert "encoder is 'tfidf:64' there and 'tfidf:128' here" in faults[0].what
+
+
+def test_a_name_that_another_submission_has(folder: Path, home: Path, tmp_path: Path) -> None:
+    leaderboard = Path(shutil.copytree(home / "leaderboard", tmp_path / "leaderboard"))
+    other = Path(shutil.copytree(folder, leaderboard / "submissions" / "theirs"))
+    # The same method submitted by somebody else, on another machine say, is welcome.
+    forging.words(other, lambda content: content.update(name="theirs"))
+    assert verify(load(folder, leaderboard)).passed
+    forging.words(other, lambda content: content["contents"].update({"method.py": "0" * 64}))
+    (fault,) = verify(load(folder, leaderboard)).faults
+    assert "another submission, theirs, has a method of the name 'mine'" in fault.what
+
+
+def test_too_many_and_too_deep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = folder / "results"
+    for _ in range(40):
+        place = place / "x"
+    place.mkdir(parents=True)
+    (place / "result.json").write_text("{}", encoding="utf-8")
+    assert any("too long or too deep" in fault.what for fault in take_inventory(folder).faults)
+    monkeypatch.setattr("genrec_unlearn_bench.submissions.inventory.FILES", 3)
+    assert any("more than 3 files" in fault.what for fault in take_inventory(folder).faults)
+    monkeypatch.setattr("genrec_unlearn_bench.submissions.inventory.TOTAL_BYTES", 10)
+    assert any("MiB in all" in fault.what for fault in take_inventory(folder).faults)

@@ -147,12 +147,15 @@ def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def _names(node: ast.ClassDef) -> Iterator[str]:
+    """The name of a method's class, and those of its variants."""
     for line in node.body:
         value = line.value if isinstance(line, ast.Assign | ast.AnnAssign) else None
         targets = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
         for target in targets:
             if isinstance(target, ast.Name) and target.id == "name" and isinstance(value, ast.Constant):
                 yield str(value.value)
+            if isinstance(target, ast.Name) and target.id == "variants" and isinstance(value, ast.Dict):
+                yield from (str(key.value) for key in value.keys if isinstance(key, ast.Constant))
 
 
 def _documents(tree: ast.Module) -> set[int]:

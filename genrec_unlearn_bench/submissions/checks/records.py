@@ -32,6 +32,7 @@ _PUBLISH = "publish the result again with `bench submit`"
 _MOST_SECONDS = 1e8
 _MOST_STEPS = 10**9
 _MOST_MIB = 1e8
+_MOST_THREADS = 4096
 
 
 def check_versions(bundle: Bundle, result: Result) -> Iterable[Fault]:
@@ -136,6 +137,9 @@ def check_cost(bundle: Bundle, result: Result) -> Iterable[Fault]:
         value = getattr(cost, name)
         if value is not None and not 0 <= value <= most:
             yield Fault(what=f"{name} is {value}, which no run can cost", where=f"{where}.{name}", mend=mend)
+    if not 1 <= result.record.environment.threads <= _MOST_THREADS:
+        what = f"the run took {result.record.environment.threads} threads"
+        yield Fault(what=what, where=f"{result.record_path}: environment.threads", mend=mend)
     if cost.retrain_seconds and cost.share_of_retraining is not None:
         share = cost.unlearn_seconds / cost.retrain_seconds
         if not math.isclose(share, cost.share_of_retraining, rel_tol=1e-9, abs_tol=1e-12):
