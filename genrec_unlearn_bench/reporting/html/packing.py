@@ -28,6 +28,13 @@ class Table(Generic[T]):
         """Its number; a new one if it was not there."""
         return self._places.setdefault(thing, len(self._places))
 
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def cut(self, length: int) -> None:
+        """Forget what came after the first ``length`` things."""
+        self._places = {thing: number for thing, number in self._places.items() if number < length}
+
     @property
     def things(self) -> tuple[T, ...]:
         """All of them."""

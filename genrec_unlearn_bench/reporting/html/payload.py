@@ -23,7 +23,7 @@ from genrec_unlearn_bench.reporting.html.packing import Table
 from genrec_unlearn_bench.reporting.html.payload_model import BlockData, BlockView, Code, Payload, ViewData
 from genrec_unlearn_bench.reporting.html.published import published_beside
 from genrec_unlearn_bench.reporting.html.runs import Ledger, seconds_of
-from genrec_unlearn_bench.reporting.html.task_pages import kind_of, task_pages
+from genrec_unlearn_bench.reporting.html.task_pages import task_pages
 from genrec_unlearn_bench.reporting.html.views import View, block_view, made_table, plan_views
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
@@ -82,14 +82,14 @@ class _Builder:
         self.numbers: dict[Measure, int] = {measure: number for number, measure in enumerate(self.present)}
         self.known = known_methods()
         self.variant_of = {name: entry.variant_of for name, entry in self.known.items() if entry.variant_of}
-        self.kinds = {block.key.task: kind_of(block.key.task) for block in board.blocks}
+        self.tasks = task_pages(board.blocks, manifests=extras.manifests, health=extras.health)
+        self.kinds = {name: page.kind for name, page in self.tasks.items()}
         self.ledger, self.codes = Ledger(), Table[Code]()
         self.sources: Table[Source] = Table()
         self.first: MadeTable | None = None
 
     def build(self, title: str, budget: int) -> Built:
         """Base first, then view after view."""
-        tasks = task_pages(self.board.blocks, manifests=self.extras.manifests, health=self.extras.health)
         names = dict.fromkeys(row.method for block in self.board.blocks for row in block.rows)
         since = min((seconds_of(run.created) for run in self.results), default=0)
         blocks = [
@@ -99,7 +99,7 @@ class _Builder:
                 self.sources,
                 since=since,
                 baseline=self.baseline,
-                dataset=tasks[block.key.task].dataset,
+                dataset=self.tasks[block.key.task].dataset,
             )
             for block in self.board.blocks
         ]
@@ -118,7 +118,7 @@ class _Builder:
             configs=self.ledger.parsed(self.ledger.configs),
             environments=self.ledger.parsed(self.ledger.environments),
             methods=method_pages(list(names), known=self.known),
-            tasks=tasks,
+            tasks=self.tasks,
             reported=published_beside(self.extras.reported, blocks, self.numbers),
             reported_notes=tuple(self.extras.reported_notes),
             left_out=self.board.left_out,
@@ -135,15 +135,18 @@ class _Builder:
         kept: list[View] = []
         dropped: list[str] = []
         for view in plan_views(self.present, self.protocol, self.kinds.values()):
-            strings = len(self.ledger.strings.things)
+            before = len(self.ledger.strings), len(self.codes)
             fresh = [measure for measure in view.measures if measure not in held]
             columns = [block_values(block, fresh, self.numbers) for block in self.board.blocks]
             made = [self._statistics(block, view) for block in self.board.blocks]
-            words = sum(len(text.encode()) + 3 for text in self.ledger.strings.things[strings:])
-            added = words + sum(_size(column) for column in columns)
+            added = 400 + sum(len(text.encode()) + 3 for text in self.ledger.strings.things[before[0] :])
+            added += sum(len(code[3]) + 32 for code in self.codes.things[before[1] :])
+            added += sum(_size(column) for column in columns)
             added += sum(len(one.model_dump_json()) + 6 for one in made if one is not None)
             if kept and size + added > budget:
                 dropped.append(_named(view))
+                self.ledger.strings.cut(before[0])
+                self.codes.cut(before[1])
                 continue
             size += added
             held.update(fresh)

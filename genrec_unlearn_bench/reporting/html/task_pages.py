@@ -18,7 +18,7 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.reporting.board import Block
 from genrec_unlearn_bench.reporting.html.subjects import Cited, Fact, HealthReport, TaskPage
 
-__all__ = ["MANIFEST", "kind_of", "task_page", "task_pages"]
+__all__ = ["MANIFEST", "task_page", "task_pages"]
 
 MANIFEST = "manifest.json"
 """What a run leaves beside its result."""
@@ -27,15 +27,6 @@ MOST_CONCEPTS = 300
 """Names that a page lists; the others are counted."""
 _LARGEST = 64 << 20
 """Bytes of a manifest or a report that are read."""
-
-
-def kind_of(task: str) -> str:
-    """Kind of request: what the task's file says, else the last word of its name; empty where that is no kind."""
-    spec = _spec(task)
-    if spec is not None:
-        return str(spec.concept.kind)
-    last = task.rpartition("-")[2]
-    return last if last in KINDS else ""
 
 
 def task_pages(
@@ -68,7 +59,7 @@ def task_page(name: str, blocks: Sequence[Block], manifests: Path | None, health
     return TaskPage(
         title=spec.title if spec is not None else "",
         text=spec.description if spec is not None else "",
-        kind=kind_of(name) or str(manifest.get("kind", "")),
+        kind=_kind(name, spec) or str(manifest.get("kind", "")),
         facts=tuple(Fact(name=key, text=text) for key, text in facts),
         dataset=dataset.name if dataset is not None else str(manifest.get("dataset", "")),
         dataset_title=dataset.title if dataset is not None else "",
@@ -80,6 +71,14 @@ def task_page(name: str, blocks: Sequence[Block], manifests: Path | None, health
         more_concepts=max(0, len(concepts) - MOST_CONCEPTS),
         health=_health(blocks, health),
     )
+
+
+def _kind(task: str, spec: TaskSpec | None) -> str:
+    """What the task's file says, else the last word of its name; empty where that is no kind."""
+    if spec is not None:
+        return str(spec.concept.kind)
+    last = task.rpartition("-")[2]
+    return last if last in KINDS else ""
 
 
 def _spec(name: str) -> TaskSpec | None:

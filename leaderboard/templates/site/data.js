@@ -138,5 +138,5 @@ function blockTitle(block) {
 }
 
 function variantOf(method) {
-  return (data.methods[method] || {}).variant_of || '';
+  return (own(data.methods, method) || {}).variant_of || '';
 }

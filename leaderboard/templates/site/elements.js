@@ -32,6 +32,11 @@ function unseen(text) {
   return el('span', { class: 'unseen' }, text);
 }
 
+// What an object holds itself, for keys from outside: constructor is no method of ours.
+function own(object, key) {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
 function byId(id) {
   return document.getElementById(id);
 }

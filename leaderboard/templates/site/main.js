@@ -8,7 +8,7 @@ const PAGES = [
 ];
 
 function drawNav(page) {
-  const parent = { method: 'methods', task: 'tasks' }[page] || page;
+  const parent = own({ method: 'methods', task: 'tasks' }, page) || page;
   replace(byId('nav'), PAGES.map(([key, subject, label]) => el('a', { href: address(key, subject), 'aria-current': key === parent ? 'page' : null }, label)), themeButton());
 }
 
@@ -78,7 +78,7 @@ function boardIntro(model, options) {
   const { here } = model;
   const methods = [...here.kind].filter((kind) => kind === 'm').length;
   const runs = [...here.runs.have].filter((one) => one === '1').length;
-  const task = data.tasks[here.task] || {};
+  const task = own(data.tasks, here.task) || {};
   return el(
     'section',
     { class: 'panel words' },
@@ -123,7 +123,7 @@ function draw() {
   drawNav(page);
   const pages = { method: () => methodPage(subject), task: () => taskPage(subject), methods: methodsPage, tasks: tasksPage, about: aboutPage };
   if (page === 'board') drawBoard(options);
-  else replace(byId('main'), page in pages ? pages[page]() : missing('page', page));
+  else replace(byId('main'), Object.hasOwn(pages, page) ? pages[page]() : missing('page', page));
   document.title = page === 'board' ? data.title : `${subject || (PAGES.find(([key]) => key === page) || [])[2] || page} · ${data.title}`;
 }
 

@@ -71,7 +71,7 @@ function written(text) {
 }
 
 function configTable(method, page) {
-  const parent = page.variant_of ? data.methods[page.variant_of] : page;
+  const parent = page.variant_of ? own(data.methods, page.variant_of) : page;
   const fields = parent ? parent.fields : [];
   const known = new Set(fields.map((field) => field.name));
   const others = new Set(methodResults(method).flatMap(({ here, row }) => Object.keys(data.configs[each(here.config, row)])).filter((field) => !known.has(field)));
@@ -86,9 +86,9 @@ function sourcesOf(method) {
 }
 
 function methodPage(method) {
-  const page = data.methods[method];
+  const page = own(data.methods, method);
   if (!page) return missing('method', method);
-  const parent = page.variant_of && data.methods[page.variant_of];
+  const parent = page.variant_of && own(data.methods, page.variant_of);
   return el(
     'article',
     { class: 'subject' },
@@ -101,7 +101,7 @@ function methodPage(method) {
     sourcesOf(method),
     el('section', {}, el('h2', {}, 'Results'), resultsTable(method)),
     page.reference ? null : el('section', {}, el('h2', {}, 'Configuration'), configTable(method, page)),
-    page.variants.length ? el('section', {}, el('h2', {}, 'Variants'), el('ul', {}, page.variants.map((fact) => el('li', {}, data.methods[fact.name] ? el('a', { href: address('method', fact.name) }, name(fact.name)) : name(fact.name), ': ', fact.text)))) : null,
+    page.variants.length ? el('section', {}, el('h2', {}, 'Variants'), el('ul', {}, page.variants.map((fact) => el('li', {}, own(data.methods, fact.name) ? el('a', { href: address('method', fact.name) }, name(fact.name)) : name(fact.name), ': ', fact.text)))) : null,
   );
 }
 
@@ -118,7 +118,7 @@ function healthSection(report) {
 }
 
 function taskPage(task) {
-  const page = data.tasks[task];
+  const page = own(data.tasks, task);
   if (!page) return missing('task', task);
   const boards = data.blocks.filter((here) => here.task === task);
   return el(

@@ -219,7 +219,7 @@ function reportedOnly(model, width) {
 // Arrow keys step from cell to cell.
 function wireCells(table) {
   table.addEventListener('keydown', (event) => {
-    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    const step = own({ ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }, event.key);
     const cell = event.target.closest('td');
     if (!step || !cell) return;
     const rows = [...table.querySelectorAll('tbody tr:not(.part)')];

@@ -1,0 +1,132 @@
+"""Pages of synthetic boards for the tests of this folder: an ordinary one, one of odd names, one of very many rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.reporting.board import Board, make_board
+from genrec_unlearn_bench.reporting.html.render import render_html
+from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+from genrec_unlearn_bench.reporting.reported import ReportedCell
+from genrec_unlearn_bench.reporting.results import Badge, Result, Source
+from tests.reporting.boards import make_records, make_results, make_synthetic_board
+
+__all__ = ["ODD", "REPORTED", "data_of", "many_results", "odd_board", "odd_page", "page", "page_of"]
+
+ODD = (
+    "<script>window.hit=1</script>",
+    '"><img src=x onerror="window.hit=1">',
+    "</script><script>window.hit=1</script>",
+    "<!--<script>",
+    "a_b",
+    "50%",
+    "=1+1",
+    "🧹 forget",
+    "نسيان",
+    "{{ 7 * 7 }}",
+    "x" * 160,
+    "constructor",
+    "__proto__",
+)
+REPORTED = (
+    ReportedCell(
+        dataset="Industrial and Scientific",
+        published_backbone="LETTER",
+        published_method="TRACER",
+        task="industrial-brand",
+        backbone="letter",
+        method="tracer",
+        measure=Measure("hr@10", Group.FORGET, 10),
+        value=0.123,
+        broken=("NDCG@10 is above HR@10",),
+    ),
+    ReportedCell(
+        dataset="Industrial and Scientific",
+        published_backbone="LETTER",
+        published_method="BLUR",
+        task="industrial-brand",
+        backbone="letter",
+        method="blur",
+        measure=Measure("hr@10", Group.RETAIN, 10),
+        value=0.1,
+    ),
+)
+
+
+@cache
+def page() -> str:
+    """Two tasks, two backbones, nine methods, five seeds; with reported numbers."""
+    board = make_synthetic_board()
+    return render_html(
+        board, statistics_protocol(), reported=REPORTED, reported_notes=("Another paper's numbers <b>.",)
+    )
+
+
+@cache
+def odd_board() -> Board:
+    """Methods, a task, a backbone and a submission whose names try to break out."""
+    methods = {name: (0.1 + 0.05 * place, 0.9 - 0.03 * place) for place, name in enumerate(ODD)}
+    records = make_records(
+        tasks=("odd<img src=x onerror=window.hit=1>-brand",),
+        backbones=("</title><script>window.hit=1</script>",),
+        methods=methods,
+        seeds=(0, 1, 2),
+    )
+    source = Source(
+        name="<svg onload=window.hit=1>",
+        title="<b>bold</b>",
+        authors=("<i>one</i>", "two"),
+        link="javascript:window.hit=1",
+        bibtex="@article{x, title={</pre><script>window.hit=1</script>}}",
+        badge=Badge.REPRODUCED,
+    )
+    results = make_results(records)
+    return make_board([*results, *make_results(records[-6:], source=source)], statistics_protocol())
+
+
+@cache
+def odd_page() -> str:
+    """The page of the odd names."""
+    return page_of(odd_board())
+
+
+@cache
+def crowd_page() -> str:
+    """Forty methods in one table."""
+    methods = {f"method-{place:02d}": (0.1 + 0.02 * place, 0.95 - 0.015 * place) for place in range(40)}
+    return page_of(make_synthetic_board(make_records(tasks=("sports-brand",), backbones=("tiger",), methods=methods)))
+
+
+def page_of(board: Board, **options: Any) -> str:
+    """The page of a board."""
+    return render_html(board, statistics_protocol(), **options)
+
+
+def data_of(html: str) -> dict[str, Any]:
+    """The page's data block."""
+    begin = html.index('<script type="application/json" id="data">') + 42
+    found: dict[str, Any] = json.loads(html[begin : html.index("</script>", begin)])
+    return found
+
+
+def many_results(*, tasks: int, methods: int, seeds: Sequence[int]) -> list[Result]:
+    """Results with the ranking metrics at both beams, as the suite measures them; five reference rows a block."""
+    shares: Mapping[str, tuple[float, float]] = {
+        f"method-{place:02d}": (0.1 + 0.01 * place, 0.95 - 0.01 * place) for place in range(methods - 5)
+    }
+    names = tuple(f"set{place}-brand" for place in range(tasks))
+    return [_wide(result) for result in make_results(make_records(tasks=names, methods=shares, seeds=seeds))]
+
+
+def _wide(result: Result) -> Result:
+    values = dict(result.values)
+    for measure, value in result.values.items():
+        if measure.beam == 10 and value is not None:
+            values[measure._replace(beam=50)] = 1.01 * value
+    return replace(result, values=values)
