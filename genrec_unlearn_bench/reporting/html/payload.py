@@ -86,6 +86,8 @@ class _Builder:
         self.kinds = {name: page.kind for name, page in self.tasks.items()}
         self.ledger, self.codes = Ledger(), Table[Code]()
         self.sources: Table[Source] = Table()
+        sizes = [sum(len(row.results) for row in block.rows) for block in board.blocks]
+        self.start = sizes.index(max(sizes)) if sizes else 0
         self.first: MadeTable | None = None
 
     def build(self, title: str, budget: int) -> Built:
@@ -124,6 +126,7 @@ class _Builder:
             left_out=self.board.left_out,
             dropped=(),
             results=len({(run.key, run.source.name) for run in self.results}),
+            start=self.start,
         )
         return self._with_views(payload, blocks, budget)
 
@@ -177,7 +180,7 @@ class _Builder:
         )
         if table is None:
             return None
-        if self.first is None:
+        if self.first is None and block is self.board.blocks[self.start]:
             self.first = table
         return block_view(table, view, codes=self.codes, strings=self.ledger.strings, numbers=self.numbers)
 

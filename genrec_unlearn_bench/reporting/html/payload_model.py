@@ -205,3 +205,5 @@ class Payload(StrictModel):
     dropped: tuple[str, ...]
     """Views that the page had no room for."""
     results: int
+    start: int
+    """The block that is shown first: the one with the most runs."""

@@ -33,6 +33,7 @@ SCRIPTS = (
     "csv.js",
     "controls.js",
     "subjects.js",
+    "overview.js",
     "main.js",
 )
 """In the order in which they build on each other."""

@@ -2,6 +2,7 @@
 
 const PAGES = [
   ['board', '', 'Results'],
+  ['overview', '', 'All tasks'],
   ['methods', '', 'Methods'],
   ['tasks', '', 'Tasks'],
   ['about', '', 'How to read'],
@@ -9,7 +10,7 @@ const PAGES = [
 
 function drawNav(page) {
   const parent = own({ method: 'methods', task: 'tasks' }, page) || page;
-  replace(byId('nav'), PAGES.map(([key, subject, label]) => el('a', { href: address(key, subject), 'aria-current': key === parent ? 'page' : null }, label)), themeButton());
+  replace(byId('nav'), PAGES.filter(([key]) => key !== 'overview' || data.blocks.length > 1).map(([key, subject, label]) => el('a', { href: address(key, subject), 'aria-current': key === parent ? 'page' : null }, label)), themeButton());
 }
 
 function themeButton() {
@@ -90,11 +91,23 @@ function boardIntro(model, options) {
       ['Reference rows', String(here.label.length - methods)],
       ['Runs', String(runs)],
       ['Seeds', `${here.seeds.length} (${here.seeds.join(', ')})`],
+      ['Checked', badgeCounts(here)],
       ['Diverged', Object.keys(here.diverged).length ? plural(Object.keys(here.diverged).length, 'row') : null],
     ]),
     here.seeds.length < data.protocol.seeds ? el('p', { class: 'warning' }, `${plural(here.seeds.length, 'seed')} of the ${data.protocol.seeds} that the protocol asks for: intervals are wide and few differences can be shown.`) : null,
     el('p', { class: 'quiet' }, 'Every number opens what is behind it. ', el('a', { href: address('about', '') }, 'How to read this')),
   );
+}
+
+// How far the methods' rows have been checked, in words.
+function badgeCounts(here) {
+  const counts = new Map();
+  here.label.forEach((_, row) => {
+    if (here.kind[row] === 'r') return;
+    const key = data.sources[each(here.source, row)].badge;
+    counts.set(key, (counts.get(key) || 0) + 1);
+  });
+  return [...counts].map(([key, count], at) => el('span', { title: BADGES[key].text }, at ? ', ' : '', `${count} ${BADGES[key].sign} ${BADGES[key].name}`));
 }
 
 function plotHead(options) {
@@ -121,7 +134,7 @@ function drawFoot() {
 function draw() {
   const { page, subject, options } = readAddress();
   drawNav(page);
-  const pages = { method: () => methodPage(subject), task: () => taskPage(subject), methods: methodsPage, tasks: tasksPage, about: aboutPage };
+  const pages = { method: () => methodPage(subject), task: () => taskPage(subject), overview: () => overviewPage(options), methods: methodsPage, tasks: tasksPage, about: aboutPage };
   if (page === 'board') drawBoard(options);
   else replace(byId('main'), Object.hasOwn(pages, page) ? pages[page]() : missing('page', page));
   document.title = page === 'board' ? data.title : `${subject || (PAGES.find(([key]) => key === page) || [])[2] || page} · ${data.title}`;

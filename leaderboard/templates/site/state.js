@@ -29,8 +29,8 @@ function boardAddress(block, extra = {}) {
 // The block that fits the choice best; where no block fits wholly, what was chosen last counts most.
 function chosenBlock(options) {
   const last = options.get('last');
-  let best = 0;
-  let most = -1;
+  let best = data.start;
+  let most = 0;
   data.blocks.forEach((block, number) => {
     let fit = 0;
     BLOCK_KEYS.forEach((key, place) => {

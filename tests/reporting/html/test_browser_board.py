@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from genrec_unlearn_bench.reporting.numbers import fixed, six
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.tables import make_tables
 from tests.reporting.boards import VARIANTS, kinds_of, make_synthetic_board
-from tests.reporting.html.sites import data_of, page
+from tests.reporting.html.sites import data_of, odd_page, page
 
 Open = Callable[..., Any]
 
@@ -147,6 +148,29 @@ def test_the_shown_table_is_downloaded_as_csv(opened: Open, tmp_path: Path) -> N
     values = [r.values for b in board.blocks[:1] for r in b.row("npo").results.values()]
     wanted = sum(next(v for m, v in one.items() if m.text == "forget:hr@10/10") or 0 for one in values) / 5
     assert abs(mean - (six(wanted) or 0)) < 2e-6
+
+
+def test_names_in_the_csv_compute_nothing(opened: Open, tmp_path: Path) -> None:
+    with opened(odd_page()) as p:
+        with p.expect_download() as waiting:
+            p.click("#csv")
+        waiting.value.save_as(tmp_path / "table.csv")
+    with (tmp_path / "table.csv").open(encoding="utf-8", newline="") as file:
+        lines = list(csv.reader(file))
+    assert len({len(line) for line in lines}) == 1
+    assert not [cell for line in lines[1:] for cell in line[:8] if cell[:1] in tuple("=+-@\t\r")]
+    assert "'=1+1" in {line[5] for line in lines}
+
+
+def test_one_measure_over_all_tasks(opened: Open) -> None:
+    with opened(page(), "#/overview") as p:
+        assert p.locator("#overview thead th.group .name").all_inner_texts() == ["industrial-brand", "sports-brand"]
+        assert p.locator("#overview tbody.methods tr:not(.part)").count() == 9
+        p.select_option("#over-measure", "retain:ndcg@10/10")
+        assert "measure=retain" in p.url
+        assert p.evaluate("document.activeElement.id") == "over-measure"
+        p.locator("#overview tbody.methods button.cell").first.click()
+        assert "retain NDCG@10" in p.inner_text("#dialog h2")
 
 
 def test_a_view_that_this_block_lacks_falls_back(opened: Open) -> None:

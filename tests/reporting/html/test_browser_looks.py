@@ -10,7 +10,16 @@ import pytest
 from tests.reporting.html.sites import crowd_page, odd_page, page
 
 Open = Callable[..., Any]
-ROUTES = ("", "#/?layout=full", "#/?layout=all", "#/?reported=1", "#/methods", "#/method/tracer", "#/tasks")
+ROUTES = (
+    "",
+    "#/?layout=full",
+    "#/?layout=all",
+    "#/?reported=1",
+    "#/overview",
+    "#/methods",
+    "#/method/tracer",
+    "#/tasks",
+)
 ROUTES += ("#/task/industrial-brand", "#/about")
 
 CONTRAST = """() => {

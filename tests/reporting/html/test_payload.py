@@ -132,8 +132,8 @@ def test_a_budget_leaves_views_out_and_says_which() -> None:
 
 
 def test_five_thousand_results_fit_into_two_megabytes() -> None:
-    results = many_results(tasks=4, methods=40, seeds=range(16))
-    assert len(results) == 5120
+    results = many_results(tasks=5, methods=42, seeds=range(12))
+    assert len(results) == 5040
     built = build_payload(make_board(results, statistics_protocol()), statistics_protocol(), title="t", extras=Extras())
     assert len(data_block(built.payload).encode()) < BUDGET + 20_000
     assert {view.layout for view in built.payload.views} >= {"main", "full", "efficiency", "ablation", "attack"}
