@@ -1,36 +1,22 @@
-"""The method that CONTRIBUTING shows is one."""
+"""What CONTRIBUTING shows of a method is what ``bench new`` writes."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
-from pydantic import Field
+import pytest
 
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import token_nll
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from tests.planted import Planted
+from genrec_unlearn_bench.runs.new_method import new_method
 
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
 
-def test_the_example_in_the_guide_forgets(planted: Planted) -> None:
+def test_the_code_in_the_guide_is_what_a_newcomer_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written = new_method("my-method", folder=tmp_path / "mine", in_tree=False, year=2026)
+    text = written.method.read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    code = next(block for block in blocks if "class MyMethod(" in block)
-    known: dict[str, Any] = {
-        "__name__": __name__,
-        "Field": Field,
-        "DescentConfig": DescentConfig,
-        "UnlearningMethod": UnlearningMethod,
-        "backward": backward,
-        "descend": descend,
-        "token_nll": token_nll,
-    }
-    exec(compile(code, str(GUIDE), "exec"), known)
-    config = known["MyMethodConfig"](batch_size=64, epochs=1, lr=1e-3)
-    progress = Progress()
-    known["MyMethod"](config).unlearn(planted.original, planted.request, progress)
-    assert progress.steps[-1].losses["forget_nll"] > progress.steps[0].losses["forget_nll"]
+    assert len(blocks) == 1
+    for block in blocks:
+        assert block in text
