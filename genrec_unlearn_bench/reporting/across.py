@@ -57,7 +57,7 @@ class Across:
         """The test's outcome."""
         if self.found is None:
             return self.why_not
-        differ = "the methods differ" if self.found.p < self.alpha else "no difference between the methods is shown"
+        differ = "the methods differ" if self.found.p <= self.alpha else "no difference between the methods is shown"
         return (
             f"Friedman over {self.blocks} blocks and {len(self.standings)} methods: χ² = {self.found.statistic:.2f}, "
             f"p = {p_text(self.found.p)}; {differ}. Post-hocs: Siegel and Castellan, Holm over all pairs of this "
@@ -149,7 +149,7 @@ def _scores(block: BlockAnalysis, measure: Measure) -> Mapping[str, float]:
 
 def _standings(found: Friedman, labels: Sequence[str], alpha: float) -> tuple[Standing, ...]:
     order = sorted(range(len(labels)), key=lambda i: (float(found.mean_ranks[i]), labels[i]))
-    separable = np.asarray(found.posthoc < alpha)[np.ix_(order, order)]
+    separable = np.asarray(found.posthoc <= alpha)[np.ix_(order, order)]
     groups = tie_groups(separable)
     return tuple(
         Standing(labels[i], float(found.mean_ranks[i]), letters) for i, letters in zip(order, groups, strict=True)

@@ -165,9 +165,9 @@ def _turned(values: FloatArray, measure: Measure) -> FloatArray:
 
 
 def _verdict(measure: Measure, estimate: float, p: float, n: int, *, exact: bool, of: StatisticsProtocol) -> Verdict:
-    if n < 2 or (exact and smallest_attainable(n, 1, PairedTest.SIGN_FLIP) >= of.alpha):
+    if n < 2 or (exact and smallest_attainable(n, 1, PairedTest.SIGN_FLIP) > of.alpha):
         return Verdict.UNDERPOWERED
-    if not p < of.alpha or measure.score(1.0) is None:
+    if not p <= of.alpha or measure.score(1.0) is None:
         return Verdict.NOT_SEPARABLE
     return Verdict.BETTER if estimate > 0 else Verdict.WORSE
 
@@ -183,7 +183,7 @@ def _sentence(found: PairedMeasure, first: str, second: str, protocol: Statistic
         return f"{title}: underpowered; with {seeds} the smallest p there is, before correction, is {least}."
     if found.low == found.high == 0.0:
         return f"{title}: both have the same value in each of {seeds}."
-    significant = found.p_holm is not None and found.p_holm < protocol.alpha
+    significant = found.p_holm is not None and found.p_holm <= protocol.alpha
     if significant and found.verdict is Verdict.NOT_SEPARABLE:
         return f"{title}: {first} and {second} differ over {seeds}; the measure has no better side."
     if significant:

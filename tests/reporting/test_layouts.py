@@ -1,0 +1,65 @@
+"""The declared tables: every measure in them exists, and columns without a result go."""
+
+from __future__ import annotations
+
+import pytest
+
+from genrec_unlearn_bench.errors import DataMissing, UnknownName
+from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+from genrec_unlearn_bench.reporting.layouts import ColumnGroup, Layout, find_layout, layouts
+from genrec_unlearn_bench.reporting.measure import Measure
+from tests.reporting.planting import measure
+
+PRESENT = tuple(measure(text) for text in ("forget:hr@10", "forget:ndcg@10", "retain:hr@10", "cost.steps"))
+
+
+def layout(*texts: str, primary: tuple[str, ...] = ()) -> Layout:
+    return Layout(
+        name="own", title="Own", caption="", columns=(ColumnGroup(head="Head", measures=texts),), primary=primary
+    )
+
+
+def shown(found: Layout, present: tuple[Measure, ...] = PRESENT, *, beam: int = 10) -> list[str]:
+    return [each.text for _, members in found.groups(present, beam=beam) for each in members]
+
+
+def test_the_six_layouts_of_the_paper_are_there() -> None:
+    assert list(layouts()) == ["main", "full", "item", "efficiency", "ablation", "attack"]
+    with pytest.raises(UnknownName, match="mian"):
+        find_layout("mian")
+
+
+def test_the_core_suites_measures_in_layouts_are_declared() -> None:
+    families = {name.partition(".")[0] for name in metric_specs() if "." in name}
+    for found in layouts().values():
+        for text in [text for group in found.columns for text in group.measures if "*" not in text]:
+            name = text.partition(":")[2].partition("/")[0] or text
+            if name.partition(".")[0] in families or "." not in name:
+                Measure.parse(text, beam=10)
+
+
+def test_columns_that_no_result_has_are_left_out() -> None:
+    assert shown(layout("forget:hr@10", "retain:mrr@10", "retain:hr@10")) == ["forget:hr@10/10", "retain:hr@10/10"]
+    with pytest.raises(DataMissing, match=r"retain:mrr@10"):
+        shown(layout("retain:mrr@10"))
+
+
+def test_a_star_takes_what_was_measured_of_a_family() -> None:
+    assert shown(layout("forget:*@10")) == ["forget:hr@10/10", "forget:ndcg@10/10"]
+    assert shown(layout("cost.*")) == ["cost.steps"]
+
+
+def test_beams_are_never_mixed() -> None:
+    wide = measure("forget:hr@10", beam=50)
+    assert shown(layout("forget:hr@10"), (*PRESENT, wide), beam=50) == ["forget:hr@10/50"]
+    assert shown(layout("forget:hr@10", "forget:hr@10/50"), (*PRESENT, wide)) == ["forget:hr@10/10", "forget:hr@10/50"]
+
+
+def test_gaps_are_columns_wherever_their_measure_is() -> None:
+    assert shown(layout("forget:gap.hr@10")) == ["forget:gap.hr@10/10"]
+    assert shown(layout("*")) == [each.text for each in PRESENT]
+
+
+def test_a_layout_may_have_a_family_of_its_own() -> None:
+    assert layout("cost.*", primary=("cost.steps",)).primary_measures(PRESENT, beam=10) == (measure("cost.steps"),)
+    assert layout("cost.*").primary_measures(PRESENT, beam=10) == ()
