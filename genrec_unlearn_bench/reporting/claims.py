@@ -64,10 +64,14 @@ def outcome(found: Facts, books: Bibliography) -> Iterable[Sentence]:
         Verdict.WORSE: "found the method worse",
         Verdict.NOT_SEPARABLE: "did not separate the two",
     }
-    parts = [f"{counts[verdict]} {text}" for verdict, text in words.items() if counts.get(verdict)]
+    said = {text: counts[verdict] for verdict, text in words.items() if counts.get(verdict)}
     tested = total - counts.get(Verdict.UNDERPOWERED, 0)
-    if tested:
-        yield (f"Of {counted(tested, 'such test')}, {listed(parts)}.",)
+    if len(said) == 1:
+        yield (
+            f"{'The one' if tested == 1 else f'All {tested}'} such {verb(tested, 'test', 'tests')} {next(iter(said))}.",
+        )
+    elif said:
+        yield (f"Of {tested} such tests, {listed(f'{number} {text}' for text, number in said.items())}.",)
     few = counts.get(Verdict.UNDERPOWERED, 0)
     if few:
         yield (

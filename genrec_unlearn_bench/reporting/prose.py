@@ -40,7 +40,7 @@ class Paragraph:
     def latex(self) -> str:
         """LaTeX, one sentence a line; its citations are keys of ``bibliography(tables)``."""
         lines = ["".join(_tex(piece) for piece in sentence) for sentence in self.sentences]
-        return "\n".join([rf"\paragraph{{{escape(self.title)}.}}", *lines]) if lines else ""
+        return "\n".join([rf"\paragraph{{{escape(self.title)}.}}", *lines, ""]) if lines else ""
 
 
 def _tex(piece: Piece) -> str:

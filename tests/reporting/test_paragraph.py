@@ -94,7 +94,7 @@ def test_six_seeds_have_the_exact_test() -> None:
 
 def test_friedman_needs_the_protocols_blocks() -> None:
     assert "the protocol asks for 10 such blocks, and there are 4" in said()
-    text = said(make_records(tasks=[f"t{n}-brand" for n in range(10)], backbones=("tiger",)))
+    text = said(make_records(tasks=[f"t{n}-brand" for n in range(10)], backbones=("tiger",), seeds=(0, 1)))
     assert "Across 10 tasks and backbones, Friedman's test over the 8 methods that were measured in all of them" in text
     assert re.search(r"χ²\(7\) = \d+\.\d\d, p < \.001 for forget HR@10", text)
 
@@ -103,6 +103,15 @@ def test_without_the_baseline_no_test_is_claimed() -> None:
     text = said(make_records(references={"retrain": REFERENCES["retrain"]}))
     assert "no method could be tested against original" in text
     assert "such tests" not in text
+
+
+def test_one_outcome_of_all_tests() -> None:
+    assert re.search(r"All \d+ such tests found the method better\.", said(layout="attack"))
+
+
+def test_layouts_that_show_some_methods_say_so() -> None:
+    assert "The tables show 3 methods of these; all were tested together." in said(layout="ablation")
+    assert "rmu on" not in said(layout="ablation")
 
 
 def test_margins_are_given() -> None:

@@ -56,7 +56,10 @@ def test_every_layout(layout: str, tmp_path: Path) -> None:
 def test_odd_names_print_and_do_nothing(tmp_path: Path) -> None:
     methods = {name: (0.3 + 0.02 * place, 0.9) for place, name in enumerate(ODD)}
     records = make_records(
-        tasks=("[t]#$&{}~^ 50%-brand", r"a_b \input{x}" + "-brand"), backbones=("<i>_1", "שלום"), methods=methods
+        tasks=("[t]#$&{}~^ 50%-brand", r"a_b \input{x}" + "-brand"),
+        backbones=("<i>_1", "שלום"),
+        methods=methods,
+        seeds=(0, 1),
     )
     text = render_latex(make_synthetic_tables("main", records), standalone=True, cite=True)
     compiled(tmp_path, text, cites=True)
@@ -76,7 +79,7 @@ def test_odd_names_print_and_do_nothing(tmp_path: Path) -> None:
 
 def test_forty_methods_in_one_table(tmp_path: Path) -> None:
     methods = {f"method-{place:02d}": (0.3 + 0.015 * place, 0.9) for place in range(40)}
-    records = make_records(methods=methods, seeds=(0, 1, 2))
+    records = make_records(methods=methods, seeds=(0, 1))
     log = compiled(tmp_path, render_latex(make_synthetic_tables("main", records), standalone=True))
     assert int(re.findall(r"\((\d+) pages?", log)[0]) <= 4
 

@@ -6,7 +6,10 @@ import re
 
 from genrec_unlearn_bench.reporting.latex.pages import LINES, WIDEST, pages_of, width_of
 from genrec_unlearn_bench.reporting.latex.render import render_latex
-from tests.reporting.boards import SEEDS, make_records, make_synthetic_tables
+from genrec_unlearn_bench.reporting.layouts import find_layout
+from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+from genrec_unlearn_bench.reporting.tables import make_tables
+from tests.reporting.boards import SEEDS, kinds_of, make_records, make_synthetic_board, make_synthetic_tables
 
 
 def line_of(text: str, label: str, number: int = 0) -> str:
@@ -75,12 +78,21 @@ def test_a_section_longer_than_a_page_goes_on() -> None:
     assert r"\textit{letter} (continued)" in render_latex(tables)
 
 
-def test_wide_tables_are_cut_between_groups() -> None:
-    tables = make_synthetic_tables("full", make_records(seeds=SEEDS[:2]))
-    wide = tables[0]
-    for part in pages_of(wide):
-        assert width_of(part) <= WIDEST
-    assert [column for page in pages_of(wide) for column in page.columns] == list(wide.columns)
+def test_wide_tables_are_cut_between_groups_in_parts_of_one_width() -> None:
+    full = find_layout("full")
+    layout = full.model_copy(update={"side_by_side": 2})
+    protocol = statistics_protocol()
+    board = make_synthetic_board(make_records(seeds=SEEDS[:2]))
+    (table,) = make_tables(board, layout, protocol, kinds=kinds_of(board))
+    assert len(table.columns) == 22
+    pages = pages_of(table)
+    assert [column for page in pages for column in page.columns] == list(table.columns)
+    assert [len(page.columns) for page in pages] == [11, 11]
+    assert [{column.top for column in page.columns} for page in pages] == [{"industrial-brand"}, {"sports-brand"}]
+    assert all(width_of(page) <= WIDEST for page in pages)
+    text = render_latex([table])
+    assert text.count("Notes: below the last part.") == 1
+    assert text.count("protocol 1, statistics 1.") == 1
 
 
 def test_one_seed_says_that_nothing_can_be_tested() -> None:
