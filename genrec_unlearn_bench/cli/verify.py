@@ -62,13 +62,14 @@ def verify(
         wanted = not bundle.is_tree if demo is None else demo
         if wanted and found.passed:
             found = found.with_demo(_run_demo(bundle, cache_dir, threads))
-    if write and found.passed:
+    holds = found.passed and (found.demo is None or found.demo.matches)
+    if write and holds:
         write_verification(path, found)
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:
         _draw(found, wanted=wanted)
-    if not found.passed or (found.demo is not None and not found.demo.matches):
+    if not holds:
         raise typer.Exit(1)
 
 

@@ -96,8 +96,10 @@ def shipped_leaderboard() -> Path | None:
 def opened(path: Path, leaderboard: Path | None = None) -> Iterator[Bundle]:
     """A folder's or an archive's bundle; the archive is unpacked to a folder that is removed afterwards.
 
-    Raises Refused for an archive that is not safe to unpack, UsageError where there is nothing.
+    Raises Refused for an archive that is not safe to unpack and for a link, UsageError where there is nothing.
     """
+    if path.is_symlink():
+        raise Refused("the submission is a link", where=str(path), mend="give the folder or archive itself")
     if path.is_dir():
         yield load(path, leaderboard)
         return

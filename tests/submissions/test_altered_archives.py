@@ -36,6 +36,12 @@ def test_a_cut_archive_is_refused(folder: Path, tmp_path: Path) -> None:
         pass
 
 
+def test_a_link_to_a_submission_is_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(folder)
+    with pytest.raises(Refused, match="is a link"), opened(tmp_path / "link"):
+        pass
+
+
 def test_no_archive_at_all(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such submission"), opened(tmp_path / "mine.zip"):
         pass
