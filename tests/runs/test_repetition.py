@@ -9,7 +9,7 @@ import pytest
 
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.runs.record import Cell, Cost, Environment, RunRecord, StageRef
-from genrec_unlearn_bench.runs.repetition import INTERVAL, compare
+from genrec_unlearn_bench.runs.repetition import LIMIT, compare
 
 HERE = Environment(
     device="cpu",
@@ -65,11 +65,11 @@ def test_the_same_surroundings_owe_the_same_bits() -> None:
 def test_other_surroundings_owe_the_interval(name: str) -> None:
     value = {"device_name": "x", "threads": 2, "packages": {"torch": "2.14.0", "numpy": "2.4.6"}}[name]
     there = HERE.model_copy(update={name: value})
-    half = INTERVAL * math.sqrt(0.2 * 0.8) / 20
-    near = compare(record(hits(0.2)), record(hits(0.2 + 0.99 * half), at=there))
+    limit = LIMIT * math.sqrt(0.2 * 0.8) / 20
+    near = compare(record(hits(0.2)), record(hits(0.2 + 0.99 * limit), at=there))
     assert not near.bitwise
     assert near.matches
-    far = compare(record(hits(0.2)), record(hits(0.2 + 1.01 * half), at=there))
+    far = compare(record(hits(0.2)), record(hits(0.2 + 1.01 * limit), at=there))
     assert far.counts == {"differs": 1}
     assert not far.matches
 
@@ -108,6 +108,15 @@ def test_a_number_without_a_standard_error_is_not_judged_elsewhere_and_is_here()
     assert compare(record(share), record(other, at=ELSEWHERE)).counts == {"not judged": 1}
     assert compare(record(share), record(other, at=ELSEWHERE)).matches
     assert not compare(record(share), record(other)).matches
+
+
+def test_elsewhere_eight_numbers_decide_and_the_others_are_shown() -> None:
+    other = compare(
+        record(hits(0.2, metric="concept-rate@10")), record(hits(0.9, metric="concept-rate@10"), at=ELSEWHERE)
+    )
+    assert other.counts == {"differs": 1}
+    assert other.matches
+    assert not compare(record(hits(0.2, metric="ndcg@10")), record(hits(0.9, metric="ndcg@10"), at=ELSEWHERE)).matches
 
 
 @pytest.mark.parametrize(
