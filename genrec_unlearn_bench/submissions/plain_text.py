@@ -19,7 +19,7 @@ from genrec_unlearn_bench.submissions.limits import DEPTH, NODES
 
 __all__ = ["decoded", "plain_json", "strict_yaml"]
 
-_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_MARKS = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
 
 
 def decoded(content: bytes, where: str) -> str:
@@ -38,10 +38,11 @@ def plain_json(content: bytes, where: str) -> Any:
         raise Refused(f"the JSON is nested deeper than {DEPTH} levels", where=where, mend=again)
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        content = dict(found)
-        if len(content) < len(found):
-            twice = next(name for name in content if sum(name == other for other, _ in found) > 1)
-            raise Refused(f"the JSON has the key {twice!r} twice in one object", where=where, mend=again)
+        content: dict[str, Any] = {}
+        for name, value in found:
+            if name in content:
+                raise Refused(f"the JSON has the key {name!r} twice in one object", where=where, mend=again)
+            content[name] = value
         return content
 
     def number(text: str) -> float:
@@ -51,9 +52,11 @@ def plain_json(content: bytes, where: str) -> Any:
         return value
 
     try:
-        return json.loads(text, object_pairs_hook=pairs, parse_constant=number, parse_float=number)
+        content = json.loads(text, object_pairs_hook=pairs, parse_constant=number, parse_float=number)
+        _encoded(content)
     except (ValueError, RecursionError) as fault:
         raise Refused(f"the file is not valid JSON: {fault}", where=where, mend=again) from None
+    return content
 
 
 def strict_yaml(content: bytes, where: str) -> Any:
@@ -61,7 +64,8 @@ def strict_yaml(content: bytes, where: str) -> Any:
     text = decoded(content, where)
     try:
         _scan(text, where)
-        return plain_yaml(text)
+        content = plain_yaml(text)
+        _encoded(content)
     except (yaml.YAMLError, ValueError, RecursionError) as fault:
         mark: Any = getattr(fault, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
@@ -69,13 +73,24 @@ def strict_yaml(content: bytes, where: str) -> Any:
         raise Refused(
             f"not valid YAML: {problem}", where=f"{where}{line}", mend="mend the line (indentation, quotes)"
         ) from None
+    return content
+
+
+def _encoded(content: Any) -> None:
+    """Raises ValueError for half a character, which an escape may spell and nothing can write."""
+    json.dumps(content, ensure_ascii=False, default=str).encode()
 
 
 def _depth(text: str) -> int:
+    """Levels of brackets outside of strings, in one pass: a pattern for whole strings takes hours on a bad one."""
     deepest = level = 0
-    for bracket in re.findall(r"[\[\]{}]", _STRINGS.sub("", text)):
-        level += 1 if bracket in "[{" else -1
-        deepest = max(deepest, level)
+    inside = False
+    for mark in _MARKS.findall(text):
+        if mark == '"':
+            inside = not inside
+        elif not inside and len(mark) == 1:
+            level += 1 if mark in "[{" else -1
+            deepest = max(deepest, level)
     return deepest
 
 

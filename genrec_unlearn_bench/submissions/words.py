@@ -13,7 +13,7 @@ from typing import Any
 
 from genrec_unlearn_bench.submissions.limits import TEXT_LENGTH
 
-__all__ = ["is_finite", "machine_path", "odd_text", "values_of"]
+__all__ = ["is_finite", "machine_path", "odd_text", "printable", "values_of"]
 
 _DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Overrides that make the text after them run the other way: with them a name can show as another one."""
@@ -21,6 +21,9 @@ _PATH = re.compile(
     r"""(?:^|(?<=[\s"'=,;(\[]))(?:/[A-Za-z_.][^\s"',;)\]]*|~/[^\s"',;)\]]*|[A-Za-z]:[\\/][^\s"']*|\\\\[^\s"']+)"""
     r"""|file://[^\s"']*"""
 )
+
+
+LONGEST_MESSAGE = 1000
 
 
 def odd_text(text: str, *, lines: bool = False) -> str | None:
@@ -36,6 +39,12 @@ def odd_text(text: str, *, lines: bool = False) -> str | None:
         if kind in ("Cc", "Cs", "Zl", "Zp") or character in _DIRECTIONS:
             return f"holds the control character U+{ord(character):04X}"
     return None
+
+
+def printable(text: str) -> str:
+    """The text with every control character written out as its number, and cut where it is longer than a message."""
+    shown = text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]} …"
+    return "".join(f"\\u{ord(one):04x}" if odd_text(one) else one for one in shown)
 
 
 def machine_path(text: str) -> str | None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from genrec_unlearn_bench.submissions.fault import Refused
+from genrec_unlearn_bench.submissions.fault import Fault, Refused
 from genrec_unlearn_bench.submissions.plain_text import plain_json, strict_yaml
 from genrec_unlearn_bench.submissions.words import machine_path, odd_text, values_of
 
@@ -22,6 +22,10 @@ from genrec_unlearn_bench.submissions.words import machine_path, odd_text, value
         ('{"a": 1', "not valid JSON"),
         ("[" * 30 + "]" * 30, "nested deeper"),
         ("[" * 200_000, "nested deeper"),
+        ('{"a": "\\ud800"}', "not valid JSON"),
+        # Each would take hours in a reader that looks for a string's end, or for a key's double, again and again.
+        ('"' + '\\"' * 1_000_000, "not valid JSON"),
+        ("{" + ", ".join(f'"{n}": 1' for n in [*range(200_000), 0]) + "}", "the key '0' twice"),
         ("1" * 5000, "not valid JSON"),
     ],
 )
@@ -48,6 +52,7 @@ def test_json_is_read() -> None:
         ("a: 1\n--- \nb: 2", "not valid YAML"),
         ("a: [" + "1, " * 60_000 + "]", "more than 50000 values"),
         ("\x00", "not valid YAML"),
+        ('a: "\\ud800"', "not valid YAML"),
     ],
 )
 def test_yaml_is_refused(text: str, message: str) -> None:
@@ -95,6 +100,14 @@ def test_paths_of_a_machine(text: str) -> None:
 )
 def test_no_paths_of_a_machine(text: str) -> None:
     assert machine_path(text) is None
+
+
+def test_messages_do_nothing_to_a_terminal() -> None:
+    fault = Fault(what="a\x1b[2Jb\u202ec\nd", where="x" * 5000, mend="ä \ud800")
+    assert fault.what == "a\\u001b[2Jb\\u202ec\\u000ad"
+    assert len(fault.where) < 1100
+    assert fault.text().encode()
+    assert str(Refused("a\x07", where="w", mend="m")).startswith("a\\u0007")
 
 
 def test_keys_are_words_too() -> None:
