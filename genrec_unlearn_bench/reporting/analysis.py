@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Level
 from genrec_unlearn_bench.reporting.against import Difference, Verdict, against
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
@@ -168,11 +169,12 @@ def analyse_block(
 def _margin(block: Block, measure: Measure, oracle: int | None, protocol: StatisticsProtocol) -> float | None:
     """How far retrained models lie apart on a measure, and no less than one test example moves it.
 
-    A gap of the oracle's row is 0 in every seed, so its margin is that of the measure itself.
+    None where being like the oracle means nothing: for token overlap and cost, as the oracle keeps the original's table
+    and pays for the retraining. A gap of the oracle's row is 0 in every seed, so its margin is that of the measure.
     """
-    if oracle is None or block.oracle is None:
-        return None
     own = measure._replace(metric=measure.metric.removeprefix(GAP))
+    if oracle is None or block.oracle is None or f"{GAP}{own.metric}" not in metric_specs():
+        return None
     examples = block.oracle.first.examples.get(own)
     low, high = own.spec.range
     step = (high - low) / examples if own.spec.level is Level.USER and examples and np.isfinite(high - low) else 0.0

@@ -40,6 +40,8 @@ class Layout(StrictModel):
     """``variants``: methods that have variants among the results, and these, with the reference rows."""
     primary: tuple[str, ...] = ()
     """Measures of the confirmatory family; the protocol's where none are named."""
+    baseline: str = ""
+    """Row that its methods are tested against where a call names none; the protocol's where this is empty."""
     side_by_side: int = Field(default=1, ge=1, le=4)
     """How many tasks stand beside each other; more go into further tables."""
 

@@ -16,7 +16,7 @@ from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.runs.record import Environment, RunRecord
 from genrec_unlearn_bench.runs.results import PER_USER, RECORD
 
-__all__ = ["OWN", "Badge", "Loaded", "Result", "Source", "find_records", "load_results", "result_of"]
+__all__ = ["OWN", "Badge", "Loaded", "Result", "Source", "find_records", "load_results", "measures_of", "result_of"]
 
 _GAPS = ("gap.", "gapz.")
 

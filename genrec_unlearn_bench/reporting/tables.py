@@ -5,7 +5,7 @@ Two rulesets are two tables, and so are two scales. Beside each other stand task
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +15,7 @@ from genrec_unlearn_bench.reporting.board import Board, Row
 from genrec_unlearn_bench.reporting.layouts import Layout
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.results import measures_of
 
 __all__ = ["Column", "Entry", "Line", "Section", "Table", "make_tables"]
 
@@ -116,7 +117,7 @@ def make_tables(
     Args:
         kinds: Kind of request of every task (brand, price, item, interaction).
         beam: Of the list metrics; the protocol's where none is given.
-        baseline: Row to test against.
+        baseline: Row to test against; the layout's or the protocol's where none is given.
         variant_of: The method that each variant belongs to, for layouts of variants.
 
     Returns:
@@ -125,51 +126,61 @@ def make_tables(
     Raises:
         DataMissing: No result has anything that the layout shows.
     """
-    width = beam or protocol.beam
     chosen = [block for block in board.blocks if not layout.kinds or kinds.get(block.key.task, "") in layout.kinds]
-    present = tuple(
-        dict.fromkeys(
-            measure
-            for block in chosen
-            for row in block.rows
-            for result in row.results.values()
-            for measure, value in result.values.items()
-            if value is not None
-        )
-    )
     if not chosen:
         return ()
+    width = beam or protocol.beam
+    present = measures_of(result for block in chosen for row in block.rows for result in row.results.values())
     groups = layout.groups(present, beam=width)
-    measures = tuple(measure for _, members in groups for measure in members)
-    primary = layout.primary_measures(present, beam=width) or protocol.primary_measures(width)
     analysis = analyse(
-        Board(tuple(chosen), board.left_out), protocol, measures=measures, primary=primary, baseline=baseline
+        Board(tuple(chosen), board.left_out),
+        protocol,
+        measures=[measure for _, members in groups for measure in members],
+        primary=layout.primary_measures(present, beam=width) or protocol.primary_measures(width),
+        baseline=baseline or layout.baseline,
     )
-    out: list[Table] = []
     places: dict[tuple[str, str], list[BlockAnalysis]] = {}
     for block in analysis.blocks:
         places.setdefault((block.block.key.ruleset, block.block.key.scale), []).append(block)
-    for (ruleset, scale), blocks in places.items():
-        tasks = list(dict.fromkeys(_task(block) for block in blocks))
-        for number, start in enumerate(range(0, len(tasks), layout.side_by_side), start=1):
-            here = tasks[start : start + layout.side_by_side]
-            members = tuple(block for block in blocks if _task(block) in here)
-            columns = tuple(
-                Column(task, head, measure, decimals(measure.spec), measure in primary)
-                for task in here
-                for head, shown in groups
-                for measure in shown
+    return tuple(
+        table for blocks in places.values() for table in _tables(blocks, groups, layout, analysis, variant_of or {})
+    )
+
+
+def _tables(
+    blocks: Sequence[BlockAnalysis],
+    groups: Sequence[tuple[str, tuple[Measure, ...]]],
+    layout: Layout,
+    analysis: Analysis,
+    variant_of: Mapping[str, str],
+) -> Iterator[Table]:
+    """The tables of one ruleset and scale."""
+    key = blocks[0].block.key
+    tasks = list(dict.fromkeys(_task(block) for block in blocks))
+    several = len(tasks) > layout.side_by_side
+    for number, start in enumerate(range(0, len(tasks), layout.side_by_side), start=1):
+        here = tasks[start : start + layout.side_by_side]
+        members = tuple(block for block in blocks if _task(block) in here)
+        columns = tuple(
+            Column(task, head, measure, decimals(measure.spec), measure in members[0].primary)
+            for task in here
+            for head, shown in groups
+            for measure in shown
+        )
+        sections = _sections(members, columns, layout, variant_of)
+        if sections:
+            yield Table(
+                name="-".join((layout.name, key.ruleset, key.scale, *([str(number)] if several else []))),
+                layout=layout,
+                title=layout.title,
+                caption=layout.caption,
+                scale=key.scale,
+                ruleset=key.ruleset,
+                columns=columns,
+                sections=sections,
+                blocks=members,
+                analysis=analysis,
             )
-            several = len(tasks) > layout.side_by_side
-            name = "-".join((layout.name, ruleset, scale, *([str(number)] if several else [])))
-            sections = _sections(members, columns, layout, variant_of or {})
-            if sections:
-                out.append(
-                    Table(
-                        name, layout, layout.title, layout.caption, scale, ruleset, columns, sections, members, analysis
-                    )
-                )
-    return tuple(out)
 
 
 def decimals(spec: MetricSpec) -> int:
