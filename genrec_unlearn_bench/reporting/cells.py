@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
 from genrec_unlearn_bench.reporting.numbers import fixed
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Equivalent
-from genrec_unlearn_bench.reporting.tables import Entry, Line
+from genrec_unlearn_bench.reporting.tables import Column, Entry, Line
 
-__all__ = ["DIVERGED", "SIGNS", "Shown", "line_label", "show"]
+__all__ = ["DIVERGED", "SIGNS", "Shown", "column_title", "line_label", "show"]
 
 SIGNS = {
     Verdict.BETTER: "▲",
@@ -30,6 +30,8 @@ EQUIVALENCE = {
 }
 """To the oracle."""
 DIVERGED = "‡"
+UNITS = {"seconds": "(s)", "MiB": "(MiB)"}
+"""Of what is neither a share nor a count."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,13 @@ def show(entry: Entry) -> Shown:
         rank=rank,
         mark=cell.mark,
     )
+
+
+def column_title(column: Column) -> str:
+    """Metric, unit and direction; without what the column's head says already."""
+    title = column.title if column.title != column.head else ""
+    unit = UNITS.get(column.measure.spec.unit, "")
+    return " ".join(part for part in (title, unit, column.measure.arrow) if part)
 
 
 def line_label(line: Line) -> str:

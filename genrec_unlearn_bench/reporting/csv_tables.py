@@ -25,20 +25,7 @@ __all__ = ["LONG_COLUMNS", "across_csv", "long_csv", "reported_csv", "wide_csv"]
 LONG_COLUMNS = (
     *("task", "backbone", "scale", "ruleset", "setup", "row", "method", "kind", "source", "badge"),
     *("measure", "group", "metric", "beam", "unit", "better", "primary"),
-    *(
-        "mean",
-        "sd",
-        "low",
-        "high",
-        "n",
-        "seeds",
-        "values",
-        "diverged_seeds",
-        "mark",
-        "rank_first",
-        "rank_last",
-        "letters",
-    ),
+    *("mean", "sd", "low", "high", "n", "values", "diverged_seeds", "mark", "rank_first", "rank_last", "letters"),
     *("baseline", "difference", "difference_low", "difference_high", "difference_n", "effect"),
     *("p", "p_holm", "p_sign_flip", "exact", "verdict"),
     *("equivalence", "equivalence_p", "margin", "keys", "protocol", "statistics"),
@@ -134,7 +121,7 @@ def _block(
         if (key.backbone, key.scale, key.ruleset, row.label) not in shown:
             continue
         who = _row(row)
-        keys = " ".join(f"{seed}={result.key}" for seed, result in row.results.items())
+        keys = csv_text(" ".join(f"{seed}={result.key}" for seed, result in row.results.items()))
         for measure, what in measures:
             cell = block.cell(row, measure)
             yield [

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
 from genrec_unlearn_bench.reporting.beside import Beside, beside_notes
-from genrec_unlearn_bench.reporting.cells import Shown, line_label, show
+from genrec_unlearn_bench.reporting.cells import Shown, column_title, line_label, show
 from genrec_unlearn_bench.reporting.escaping import markdown_text
 from genrec_unlearn_bench.reporting.notes import notes
 from genrec_unlearn_bench.reporting.numbers import fixed
@@ -62,9 +62,7 @@ def _label(line: Line) -> str:
 
 
 def _head(column: Column, *, task: bool) -> str:
-    arrow = column.measure.arrow
-    title = [column.title] if column.title != column.head else []
-    parts = [*([column.top] if task else []), column.head, *title, *([arrow] if arrow else [])]
+    parts = (column.top if task else "", column.head, column_title(column))
     return markdown_text(" ".join(part for part in parts if part))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
 from genrec_unlearn_bench.reporting.beside import Beside, beside_notes
-from genrec_unlearn_bench.reporting.cells import Shown, line_label, show
+from genrec_unlearn_bench.reporting.cells import Shown, column_title, line_label, show
 from genrec_unlearn_bench.reporting.escaping import visible
 from genrec_unlearn_bench.reporting.notes import notes
 from genrec_unlearn_bench.reporting.numbers import bare, fixed
@@ -131,9 +131,7 @@ def _label(label: str, kind: str) -> Text:
 def _head(column: Column) -> Text:
     from rich.text import Text
 
-    title = column.title if column.title != column.head else ""
-    below = " ".join(part for part in (title, column.measure.arrow) if part)
-    return Text("\n".join(visible(part) for part in (column.head, below)))
+    return Text("\n".join(visible(part) for part in (column.head, column_title(column))))
 
 
 def _cell(shown: Shown, *, typed: bool) -> Text:
