@@ -14,6 +14,7 @@ from genrec_unlearn_bench.submissions.verify import verify
 from tests.submissions.altered_archives import ARCHIVES, truncated
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("what", ARCHIVES)
 def test_is_refused(what: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     message, make = ARCHIVES[what]
