@@ -31,6 +31,7 @@ _REFUSALS = {
     errno.EROFS: ("the file system is read-only", "choose another place"),
     errno.EACCES: ("no permission to write", "mend the permissions, or choose another place"),
     errno.EPERM: ("no permission to write", "mend the permissions, or choose another place"),
+    errno.EEXIST: ("a file stands where a folder is needed", "choose another place"),
     errno.ENOTDIR: ("a part of the path is a file, not a folder", "choose another place"),
     errno.ENAMETOOLONG: ("the path is too long", "choose a place with a shorter path"),
 }

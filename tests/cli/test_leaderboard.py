@@ -1,0 +1,209 @@
+"""``bench leaderboard`` from outside: formats, filters, files, and every fault in words with its exit code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from genrec_unlearn_bench.cli.main import app
+from tests.reporting.boards import make_records, write_records
+from tests.reporting.planting import planted_record
+
+METHODS = {"tracer": (0.28, 0.98), "npo": (0.45, 0.90)}
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("records") / "results"
+    write_records(make_records(methods=METHODS, seeds=(0, 1, 2)), folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def bench(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["leaderboard", *map(str, words)])
+
+
+def told(result: Result, code: int) -> str:
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result.stderr
+
+
+def test_results_of_the_folder_one_stands_in_are_the_default(records: Path, tmp_path: Path) -> None:
+    (tmp_path / "results").symlink_to(records)
+    result = bench()
+    assert result.exit_code == 0
+    assert "industrial-brand on letter" in result.stdout
+    assert "Protocol 1, statistics 1" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["md", "csv", "json", "latex", "html", "terminal"])
+def test_every_format_goes_to_stdout_and_is_what_a_file_gets(records: Path, tmp_path: Path, name: str) -> None:
+    suffix = {"latex": "tex", "terminal": "txt"}.get(name, name)
+    printed = bench("--results-dir", records, "--format", name)
+    assert printed.exit_code == 0, printed.output
+    assert bench("--results-dir", records, "--out", tmp_path / f"table.{suffix}").exit_code == 0
+    written = (tmp_path / f"table.{suffix}").read_bytes().decode()
+    if name == "terminal":
+        assert "tracer" in printed.stdout
+    else:
+        assert printed.stdout == written
+    assert "tracer" in written
+
+
+def test_a_folder_gets_every_format_and_its_companions(records: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "tables"
+    result = bench(
+        "--results-dir", records, "--format", "md,csv,json,latex,html,terminal", "--out", out, "--bib", "--standalone"
+    )
+    assert result.exit_code == 0, result.output
+    names = {path.name for path in out.iterdir()}
+    assert names >= {
+        "main.md",
+        "main-long.csv",
+        "main-tuned-small.csv",
+        "main-across.csv",
+        "main.json",
+        "main.tex",
+        "main.bib",
+        "main-statistics.tex",
+        "index.html",
+        "main.txt",
+    }
+    assert set(result.stdout.split()) == {str(out / name) for name in names}
+    assert r"\documentclass" in (out / "main.tex").read_text(encoding="utf-8")
+
+
+def test_a_latex_file_gets_its_bibliography_beside_it(records: Path, tmp_path: Path) -> None:
+    assert bench("--results-dir", records, "--out", tmp_path / "paper.tex", "--bib").exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["paper.bib", "paper.tex"]
+
+
+def test_the_same_call_gives_the_same_bytes(records: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        assert bench("--results-dir", records, "--format", "md,csv,json,latex,html", "--out", name).exit_code == 0
+    for path in sorted((tmp_path / "one").iterdir()):
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def long(*words: str | Path) -> list[dict[str, str]]:
+    result = bench("--format", "csv", *words)
+    assert result.exit_code == 0, result.output
+    return list(csv.DictReader(io.StringIO(result.stdout)))
+
+
+def test_filters_take_names_and_globs(records: Path) -> None:
+    rows = long("--results-dir", records, "--task", "sports-*", "--backbone", "tiger")
+    assert {(row["task"], row["backbone"]) for row in rows} == {("sports-brand", "tiger")}
+    rows = long("--results-dir", records, "--task", "sports-brand,industrial-brand", "--backbone", "t*,letter")
+    assert len({(row["task"], row["backbone"]) for row in rows}) == 4
+
+
+def test_naming_a_method_hides_others_and_changes_no_test(records: Path) -> None:
+    every = {(row["task"], row["backbone"], row["row"], row["measure"]): row for row in long("--results-dir", records)}
+    rows = long("--results-dir", records, "--method", "tr*")
+    assert {row["row"] for row in rows if row["kind"] == "method"} == {"tracer"}
+    assert {row["row"] for row in rows if row["kind"] == "reference"} >= {"original", "retrain"}
+    for row in rows:
+        assert row == every[row["task"], row["backbone"], row["row"], row["measure"]]
+    assert "1 methods that were not asked for" in bench("--results-dir", records, "--method", "tracer").stdout
+
+
+def test_unknown_names_get_the_nearest_all_at_once(records: Path) -> None:
+    assert "did you mean tracer" in told(bench("--results-dir", records, "--method", "traser"), 2)
+    text = told(bench("--results-dir", records, "--task", "foo-*", "--backbone", "tigr", "--scale", "big"), 2)
+    assert all(part in text for part in ("'foo-*'", "'tigr'", "'big'", "tiger"))
+    assert "tuned" in told(bench("--results-dir", records, "--ruleset", "fixed"), 2)
+    assert "main" in told(bench("--results-dir", records, "--layout", "mian"), 2)
+    assert "json" in told(bench("--results-dir", records, "--format", "jsn"), 2)
+    assert "hr@10" in told(bench("--results-dir", records, "--metric", "forget:hr@12"), 2)
+    assert "forget:hr@10" in told(bench("--results-dir", records, "--metric", "hr@10"), 2)
+    assert "original" in told(bench("--results-dir", records, "--baseline", "orignal"), 2)
+    assert "reported" in told(bench("--results-dir", records, "--compare", "paper"), 2)
+
+
+def test_own_columns_take_the_place_of_a_layouts(records: Path) -> None:
+    result = bench(
+        "--results-dir", records, "--metric", "forget:gap.hr@10,retain:hr@5", "--metric", "cost.*", "--format", "json"
+    )
+    columns = [column["measure"] for column in json.loads(result.stdout)["tables"][0]["columns"]]
+    assert columns[:2] == ["forget:gap.hr@10/10", "retain:hr@5/10"] or "forget:gap.hr@10/10" in columns
+    assert "cost.unlearn-seconds" in columns
+
+
+def test_another_baseline_is_tested_against(records: Path) -> None:
+    rows = long("--results-dir", records, "--baseline", "npo")
+    assert {row["baseline"] for row in rows if row["baseline"]} == {"npo"}
+
+
+def test_the_papers_numbers_stand_beside(records: Path) -> None:
+    result = bench("--results-dir", records, "--compare", "reported", "--format", "md")
+    assert "## Reported beside ours" in result.stdout
+    assert "151 of 160 reported rows" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--format", "md,csv"), "2 formats"),
+        (("--format", "md,csv", "--out", "x.md"), "2 formats"),
+        (("--format", "csv", "--out", "x.md"), "--format says csv"),
+        (("--layout", "item"), "kind item"),
+        (("--layout", "attack", "--beam", "10", "--metric", "forget:relearning.*"), "no result has"),
+    ],
+)
+def test_calls_that_cannot_be_answered_are_refused_in_words(records: Path, words: tuple[str, ...], part: str) -> None:
+    assert part in told(bench("--results-dir", records, *words), 2)
+
+
+def test_another_protocol_has_its_own_exit_code(tmp_path: Path) -> None:
+    write_records([planted_record("tracer", 0, {"forget:hr@10": 0.1}, protocol_version=9)], tmp_path / "r")
+    assert "protocol 9" in told(bench("--results-dir", tmp_path / "r"), 3)
+
+
+def test_broken_records_stop_the_call_unless_told_otherwise(tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    write_records(make_records(methods=METHODS, seeds=(0, 1)), folder)
+    broken = sorted(folder.rglob("result.json"))[0]
+    broken.write_text("{", encoding="utf-8")
+    assert str(broken) in told(bench("--results-dir", folder), 1)
+    result = bench("--results-dir", folder, "--skip-broken")
+    assert result.exit_code == 0
+    assert "1 record that cannot be read" in result.stdout
+    assert str(broken) in result.stderr
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    assert "no folder" in told(bench("--results-dir", tmp_path / "absent"), 2)
+
+
+def test_a_file_in_the_way_is_told_in_words(records: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    text = told(bench("--results-dir", records, "--format", "md", "--out", tmp_path / "file" / "x.md"), 1)
+    assert "cannot write" in text
+
+
+def test_submissions_stand_beside_the_suites_results(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from genrec_unlearn_bench.reporting.results import Badge, Source
+    from genrec_unlearn_bench.submissions import sources
+
+    theirs = Source(name="them", badge=Badge.RE_SCORED)
+    monkeypatch.setattr(sources, "published_sources", lambda root: [(Source(), records), (theirs, records)])
+    rows = long("--published", "--results-dir", records)
+    badges = {row["row"]: (row["source"], row["badge"]) for row in rows}
+    assert badges["tracer (them)"] == ("them", "re-scored")
+    assert badges["tracer (ours)"] == ("", "self-reported")
+    # Nobody's reference rows but ours.
+    assert badges["original"] == ("", "self-reported")
+    assert not [label for label in badges if label.startswith("original (")]
