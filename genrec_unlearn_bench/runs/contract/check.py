@@ -71,6 +71,8 @@ def check_method(
         raise UsageError(
             f"{entry.name!r} is a reference row and has no contract", mend="check a method: bench ls methods"
         )
+    # Wrong names show before anything is done.
+    _named(on)
     findings = [kept("file", title), *source_findings(entry)]
     method, finding = imported(entry)
     findings.append(finding)
