@@ -56,6 +56,9 @@ CALLS = [
     ("verify", "--help"),
     ("reproduce", "--help"),
     ("reproduce",),
+    ("check", "--help"),
+    ("new", "method", "--help"),
+    ("smoke", "--help"),
 ]
 
 
