@@ -52,6 +52,8 @@ CALLS = [
     ("ls", "datasets"),
     ("ls", "metrics"),
     ("data", "--help"),
+    ("compare", "--help"),
+    ("leaderboard", "--help"),
     ("submit", "--help"),
     ("verify", "--help"),
     ("reproduce", "--help"),

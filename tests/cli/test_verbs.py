@@ -42,6 +42,8 @@ VERBS = [
     ("data", "prepare"),
     ("data", "import"),
     ("data", "info"),
+    ("leaderboard",),
+    ("compare",),
     ("smoke",),
     ("doctor",),
 ]
