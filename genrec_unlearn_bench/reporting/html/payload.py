@@ -138,20 +138,23 @@ class _Builder:
         kept: list[View] = []
         dropped: list[str] = []
         for view in plan_views(self.present, self.protocol, self.kinds.values()):
-            before = len(self.ledger.strings), len(self.codes)
             fresh = [measure for measure in view.measures if measure not in held]
             columns = [block_values(block, fresh, self.numbers) for block in self.board.blocks]
+            room = budget - size - sum(_size(column) for column in columns)
+            if kept and room < self._least(view):
+                dropped.append(_named(view))
+                continue
+            before = len(self.ledger.strings), len(self.codes)
             made = [self._statistics(block, view) for block in self.board.blocks]
             added = 400 + sum(len(text.encode()) + 3 for text in self.ledger.strings.things[before[0] :])
             added += sum(len(code[3]) + 32 for code in self.codes.things[before[1] :])
-            added += sum(_size(column) for column in columns)
             added += sum(len(one.model_dump_json()) + 6 for one in made if one is not None)
-            if kept and size + added > budget:
+            if kept and added > room:
                 dropped.append(_named(view))
                 self.ledger.strings.cut(before[0])
                 self.codes.cut(before[1])
                 continue
-            size += added
+            size = budget - room + added
             held.update(fresh)
             for place, (column, one) in enumerate(zip(columns, made, strict=True)):
                 values[place].update(column)
@@ -171,6 +174,11 @@ class _Builder:
             }
         )
         return Built(done, self.first)
+
+    def _least(self, view: View) -> int:
+        """Bytes that a view's statistics cannot do without: so nothing is tested that has no room anyway."""
+        rows = sum(len(block.rows) for block in self.board.blocks if self.baseline in {row.label for row in block.rows})
+        return 5 * rows * len(view.measures) if view.tested else 0
 
     def _statistics(self, block: Block, view: View) -> BlockView | None:
         if not view.tested:

@@ -5,7 +5,7 @@ const PAGES = [
   ['overview', '', 'All tasks'],
   ['methods', '', 'Methods'],
   ['tasks', '', 'Tasks'],
-  ['about', '', 'How to read'],
+  ['about', '', 'Guide'],
 ];
 
 function drawNav(page) {

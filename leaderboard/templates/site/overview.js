@@ -74,7 +74,7 @@ function overviewPage(options) {
     {},
     el('h1', {}, 'All tasks'),
     el('p', { class: 'quiet' }, spec.about, ' Marks are those of each task’s own table; nothing is averaged over tasks.'),
-    el('div', { class: 'controls' }, el('div', { class: 'fields' }, pick('over-measure', 'Measure', titles, spec.id, change('measure')), pick('over-scale', 'Scale', distinct('scale'), scale, change('scale')), pick('over-ruleset', 'Ruleset', distinct('ruleset'), ruleset, change('ruleset')))),
-    found.length ? el('div', { class: 'region', tabindex: '0', role: 'region', 'aria-label': 'All tasks, scrolls sideways' }, overviewTable(found, overviewRows(found), measure, measures.get(measure))) : el('p', { class: 'notice' }, 'Nothing was run at this scale under this ruleset.'),
+    el('section', { class: 'controls', 'aria-label': 'Choices' }, el('div', { class: 'fields' }, pick('over-measure', 'Measure', titles, spec.id, change('measure')), pick('over-scale', 'Scale', distinct('scale'), scale, change('scale')), pick('over-ruleset', 'Ruleset', distinct('ruleset'), ruleset, change('ruleset')))),
+    found.length ? el('div', { class: 'region spaced', tabindex: '0', role: 'region', 'aria-label': 'All tasks, scrolls sideways' }, overviewTable(found, overviewRows(found), measure, measures.get(measure))) : el('p', { class: 'notice' }, 'Nothing was run at this scale under this ruleset.'),
   );
 }

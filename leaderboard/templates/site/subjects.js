@@ -75,9 +75,9 @@ function configTable(method, page) {
   const fields = parent ? parent.fields : [];
   const known = new Set(fields.map((field) => field.name));
   const others = new Set(methodResults(method).flatMap(({ here, row }) => Object.keys(data.configs[each(here.config, row)])).filter((field) => !known.has(field)));
-  const rows = [...fields.map((field) => [el('code', {}, field.name), recorded(method, field.name), written(field.default), written(field.search), field.about]), ...[...others].map((field) => [name(field), recorded(method, field), '–', '–', ''])];
+  const rows = [...fields.map((field) => [[el('code', {}, field.name), field.about ? el('small', {}, linked(field.about)) : null], recorded(method, field.name), written(field.default), written(field.search)]), ...[...others].map((field) => [name(field), recorded(method, field), '–', '–'])];
   if (!rows.length) return el('p', { class: 'quiet' }, 'It has nothing to set.');
-  return grid('Configuration', ['Setting', 'In these results', 'Default', 'Tuned over', 'What it is'], rows, [], true);
+  return grid('Configuration', ['Setting', 'In these results', 'Default', 'Tuned over'], rows, [], true);
 }
 
 function sourcesOf(method) {
