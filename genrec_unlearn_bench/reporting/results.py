@@ -25,8 +25,11 @@ class Badge(StrEnum):
     """How far a result has been checked (protocol sec. 7); see leaderboard/RULES.md."""
 
     SELF_REPORTED = "self-reported"
+    """The authors say so."""
     RE_SCORED = "re-scored"
+    """Every ranking metric and concept rate follows from the per-user tables, and all checks passed."""
     REPRODUCED = "reproduced"
+    """The demo cell, run again elsewhere, gave the same numbers, and nothing is withheld."""
 
 
 @dataclass(frozen=True)

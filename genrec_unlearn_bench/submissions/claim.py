@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import Bundle
 from genrec_unlearn_bench.submissions.fault import Fault
 from genrec_unlearn_bench.submissions.inventory import VERIFICATION
-from genrec_unlearn_bench.submissions.verification import Badge, Verification, read_verification
+from genrec_unlearn_bench.submissions.verification import Verification, read_verification
 
 __all__ = ["check_claim"]
 
@@ -27,8 +28,8 @@ def check_claim(bundle: Bundle, found: Verification) -> Iterable[Fault]:
         what = "verification.json is of another content than this: something was changed after it was made"
         yield Fault(what=what, where=f"{VERIFICATION}: content_digest", mend=_MEND)
         return
-    possible: tuple[Badge, ...] = (Badge.REPRODUCED, Badge.RESCORED, Badge.SELF_REPORTED)
-    if found.badge is not Badge.RESCORED or found.withheld:
+    possible: tuple[Badge, ...] = (Badge.REPRODUCED, Badge.RE_SCORED, Badge.SELF_REPORTED)
+    if found.badge is not Badge.RE_SCORED or found.withheld:
         possible = (Badge.SELF_REPORTED,) if found.badge is Badge.SELF_REPORTED else possible[1:]
     demo = claimed.demo is not None and claimed.demo.matches
     if claimed.badge not in possible or (claimed.badge is Badge.REPRODUCED and not demo):

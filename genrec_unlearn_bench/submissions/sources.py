@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from genrec_unlearn_bench.reporting.results import Badge, Source
+from genrec_unlearn_bench.reporting.results import Source
 from genrec_unlearn_bench.submissions.spec import SPEC, Submission, read_spec
 from genrec_unlearn_bench.submissions.verification import trusted_badge
 
@@ -24,7 +24,7 @@ def published_sources(root: Path) -> list[tuple[Source, Path]]:
     found = []
     own = root / RESULTS
     if own.is_dir():
-        found.append((Source(badge=Badge(trusted_badge(own).value)), own))
+        found.append((Source(badge=trusted_badge(own)), own))
     for path in sorted((root / SUBMISSIONS).glob(f"*/{SPEC}")):
         results, spec = path.parent / RESULTS, read_spec(path.parent)
         if results.is_dir() and spec is not None:
@@ -41,5 +41,5 @@ def _source(spec: Submission, folder: Path) -> Source:
         authors=tuple(author.name for author in spec.authors),
         link=(paper.url if paper is not None else None) or arxiv or spec.code or "",
         bibtex=(paper.bibtex if paper is not None else None) or "",
-        badge=Badge(trusted_badge(folder).value),
+        badge=trusted_badge(folder),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
@@ -11,23 +10,13 @@ from pydantic import ValidationError
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.runs.files import atomic_text
 from genrec_unlearn_bench.submissions.fault import Fault
 from genrec_unlearn_bench.submissions.inventory import VERIFICATION, content_digest, take_inventory
 from genrec_unlearn_bench.submissions.plain_text import plain_json
 
-__all__ = ["Badge", "Checked", "DemoRun", "Verification", "read_verification", "trusted_badge", "write_verification"]
-
-
-class Badge(StrEnum):
-    """How much of a submission somebody else has seen."""
-
-    SELF_REPORTED = "self-reported"
-    """The authors say so."""
-    RESCORED = "re-scored"
-    """Every ranking metric and concept rate follows from the per-user tables, and all checks passed."""
-    REPRODUCED = "reproduced"
-    """The demo cell, run again elsewhere, gave the same numbers, and nothing is withheld."""
+__all__ = ["Checked", "DemoRun", "Verification", "read_verification", "trusted_badge", "write_verification"]
 
 
 class Checked(StrictModel):
@@ -83,7 +72,7 @@ class Verification(StrictModel):
 
     def with_demo(self, demo: DemoRun) -> Verification:
         """With the demo cell run again, and the badge that follows."""
-        complete = self.badge is Badge.RESCORED and not self.withheld
+        complete = self.badge is Badge.RE_SCORED and not self.withheld
         badge = Badge.REPRODUCED if complete and demo.matches else self.badge
         return self.model_copy(update={"demo": demo, "badge": badge})
 

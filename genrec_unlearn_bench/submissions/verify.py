@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import Bundle, Result
 from genrec_unlearn_bench.submissions.checks import (
     files,
@@ -21,7 +22,7 @@ from genrec_unlearn_bench.submissions.checks import (
 )
 from genrec_unlearn_bench.submissions.claim import check_claim
 from genrec_unlearn_bench.submissions.fault import Fault, Refused
-from genrec_unlearn_bench.submissions.verification import Badge, Checked, Verification
+from genrec_unlearn_bench.submissions.verification import Checked, Verification
 
 __all__ = ["verify"]
 
@@ -173,7 +174,7 @@ def _summed(bundle: Bundle, found: _Findings) -> Verification:
         content_digest=bundle.digest,
         results=len(bundle.results),
         passed=passed,
-        badge=Badge.RESCORED if passed else Badge.SELF_REPORTED,
+        badge=Badge.RE_SCORED if passed else Badge.SELF_REPORTED,
         checks=checks,
         rescored=tuple(sorted(found.rescored - found.self_reported)),
         self_reported=tuple(sorted(found.self_reported)),

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import load
-from genrec_unlearn_bench.submissions.verification import Badge, write_verification
+from genrec_unlearn_bench.submissions.verification import write_verification
 from genrec_unlearn_bench.submissions.verify import verify
 from tests.submissions import forging
 from tests.submissions.forging import (

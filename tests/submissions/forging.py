@@ -12,10 +12,10 @@ import pandas as pd
 import yaml
 
 from genrec_unlearn_bench.evaluation.rescore import recompute
+from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.runs.files import file_digest
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.table import published_bytes, read_table
-from genrec_unlearn_bench.submissions.verification import Badge
 from genrec_unlearn_bench.submissions.verify import verify
 
 Record = dict[str, Any]

@@ -9,18 +9,19 @@ import pytest
 import yaml
 
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
+from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.pull_request import pull_request
 from genrec_unlearn_bench.submissions.spec import Submission
 from genrec_unlearn_bench.submissions.statements import STATEMENTS
 from genrec_unlearn_bench.submissions.submit import submit
-from genrec_unlearn_bench.submissions.verification import Badge, trusted_badge, write_verification
+from genrec_unlearn_bench.submissions.verification import trusted_badge, write_verification
 from tests.submissions.honest import METHOD, request
 
 
 def test_what_is_written(home: Path, tmp_path: Path) -> None:
     done = submit(request(home, out=tmp_path, withhold=("similarity",)))
     assert done.verification.passed
-    assert done.verification.badge is Badge.RESCORED
+    assert done.verification.badge is Badge.RE_SCORED
     assert done.verification.withheld == ("similarity",)
     assert "similarity.first" in done.verification.self_reported
     assert {"hr@10", "ndcg@10", "mrr@10", "concept-rate@10", "influence.js"} <= set(done.verification.rescored)
@@ -127,7 +128,7 @@ def test_a_badge_is_believed_for_its_own_content_alone(home: Path, tmp_path: Pat
     done = submit(request(home, out=tmp_path))
     assert trusted_badge(done.folder) is Badge.SELF_REPORTED
     write_verification(done.folder, done.verification)
-    assert trusted_badge(done.folder) is Badge.RESCORED
+    assert trusted_badge(done.folder) is Badge.RE_SCORED
     content = json.loads((done.folder / "verification.json").read_text())
     (done.folder / "verification.json").write_text(json.dumps({**content, "passed": False}))
     assert trusted_badge(done.folder) is Badge.SELF_REPORTED

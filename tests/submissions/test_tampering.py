@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.inventory import take_inventory
 from genrec_unlearn_bench.submissions.publish import publish_tree
-from genrec_unlearn_bench.submissions.verification import Badge
 from genrec_unlearn_bench.submissions.verify import TITLES, verify
 from tests.submissions import forging
 from tests.submissions.altered_archives import ARCHIVES
@@ -22,7 +22,7 @@ from tests.submissions.altered_results import RESULTS
 def test_the_honest_one_passes(folder: Path, leaderboard: Path) -> None:
     found = verify(load(folder, leaderboard))
     assert found.passed, [fault.text() for fault in found.faults]
-    assert found.badge is Badge.RESCORED
+    assert found.badge is Badge.RE_SCORED
     assert not found.notices
 
 
