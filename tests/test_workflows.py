@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -116,6 +117,49 @@ def test_a_submission_is_judged_by_the_base_branch() -> None:
     for script in scripts(ROOT / ".github/workflows/submission.yml"):
         assert "sent/.ci" not in script
         assert "-C sent install" not in script
+
+
+STUB = """#!/usr/bin/env bash
+# A bench that publishes the names of submissions, and refuses those whose submission.yaml says so.
+case $1 in
+  site) mkdir -p "$5/tables"; ls "$3/submissions" > "$5/tables/main.md" ;;
+  verify) echo "- looked at $(basename "$2")"; ! grep -q refuse "$2/submission.yaml" ;;
+esac
+"""
+
+
+def submitted(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
+    stub = folder / "bench"
+    stub.write_text(STUB, encoding="utf-8")
+    stub.chmod(0o755)
+    paths = [str(folder / "sent" / name) for name in names]
+    return subprocess.run(
+        [str(ROOT / ".ci/submission"), str(folder / "report.txt"), *paths],
+        env={**os.environ, "BENCH": str(stub)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_submissions_script_says_what_changes_and_touches_nothing(tmp_path: Path) -> None:
+    for name, content in (("good-one", "fine"), ("bad-one", "refuse"), ("bad name", "fine")):
+        (tmp_path / "sent" / name).mkdir(parents=True)
+        (tmp_path / "sent" / name / "submission.yaml").write_text(content, encoding="utf-8")
+    before = sorted((ROOT / "leaderboard/submissions").iterdir())
+    done = submitted(tmp_path, "good-one")
+    assert done.returncode == 0, done.stderr
+    assert "== good-one\nverified\n  - looked at good-one\n" in done.stdout
+    assert "\n+good-one\n" in done.stdout
+    assert (tmp_path / "report.txt").read_text(encoding="utf-8") == done.stdout
+    assert sorted((ROOT / "leaderboard/submissions").iterdir()) == before
+    for name, said in (("bad-one", "- does not pass"), ("bad name", "- this is no name of a submission")):
+        refused = submitted(tmp_path, "good-one", name)
+        assert refused.returncode == 1
+        assert f"== {name}\n{said}" in refused.stdout
+        assert "not made: a submission does not pass" in refused.stdout
+    assert "== gone\nthe submission is taken back" in submitted(tmp_path, "gone").stdout
+    assert submitted(tmp_path).returncode == 2
 
 
 def calls(text: str) -> Iterator[list[str]]:
