@@ -64,10 +64,12 @@ def show(entry: Entry) -> Shown:
     cell, column = entry.cell, entry.column
     if cell is None or entry.row is None:
         return Shown("–")
+    if entry.row.diverged:
+        # The runs that are left would flatter it.
+        return Shown("diverged", f"{len(entry.row.diverged)} of {len(entry.row.results)}")
     if cell.mean is None:
-        return Shown("diverged" if entry.row.diverged else "n/a")
-    difference = cell.difference
-    equivalence = cell.equivalence if not entry.row.diverged else None
+        return Shown("n/a")
+    difference, equivalence = cell.difference, cell.equivalence
     rank = ""
     if column.primary and cell.rank is not None:
         first, last = cell.rank
@@ -75,7 +77,7 @@ def show(entry: Entry) -> Shown:
     spread = f"± {fixed(cell.sd, column.decimals)}" if cell.sd is not None else f"n={cell.n}"
     return Shown(
         number=fixed(cell.mean, column.decimals),
-        spread=spread + (f" {DIVERGED}" if entry.row.diverged else ""),
+        spread=spread,
         sign=SIGNS[difference.verdict] if difference is not None else "",
         oracle=EQUIVALENCE[equivalence.verdict] if equivalence is not None else "",
         rank=rank,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Verdict
 from genrec_unlearn_bench.reporting.cells import DIVERGED, show
+from genrec_unlearn_bench.reporting.facts import facts
 from genrec_unlearn_bench.reporting.numbers import p_text
 from genrec_unlearn_bench.reporting.statistics.power import smallest_attainable
 from genrec_unlearn_bench.reporting.statistics.sign_flip import PairedTest
@@ -31,6 +32,7 @@ def notes(table: Table, *, best: str = "Bold", second: str = "italic") -> tuple[
         *legend(table, best=best, second=second),
         *_families(table),
         *_seeds(table),
+        *_power(table),
         *_underpowered(table),
         *_no_order(table),
         *_diverged(table),
@@ -103,6 +105,18 @@ def _seeds(table: Table) -> Iterable[str]:
             yield f"Fewer seeds in {_where(block)}: {', '.join(few)} of {full}."
 
 
+def _power(table: Table) -> Iterable[str]:
+    """What these seeds could have found; without it "not significant" has two meanings."""
+    found = facts((table,))
+    seen = [(measure, found.detectable(measure)) for measure in found.primary]
+    parts = [f"{number:.2g} on {measure.title}" for measure, number in seen if number is not None]
+    if parts:
+        yield (
+            f"A test against {listed(_baselines(table))} finds true differences of {listed(parts)} with probability "
+            f"{table.protocol.power:g} (first Holm step, median over methods)."
+        )
+
+
 def _underpowered(table: Table) -> Iterable[str]:
     """Cells in which no result whatever could have reached alpha, with the least p that there was."""
     seen: dict[tuple[int, bool], list[str]] = {}
@@ -135,7 +149,7 @@ def _diverged(table: Table) -> Iterable[str]:
         for line in section.lines:
             if line.diverged:
                 where = f"{section.title}: {listed(line.diverged)}"
-                yield f"{DIVERGED} {line.label} diverged and is not ranked on {where}."
+                yield f"{DIVERGED} {line.label} diverged, is not ranked and has no mean on {where}."
 
 
 def _baselines(table: Table) -> list[str]:

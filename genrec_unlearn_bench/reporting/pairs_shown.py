@@ -145,7 +145,8 @@ def draw_pairs(console: Console, found: Sequence[PairedBlock], protocol: Statist
         Text(
             f"{protocol.name.capitalize()}: paired t over shared training seeds, Holm over the {tests} tests of a "
             f"block, α = {protocol.alpha:g}; {protocol.confidence:.0%} t intervals; g: Hedges' g of the differences; "
-            f"the exact sign flip is given from {protocol.sign_flip_from} seeds up."
+            f"the exact sign flip is given from {protocol.sign_flip_from} seeds up. A pair that was picked after a "
+            "look at a table needs that table's families instead (bench leaderboard)."
         )
     )
 
