@@ -25,11 +25,15 @@ _DEPTH = 8
 
 
 def known_methods() -> dict[str, Entry]:
-    """All methods that are installed; none where the installation is broken, as a page is no place to find that out."""
+    """The methods that ship; none where the installation is broken, as a page is no place to find that out.
+
+    What other packages of this machine bring is left aside: the same results give the same page everywhere.
+    """
     try:
-        return methods()
+        found = methods()
     except BenchError:
         return {}
+    return {name: entry for name, entry in found.items() if entry.origin in ("runner", "package")}
 
 
 def method_pages(names: Sequence[str], *, known: Mapping[str, Entry]) -> dict[str, MethodPage]:

@@ -10,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from genrec_unlearn_bench.data.catalogue import find_dataset
+from genrec_unlearn_bench.data.catalogue import packaged_datasets
 from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.task_spec import TaskSpec
-from genrec_unlearn_bench.data.tasks import find_task
-from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.reporting.board import Block
 from genrec_unlearn_bench.reporting.html.subjects import Cited, Fact, HealthReport, TaskPage
 
-__all__ = ["MANIFEST", "task_page", "task_pages"]
+__all__ = ["MANIFEST", "task_pages"]
 
 MANIFEST = "manifest.json"
 """What a run leaves beside its result."""
@@ -38,15 +37,20 @@ def task_pages(
         manifests: Folder with ``<task>.json``, for results without a manifest beside them.
         health: Folder with ``<task>-<backbone>-<scale>.json``, as ``bench sids --json`` prints them.
     """
+    # Of what ships alone: a data folder of this machine would make pages that nobody else can make again.
+    known = tasks()
     names = dict.fromkeys(block.key.task for block in blocks)
-    return {name: task_page(name, [b for b in blocks if b.key.task == name], manifests, health) for name in names}
+    return {
+        name: _page(name, known.get(name), [b for b in blocks if b.key.task == name], manifests, health)
+        for name in names
+    }
 
 
-def task_page(name: str, blocks: Sequence[Block], manifests: Path | None, health: Path | None) -> TaskPage:
-    """The page of one task."""
-    spec = _spec(name)
+def _page(
+    name: str, spec: TaskSpec | None, blocks: Sequence[Block], manifests: Path | None, health: Path | None
+) -> TaskPage:
     manifest = _manifest(name, blocks, manifests)
-    dataset = _dataset(spec.dataset if spec is not None else str(manifest.get("dataset", "")))
+    dataset = packaged_datasets().get(spec.dataset if spec is not None else str(manifest.get("dataset", "")))
     concepts = [str(concept) for concept in manifest.get("concepts", ())]
     facts = []
     if spec is not None:
@@ -79,21 +83,6 @@ def _kind(task: str, spec: TaskSpec | None) -> str:
         return str(spec.concept.kind)
     last = task.rpartition("-")[2]
     return last if last in KINDS else ""
-
-
-def _spec(name: str) -> TaskSpec | None:
-    try:
-        # A result may name a task that somebody keeps in a file of their own; only names are looked up.
-        return None if name.endswith((".yaml", ".yml")) or "/" in name else find_task(name)
-    except BenchError:
-        return None
-
-
-def _dataset(name: str) -> DatasetSpec | None:
-    try:
-        return find_dataset(name) if name else None
-    except BenchError:
-        return None
 
 
 def _about(dataset: DatasetSpec) -> tuple[Fact, ...]:
