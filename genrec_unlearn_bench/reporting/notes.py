@@ -6,6 +6,7 @@ A number without them says more than was measured, so every format prints them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Verdict
 from genrec_unlearn_bench.reporting.cells import DIVERGED, show
@@ -16,6 +17,8 @@ from genrec_unlearn_bench.reporting.statistics.sign_flip import PairedTest
 from genrec_unlearn_bench.reporting.tables import Table
 
 __all__ = ["legend", "listed", "notes"]
+
+K = TypeVar("K")
 
 
 def notes(table: Table, *, best: str = "Bold", second: str = "italic") -> tuple[str, ...]:
@@ -100,9 +103,9 @@ def _seeds(table: Table) -> Iterable[str]:
         yield f"Seeds{where}: {len(seeds)} ({', '.join(map(str, seeds))}){short}."
     for block in table.blocks:
         full = len(block.block.seeds)
-        few = [f"{row.label} {len(row.results)}" for row in block.block.rows if len(row.results) < full]
-        if few:
-            yield f"Fewer seeds in {_where(block)}: {', '.join(few)} of {full}."
+        few = _by((str(len(row.results)), row.label) for row in block.block.rows if len(row.results) < full)
+        for number, labels in few.items():
+            yield f"Fewer seeds in {_where(block)}, {number} of {full}: {', '.join(labels)}."
 
 
 def _power(table: Table) -> Iterable[str]:
@@ -162,8 +165,8 @@ def _where(block: BlockAnalysis) -> str:
     return f"{key.task} on {key.backbone}" + (f" ({key.variant})" if key.variant else "")
 
 
-def _by(pairs: Iterable[tuple[tuple[int, ...], str]]) -> dict[tuple[int, ...], list[str]]:
-    out: dict[tuple[int, ...], list[str]] = {}
+def _by(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
+    out: dict[K, list[str]] = {}
     for key, value in pairs:
         out.setdefault(key, []).append(value)
     return out

@@ -47,7 +47,7 @@ def test_what_is_said_below_is_there() -> None:
         "Primary measures: forget HR@10 and retain NDCG@10",
         "18 tests against original; 72 tests among all pairs of methods",
         "Seeds in industrial-brand on letter",
-        "Fewer seeds in sports-brand on tiger: rmu 4 of 5.",
+        "Fewer seeds in sports-brand on tiger, 4 of 5: rmu.",
         "‡ grad-ascent diverged",
         "n/a: not measured",
         "–: not run",
