@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,43 +22,46 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 
+Target = Annotated[
+    str | None,
+    typer.Argument(
+        help="A run (its folder, its result.json or the first digits of its key), or the name of a published "
+        "reference; the references are listed where nothing is given.",
+        metavar="RUN|NAME",
+    ),
+]
+MethodFile = Annotated[
+    str | None, typer.Option(help="Of a run: the file of its method, path/to/file.py:Class, if not installed.")
+]
+RunEncoder = Annotated[
+    str | None, typer.Option(help="Of a run: where its text encoder lies, if the record cannot say.")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Of a run: make the original and the oracles anew as well.")]
+Minutes = Annotated[
+    float | None,
+    typer.Option(help="Train for that long, keep the state and measure; the same call goes on.", min=0.0),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Change a field of the configuration, as in training.epochs=3 (not comparable then)."),
+]
+TrainingSeed = Annotated[int, typer.Option(help="Training seed.", min=0)]
+TestRows = Annotated[int, typer.Option(help="Test rows measured while training goes on; at its end all are.", min=1)]
+RunThreads = Annotated[int | None, typer.Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]
+
+
 @handled
 def reproduce(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="A run (its folder, its result.json or the first digits of its key), or the name of a published "
-            "reference; the references are listed where nothing is given.",
-            metavar="[RUN|NAME]",
-        ),
-    ] = None,
-    method: Annotated[
-        str | None, typer.Option(help="Of a run: the file of its method, path/to/file.py:Class, if not installed.")
-    ] = None,
-    encoder: Annotated[
-        str | None, typer.Option(help="Of a run: where its text encoder lies, if the record cannot say.")
-    ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Of a run: make the original and the oracles anew as well.")
-    ] = False,
-    minutes: Annotated[
-        float | None,
-        typer.Option(help="Train for that long, keep the state and measure; the same call goes on.", min=0.0),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", help="Change a field of the configuration, as in training.epochs=3 (not comparable then)."
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Training seed.", min=0)] = 0,
-    test_rows: Annotated[
-        int, typer.Option(help="Test rows measured while training goes on; at its end all are.", min=1)
-    ] = 2000,
+    name: Target = None,
+    method: MethodFile = None,
+    encoder: RunEncoder = None,
+    fresh: Fresh = False,
+    minutes: Minutes = None,
+    set_: Changes = None,
+    seed: TrainingSeed = 0,
+    test_rows: TestRows = 2000,
     device: Device = "auto",
-    threads: Annotated[
-        int | None, typer.Option(help="CPU threads (default: the run's, or the physical cores).", min=1)
-    ] = None,
+    threads: RunThreads = None,
     data_dir: DataDir = None,
     results_dir: ResultsDir = Path("results"),
     cache_dir: CacheDir = None,
@@ -72,28 +76,45 @@ def reproduce(
     A published reference: the training's state is kept in the cache, so that after an interrupt, or with --minutes, the
     same command goes on. A record is written to the results folder after every call.
     """
+    places = _Places(data_dir, results_dir, cache_dir, None if device == "auto" else device, threads)
     if name is None:
         _list(as_json=as_json)
-        return
-    from genrec_unlearn_bench.runs.run_lookup import names_a_run
-
-    if name not in published_references() and names_a_run(name):
+    elif _is_run(name):
         from genrec_unlearn_bench.cli.repeat import repeat
 
         _refuse_training_options(minutes=minutes, changes=set_, seed=seed)
-        repeat(
-            name,
-            results_dir=results_dir,
-            cache_dir=cache_dir,
-            data_dir=data_dir,
-            method=method,
-            encoder=encoder,
-            device=None if device == "auto" else device,
-            threads=threads,
-            fresh=fresh,
-            as_json=as_json,
-        )
-        return
+        repeat(name, **vars(places), method=method, encoder=encoder, fresh=fresh, as_json=as_json)
+    else:
+        _train(name, places, minutes, overrides(set_ or []), seed, test_rows, as_json=as_json)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where things lie and on what it runs; None where the record or the machine decides."""
+
+    data_dir: Path | None
+    results_dir: Path
+    cache_dir: Path | None
+    device: str | None
+    threads: int | None
+
+
+def _is_run(name: str) -> bool:
+    from genrec_unlearn_bench.runs.run_lookup import names_a_run
+
+    return name not in published_references() and names_a_run(name)
+
+
+def _train(
+    name: str,
+    places: _Places,
+    minutes: float | None,
+    changes: dict[str, Any],
+    seed: int,
+    test_rows: int,
+    *,
+    as_json: bool,
+) -> None:
     reference = find_reference(name)
     from genrec_unlearn_bench.runs.reproduction import ReproductionRequest
     from genrec_unlearn_bench.runs.reproduction import reproduce as run
@@ -103,17 +124,17 @@ def reproduce(
         raise UsageError("--minutes 0 leaves no time for a single step", mend="give more, or leave it out")
     request = ReproductionRequest(
         reference=reference,
-        changes=overrides(set_ or []),
+        changes=changes,
         seed=seed,
-        device=device,
-        threads=threads,
+        device=places.device or "auto",
+        threads=places.threads,
         minutes=minutes,
         test_rows=test_rows,
-        data_dir=data_dir,
-        results_dir=results_dir,
+        data_dir=places.data_dir,
+        results_dir=places.results_dir,
     )
     with progressing() as progress:
-        record, folder = run(request, StageStore(cache_dir or default_cache(), progress), progress)
+        record, folder = run(request, StageStore(places.cache_dir or default_cache(), progress), progress)
     if as_json:
         print_json({"folder": str(folder), "reproduced": record.reproduced, "record": record.model_dump(mode="json")})
         return

@@ -2,3 +2,5 @@
 
 Every rule gives one finding in the author's terms; a rule that finds nothing wrong says so in one line.
 """
+
+from __future__ import annotations
