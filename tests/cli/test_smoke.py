@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from genrec_unlearn_bench.cli import run_cells
+from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.cli.smoke import FEW, METHODS
 from genrec_unlearn_bench.cli.smoke_claims import CLAIMS, DESTRUCTIVE, judged, own_claims, violations
+from genrec_unlearn_bench.errors import CapabilityMissing
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.registry import load_class, methods
+from genrec_unlearn_bench.runs import matrix
+from genrec_unlearn_bench.runs.matrix import Tried
+from genrec_unlearn_bench.runs.pipeline import Finished
 from genrec_unlearn_bench.runs.record import RunRecord
+from genrec_unlearn_bench.runs.request import RunRequest
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 
 F, R = Group.FORGET, Group.RETAIN
@@ -151,3 +162,95 @@ def test_a_method_that_moves_nothing_or_diverges_is_caught(
     assert violations(still) == ["TRACER moves items"]
     lost = {**records(), "tracer": record_of("tracer", HONEST["tracer"], report={MOVED: 3}, diverged=True)}
     assert violations(lost) == ["tracer did not diverge"]
+
+
+MINE = '''"""Mine."""
+
+from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+
+
+class Mine(UnlearningMethod[MethodConfig]):
+    """Mine."""
+
+    name = "mine"
+'''
+
+
+@dataclass
+class Played:
+    """What stands in for the engine: which cells were asked for, and what comes of one's own method."""
+
+    asked: list[RunRequest]
+    numbers: Numbers
+    faults: tuple[str, ...] = ()
+
+
+@pytest.fixture
+def played(
+    records: Callable[..., dict[str, RunRecord]],
+    record_of: Callable[..., RunRecord],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Played:
+    """Honest rows everywhere; on mor one's own method is refused."""
+    (tmp_path / "mine.py").write_text(MINE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    play = Played([], {("hr@10", F): 0.2, ("ndcg@10", R): 0.1})
+
+    def run_requests(requests: list[RunRequest], *given: object) -> tuple[list[Finished], list[Any]]:
+        play.asked += requests
+        finished, failed = [], []
+        for request in requests:
+            name = request.method.removesuffix(".py")
+            if (name, request.backbone) == ("mine", "mor"):
+                failed.append((request, CapabilityMissing("the method 'mine' needs what 'mor' does not have")))
+                continue
+            record = record_of("mine", play.numbers) if name == "mine" else records()[name]
+            cell = record.cell.model_copy(update={"backbone": request.backbone})
+            finished.append(Finished(record.model_copy(update={"cell": cell}), tmp_path))
+        return finished, failed
+
+    def run_matrix(names: list[str], backbones: list[str], tasks: list[str], *given: object) -> list[Tried]:
+        return [
+            Tried(method="mine", backbone=name, task=tasks[0], status="ok", seconds=1.0, faults=play.faults)
+            for name in backbones
+        ]
+
+    monkeypatch.setattr(run_cells, "run_requests", run_requests)
+    monkeypatch.setattr(matrix, "run_matrix", run_matrix)
+    return play
+
+
+def called(*words: str) -> Result:
+    return CliRunner().invoke(app, ["smoke", *words, "--cache-dir", "cache"])
+
+
+def test_the_report_has_the_table_and_every_claim(played: Played) -> None:
+    done = called()
+    assert done.exit_code == 0, done.output
+    assert [request.method for request in played.asked] == list(METHODS)
+    assert next(r for r in played.asked if r.method == "grad-ascent").method_set == DESTRUCTIVE
+    assert f"{len(CLAIMS)} of {len(CLAIMS)} claims hold: all directions hold" in done.stdout
+    assert done.stdout.count("✓") == len(CLAIMS)
+
+
+def test_ones_own_method_runs_along_and_a_refusal_is_no_fault(played: Played) -> None:
+    done = called("--method", "mine.py", "--backbone", "tiger,mor")
+    assert done.exit_code == 0, done.output
+    asked = [(request.backbone, request.method) for request in played.asked]
+    assert asked == [("tiger", name) for name in (*METHODS, "mine.py")] + [("mor", name) for name in (*FEW, "mine.py")]
+    assert "tiger: ✓ mine did not diverge" in done.stdout
+    assert "tiger: · mine, forget HR@10  (0.2000; the original has 0.3000)" in done.stdout
+    assert "– the method 'mine' needs what 'mor' does not have" in done.stdout
+    assert "mor: ✓ mine" not in done.stdout
+
+
+def test_what_does_not_hold_is_named_with_its_numbers(played: Played) -> None:
+    played.faults = ("the original was changed",)
+    done = called("--method", "mine.py")
+    assert done.exit_code == 1
+    told = "tiger: mine leaves the original as it is and returns a whole recommender (the original was changed)"
+    assert told in done.stderr
+    content = json.loads(called("--method", "mine.py", "--json").stdout)
+    assert content["violations"] == [told]
+    assert {"backbone", "text", "numbers", "holds"} == set(content["claims"][0])
