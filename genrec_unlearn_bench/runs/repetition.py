@@ -41,6 +41,9 @@ ZERO_COUNT = 3.0
 DECIDING = frozenset({"hr@10", "ndcg@10"})
 """What decides where the same bits are not owed. Of the hundred other numbers a few leave their limits by chance."""
 
+EVALUATION = "evaluation"
+"""Name of the stage with the values and the per-user table."""
+
 COST = "cost."
 """What a clock shows, or a tuning that is not repeated."""
 
@@ -111,8 +114,7 @@ class Repetition:
         if self.then.diverged != self.now.diverged:
             return False
         if self.bitwise:
-            same_table = self.then.per_user_digest == self.now.per_user_digest
-            return same_table and set(self.counts) <= {"identical"}
+            return _table(self.then) == _table(self.now) and set(self.counts) <= {"identical"}
         return not any(row.verdict == "differs" for row in self.rows if row.deciding)
 
     @property
@@ -158,6 +160,12 @@ def environment_changes(then: RunRecord, now: Environment, *, method_digest: str
             yield Difference(package, _told(one), _told(other), bits=True)
     if then.method_digest != method_digest:
         yield Difference("source of the method", then.method_digest[:10], method_digest[:10], bits=False)
+
+
+def _table(record: RunRecord) -> str:
+    """What was measured, as a digest: of the evaluation's stage, as a published table has other bytes than the run's."""
+    found = [stage.digest for stage in record.stages if stage.name == EVALUATION]
+    return found[0] if found else record.per_user_digest
 
 
 def _told(value: object) -> str:

@@ -138,6 +138,15 @@ def test_the_clock_is_not_judged_and_a_table_or_a_divergence_is() -> None:
     assert not compare(record(hits(0.2)), record(hits(0.2), diverged=True, at=ELSEWHERE)).matches
 
 
+def test_a_published_table_has_other_bytes_and_the_same_evaluation() -> None:
+    def measured(digest: str, table: str) -> RunRecord:
+        stage = StageRef(name="evaluation", key="e", digest=digest, seconds=1.0, cached=False)
+        return record(hits(0.2), stages=(stage,), per_user_digest=table)
+
+    assert compare(measured("one", "published"), measured("one", "as run")).matches
+    assert not compare(measured("one", "same"), measured("another", "same")).matches
+
+
 def test_a_gpu_owes_the_interval_alone() -> None:
     gpu = HERE.model_copy(update={"device": "cuda"})
     assert not compare(record(hits(0.2), at=gpu), record(hits(0.2), at=gpu)).bitwise
