@@ -163,7 +163,7 @@ def environment_changes(then: RunRecord, now: Environment, *, method_digest: str
 
 
 def _table(record: RunRecord) -> str:
-    """What was measured, as a digest: of the evaluation's stage, as a published table has other bytes than the run's."""
+    """Digest of what was measured: the evaluation stage's, as a published table has other bytes than the run's."""
     found = [stage.digest for stage in record.stages if stage.name == EVALUATION]
     return found[0] if found else record.per_user_digest
 
