@@ -142,11 +142,18 @@ function paretoMark(frame, point, label, measures, tip) {
   const words = paretoWords(point, measures);
   const show = () => tip.show(x, y, point.label, words);
   const method = data.blocks[tip.block].method[point.row];
+  // A finger cannot hover: its first tap shows the point, the second follows the link.
+  const tap = (event) => {
+    if (event.pointerType !== 'touch' || tip.tapped === point.row) return;
+    event.preventDefault();
+    tip.tapped = point.row;
+    show();
+  };
   return svg(
     'a',
     {
       href: address('method', method), class: `point${point.front ? ' front' : ''}`, 'aria-label': `${point.label}: ${words.join('; ')}`,
-      onpointerenter: show, onfocus: show, onpointerleave: tip.hide, onblur: tip.hide,
+      onpointerenter: show, onfocus: show, onpointerleave: tip.hide, onblur: tip.hide, onclick: tap,
     },
     frame.seeds ? point.gaps.map((gap, seed) => seedDot(frame, gap, point.kept[seed])) : null,
     label && label.far ? svg('line', { class: 'leader', x1: x, y1: y, x2: label.edge, y2: label.centre }) : null,
@@ -164,7 +171,7 @@ function seedDot(frame, gap, kept) {
 function tooltip(block) {
   const node = el('div', { class: 'tip', role: 'tooltip', hidden: true });
   return {
-    node, block,
+    node, block, tapped: null,
     show(x, y, label, words) {
       replace(node, el('strong', {}, name(label)), words.map((line) => el('span', {}, line)));
       node.hidden = false;

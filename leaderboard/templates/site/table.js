@@ -129,7 +129,7 @@ function columnAxis(model, measure) {
 function drawHead(model, axes, shows) {
   const { order, reported } = model;
   const top = el('tr', {}, sortHead('Method', 'name', order, { rowspan: 2, class: 'who' }), model.groups.map(([head, members]) => el('th', { scope: 'colgroup', colspan: members.length, class: 'group' }, el('span', {}, head))), reported && reported.measures.length ? el('th', { scope: 'colgroup', colspan: reported.measures.length, class: 'group foreign' }, el('span', {}, '⚠ Reported by the paper')) : null);
-  const under = el('tr', {}, model.groups.flatMap(([, members]) => members.map((m, at) => measureHead(m, order, axes.get(m), shows, at === 0))), reported ? reported.measures.map((m, at) => el('th', { scope: 'col', class: `number foreign${at ? '' : ' first'}` }, `${sideOf(m)}${data.measures[m].title} ${data.measures[m].arrow}`)) : null);
+  const under = el('tr', {}, model.groups.flatMap(([, members]) => members.map((m, at) => measureHead(m, order, axes.get(m), shows, at === 0))), reported ? reported.measures.map((m, at) => el('th', { scope: 'col', class: `number foreign${at ? '' : ' first'}` }, `${sideOf(m)}${data.measures[m].title}\u00a0${data.measures[m].arrow}`)) : null);
   return el('thead', {}, top, under);
 }
 
@@ -206,7 +206,7 @@ function reportedCell(reported, method, measure, first) {
   const edge = `foreign${first ? ' first' : ''}`;
   if (!entry) return el('td', { class: edge }, el('span', { class: 'none' }, '–'));
   const broken = entry.broken.length > 0;
-  return el('td', { class: edge }, el('button', { type: 'button', class: 'cell', 'aria-haspopup': 'dialog', onclick: () => openReported(entry) }, el('span', { class: 'line' }, el('span', { class: 'mean' }, fixed(entry.value, 3)), broken ? el('span', { class: 'broken', title: 'breaks an invariant' }, el('span', { 'aria-hidden': 'true' }, ' ⚠'), unseen(' breaks an invariant')) : null)));
+  return el('td', { class: edge }, el('button', { type: 'button', class: 'cell', 'aria-haspopup': 'dialog', onclick: () => openReported(entry) }, el('span', { class: 'line' }, el('span', { class: 'mean' }, fixed(entry.value, 3)), broken ? el('span', { class: 'broken', title: 'breaks an invariant' }, el('strong', { 'aria-hidden': 'true' }, ' !'), unseen(' breaks an invariant')) : null)));
 }
 
 function reportedOnly(model, width) {

@@ -107,6 +107,17 @@ def test_points_of_the_plot_speak_on_focus_and_hover(opened: Open) -> None:
         assert p.locator("circle.seed").count() > 50
 
 
+def test_a_finger_sees_a_point_before_it_leaves(opened: Open) -> None:
+    with opened(page(), width=360, height=740, has_touch=True) as p:
+        point = p.locator("a.point").nth(9)
+        point.locator(".halo").tap(force=True)
+        assert p.locator(".tip").is_visible()
+        assert "#/method/" not in p.url
+        point.locator(".halo").tap(force=True)
+        p.wait_for_selector(".subject h1")
+        assert "#/method/" in p.url
+
+
 def test_method_and_task_pages(opened: Open) -> None:
     with opened(page(), "#/method/tracer") as p:
         assert p.inner_text("h1") == "tracer"
