@@ -13,6 +13,7 @@ from genrec_unlearn_bench.cli.report_options import (
     Backbones,
     Beam,
     Metrics,
+    Published,
     ResultsDirs,
     Rulesets,
     Scales,
@@ -36,9 +37,7 @@ def compare(
     second: Annotated[str, typer.Argument(help="The row to compare it with.", metavar="B")],
     metric: Metrics = None,
     results_dir: ResultsDirs = None,
-    published: Annotated[
-        bool, typer.Option("--published", help="Add the suite's own results and the submissions.")
-    ] = False,
+    published: Published = False,
     task: Tasks = None,
     backbone: Backbones = None,
     ruleset: Rulesets = None,

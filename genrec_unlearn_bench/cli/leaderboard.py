@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.cli.console import stdout
 from genrec_unlearn_bench.cli.faults import handled
 from genrec_unlearn_bench.cli.options import Debug
 from genrec_unlearn_bench.cli.report_options import (
     Backbones,
+    Baseline,
     Beam,
+    Bib,
+    Compare,
+    Format,
+    Layout,
     Methods,
     Metrics,
+    Out,
+    Published,
     ResultsDirs,
     Rulesets,
     Scales,
     SkipBroken,
+    Standalone,
     Tasks,
     named,
 )
@@ -36,16 +42,9 @@ SUFFIXES = {".md": "md", ".csv": "csv", ".json": "json", ".tex": "latex", ".html
 @handled
 def leaderboard(
     results_dir: ResultsDirs = None,
-    published: Annotated[
-        bool, typer.Option("--published", help="Add the suite's own results and the submissions, with their badges.")
-    ] = False,
-    layout: Annotated[str, typer.Option(help="main, full, item, efficiency, ablation or attack.")] = "main",
-    format_: Annotated[
-        str | None,
-        typer.Option(
-            "--format", help="md, csv, json, latex, html or terminal; several with commas.", show_default="terminal"
-        ),
-    ] = None,
+    published: Published = False,
+    layout: Layout = "main",
+    format_: Format = None,
     task: Tasks = None,
     backbone: Backbones = None,
     method: Methods = None,
@@ -53,18 +52,11 @@ def leaderboard(
     scale: Scales = None,
     metric: Metrics = None,
     beam: Beam = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="Row that all others are tested against.", show_default="original")
-    ] = None,
-    compare: Annotated[str | None, typer.Option(help="reported: the TRACER paper's numbers beside ours.")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder or file to write to; one format goes to stdout without.", metavar="PATH"),
-    ] = None,
-    standalone: Annotated[
-        bool, typer.Option("--standalone", help="LaTeX as a whole document that compiles by itself.")
-    ] = False,
-    bib: Annotated[bool, typer.Option("--bib", help="Beside LaTeX, the BibTeX of all that is in the tables.")] = False,
+    baseline: Baseline = None,
+    compare: Compare = None,
+    out: Out = None,
+    standalone: Standalone = False,
+    bib: Bib = False,
     skip_broken: SkipBroken = False,
     debug: Debug = False,
 ) -> None:
@@ -76,44 +68,28 @@ def leaderboard(
     if compare not in (None, "reported"):
         raise UnknownName("comparison", str(compare), ["reported"])
     from genrec_unlearn_bench.cli.report_results import gathered
+    from genrec_unlearn_bench.reporting import selection
     from genrec_unlearn_bench.reporting.layouts import find_layout
-    from genrec_unlearn_bench.reporting.outputs import make_report, outputs
-    from genrec_unlearn_bench.reporting.paragraph import installed_versions
+    from genrec_unlearn_bench.reporting.outputs import make_report
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-    from genrec_unlearn_bench.reporting.selection import (
-        Selection,
-        chosen_layout,
-        selected_board,
-        task_kinds,
-        variants,
-    )
 
     protocol = statistics_protocol()
     columns = named(metric)
-    shape = chosen_layout(columns, beam=beam or protocol.beam) if columns else find_layout(layout)
+    shape = selection.chosen_layout(columns, beam=beam or protocol.beam) if columns else find_layout(layout)
     found = gathered(results_dir, published=published, skip_broken=skip_broken)
-    wanted = Selection(named(task), named(backbone), named(method), named(ruleset), named(scale))
+    wanted = selection.Selection(named(task), named(backbone), named(method), named(ruleset), named(scale))
     report = make_report(
-        found.told(selected_board(found.results, protocol, wanted)),
+        found.told(selection.selected_board(found.results, protocol, wanted)),
         shape,
         protocol,
-        kinds=task_kinds(found.results),
-        variant_of=variants(),
+        kinds=selection.task_kinds(found.results),
+        variant_of=selection.variants(),
         wanted=wanted,
         beam=beam,
         baseline=baseline,
         compare_reported=compare is not None,
     )
-    if out is None and formats == ["terminal"]:
-        _draw(report)
-        return
-    versions = installed_versions()
-    made = {name: outputs(report, name, standalone=standalone, bib=bib, versions=versions) for name in formats}
-    if out is None:
-        # No line break is added: a redirected file is the one that --out would write.
-        print(made[formats[0]][0].content, end="")
-        return
-    _write(made, out)
+    _give(report, formats, out, standalone=standalone, bib=bib)
 
 
 def _formats(text: str | None, out: Path | None) -> list[str]:
@@ -136,10 +112,20 @@ def _formats(text: str | None, out: Path | None) -> list[str]:
     return formats
 
 
-def _draw(report: Report) -> None:
+def _give(report: Report, formats: list[str], out: Path | None, *, standalone: bool, bib: bool) -> None:
+    """Print one format, or write all of them."""
+    from genrec_unlearn_bench.reporting.outputs import outputs
     from genrec_unlearn_bench.reporting.terminal import draw
 
-    draw(stdout(), report.tables, across=report.across, reported=report.reported)
+    if out is None and formats == ["terminal"]:
+        draw(stdout(), report.tables, across=report.across, reported=report.reported)
+        return
+    made = {name: outputs(report, name, standalone=standalone, bib=bib) for name in formats}
+    if out is None:
+        # No line break is added: a redirected file is the one that --out would write.
+        print(made[formats[0]][0].content, end="")
+        return
+    _write(made, out)
 
 
 def _write(made: dict[str, tuple[Output, ...]], out: Path) -> None:

@@ -10,13 +10,21 @@ import typer
 
 __all__ = [
     "Backbones",
+    "Baseline",
     "Beam",
+    "Bib",
+    "Compare",
+    "Format",
+    "Layout",
     "Methods",
     "Metrics",
+    "Out",
+    "Published",
     "ResultsDirs",
     "Rulesets",
     "Scales",
     "SkipBroken",
+    "Standalone",
     "Tasks",
     "named",
 ]
@@ -29,6 +37,23 @@ ResultsDirs = Annotated[
         metavar="DIR",
     ),
 ]
+Published = Annotated[
+    bool, typer.Option("--published", help="Add the suite's own results and the submissions, with their badges.")
+]
+Layout = Annotated[str, typer.Option(help="main, full, item, efficiency, ablation or attack.")]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", help="md, csv, json, latex, html or terminal; several with commas.", show_default="terminal"
+    ),
+]
+Baseline = Annotated[str | None, typer.Option(help="Row that all others are tested against.", show_default="original")]
+Compare = Annotated[str | None, typer.Option(help="reported: the TRACER paper's numbers beside ours.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Folder or file to write to; one format goes to stdout without.", metavar="PATH")
+]
+Standalone = Annotated[bool, typer.Option("--standalone", help="LaTeX as a whole document that compiles by itself.")]
+Bib = Annotated[bool, typer.Option("--bib", help="Beside LaTeX, the BibTeX of all that is in the tables.")]
 Tasks = Annotated[list[str] | None, typer.Option("--task", help="Tasks to show; several, globs work: sports-*.")]
 Backbones = Annotated[list[str] | None, typer.Option("--backbone", help="Backbones to show; several, globs work.")]
 Methods = Annotated[
