@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -48,11 +50,10 @@ def gathered(folders: Sequence[Path] | None, *, published: bool, skip_broken: bo
     own = list(folders or ())
     if not own and Path("results").is_dir():
         own = [Path("results")]
-    parts: list[Loaded] = []
-    if own:
-        parts.append(load_results(own, skip_broken=skip_broken))
-    if published or not own:
-        parts += _shipped(skip_broken=skip_broken)
+    with _no_collection():
+        parts = [load_results(own, skip_broken=skip_broken)] if own else []
+        if published or not own:
+            parts += _shipped(skip_broken=skip_broken)
     faults = tuple(fault for part in parts for fault in part.faults)
     for fault in faults[:SHOWN]:
         print(f"left out: {fault}", file=sys.stderr)
@@ -66,6 +67,19 @@ def gathered(folders: Sequence[Path] | None, *, published: bool, skip_broken: bo
             mend="run something first (bench run), or name a folder with results (--results-dir)",
         )
     return Gathered(results, faults)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Leave the garbage collector out: records make millions of objects and no cycle, and looking for cycles among them
+    takes 40 % of the reading (0.77 and 0.44 ms for a record of 41 KB)."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 def _shipped(*, skip_broken: bool) -> list[Loaded]:
