@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.registry import Entry, methods, source_file, variants_of
-from genrec_unlearn_bench.runs.contract.finding import Finding, broken, judged
+from genrec_unlearn_bench.runs.contract.finding import Finding, broken, judged, left_out
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +111,8 @@ def _documentation(tree: ast.Module, node: ast.ClassDef) -> Finding:
 
 def _variants(entry: Entry) -> Finding:
     title = "variants are a plain literal, each named after the method"
+    if entry.variant_of:
+        return left_out("variants", title, f"it is a variant itself: check {entry.variant_of}")
     try:
         names = [variant.name for variant in variants_of(entry)]
     except BenchError as fault:

@@ -145,6 +145,12 @@ def test_what_is_no_method_is_a_wrong_call(tmp_path: Path) -> None:
             check_method(text, cache_dir=tmp_path, progress=Progress())
 
 
+def test_a_variant_is_checked_as_what_it_is(toy_cache: Path) -> None:
+    checked = check_method("grad-diff-kl", cache_dir=toy_cache, progress=Progress(), on=())
+    assert checked.sound
+    assert {finding.rule for finding in checked.findings if finding.status == "left out"} == {"variants"}
+
+
 def test_lengths_are_cut_and_nothing_else() -> None:
     long = {"lr": 0.1, "epochs": 40, "max_steps": None, "training": {"epochs": 1, "valid_rows": 5000, "dropout": 0.1}}
     assert shortened(long) == {
