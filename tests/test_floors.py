@@ -6,6 +6,7 @@ Held over the source itself, imports inside functions and for type checking incl
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -153,6 +154,13 @@ def test_imports_are_absolute() -> None:
 def test_every_folder_has_a_floor() -> None:
     names = {module_of(path).partition(".")[0] for path in sources()} - {""}
     assert names <= set(HEIGHT) | SIDE_ROOMS | {"methods", "tasks", "leaderboard"}
+
+
+def test_every_package_is_installed() -> None:
+    """The clone's editable install finds what the list leaves out; a wheel does not."""
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"])
+    there = {f"{PACKAGE}.{module_of(path)}".rstrip(".") for path in sources() if path.name == "__init__.py"}
+    assert listed == there
 
 
 def test_files_are_short_documented_and_postponed() -> None:
