@@ -65,7 +65,7 @@ def full_sized(record: RunRecord) -> RunRecord:
         MetricValue(
             metric=f"filler.{i}", group=record.metrics[0].group, value=i / 7, beam=50, n=362, sd=0.1, note="x" * 40
         )
-        for i in range(160)
+        for i in range(110)
     )
     report = {f"part-{i}": list(range(40)) for i in range(40)}
     return record.model_copy(update={"metrics": (*record.metrics, *more), "report": report})
