@@ -15,6 +15,7 @@ from genrec_unlearn_bench.cli.submit_options import (
     Code,
     Contact,
     Deviations,
+    Leaderboard,
     Licence,
     MethodName,
     Name,
@@ -51,6 +52,7 @@ def submit(
     withhold: Withhold = "",
     affirm_rules: AffirmRules = False,
     pr_text: PrText = None,
+    leaderboard: Leaderboard = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -77,6 +79,7 @@ def submit(
             method=method or name,
             results_dir=results_dir,
             out=out,
+            leaderboard=leaderboard,
             withhold=tuple(part for part in withhold.split(",") if part),
             tasks=tuple(task or ()),
             rulesets=tuple(ruleset or ()),

@@ -13,6 +13,7 @@ __all__ = [
     "Code",
     "Contact",
     "Deviations",
+    "Leaderboard",
     "Licence",
     "MethodName",
     "Name",
@@ -53,4 +54,8 @@ AffirmRules = Annotated[
 ]
 PrText = Annotated[
     Path | None, typer.Option(help="Where the pull request's text goes (default: beside the folder).", metavar="FILE")
+]
+Leaderboard = Annotated[
+    Path | None,
+    typer.Option(help="The leaderboard's folder to hold it against.", show_default=False, metavar="DIR"),
 ]

@@ -183,7 +183,8 @@ def _html(report: Report) -> tuple[Output, ...]:
 def _latex(report: Report, *, standalone: bool, bib: bool, versions: Mapping[str, str] | None) -> tuple[Output, ...]:
     from genrec_unlearn_bench.reporting.latex.render import render_latex
 
-    out = [Output(f"{report.stem}.tex", render_latex(report.tables, standalone=standalone, versions=versions))]
+    text = render_latex(report.tables, standalone=standalone, versions=versions, reported=report.reported)
+    out = [Output(f"{report.stem}.tex", text)]
     if bib:
         from genrec_unlearn_bench.reporting.bibliography import bibliography
 

@@ -10,6 +10,7 @@ import yaml
 from pydantic import AfterValidator, Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.reporting.bibtex import bibtex_faults
 from genrec_unlearn_bench.submissions.fault import Refused
 from genrec_unlearn_bench.submissions.plain_text import strict_yaml
 from genrec_unlearn_bench.submissions.statements import STATEMENTS
@@ -45,6 +46,12 @@ def _page(text: str) -> str:
     return text
 
 
+def _bibtex(text: str) -> str:
+    if faults := bibtex_faults(text):
+        raise ValueError("; ".join(faults))
+    return text
+
+
 Line = Annotated[str, Field(max_length=300), AfterValidator(_line)]
 """One line of plain text."""
 Page = Annotated[str, Field(max_length=8000), AfterValidator(_page)]
@@ -70,7 +77,7 @@ class Paper(StrictModel):
     title: Line
     url: Url | None = None
     arxiv: Annotated[str, Field(pattern=r"^(\d{4}\.\d{4,5}|[a-z-]+/\d{7})(v\d+)?$")] | None = None
-    bibtex: Page | None = None
+    bibtex: Annotated[Page, AfterValidator(_bibtex)] | None = None
 
 
 class Tuning(StrictModel):

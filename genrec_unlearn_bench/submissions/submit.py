@@ -45,6 +45,8 @@ class SubmitRequest(StrictModel):
     """Results of ``bench run``."""
     out: Path
     """Where submissions lie; the folder ``name`` is made in it."""
+    leaderboard: Path | None = None
+    """The leaderboard's folder to hold it against; the installation's where none is given."""
     withhold: tuple[str, ...] = ()
     """Column families that the tables leave out."""
     tasks: tuple[str, ...] = ()
@@ -97,7 +99,7 @@ def submit(request: SubmitRequest) -> Submitted:
         _copy_method(entry, draft)
         spec = _spec(request, entry, earlier, records, draft)
         (draft / SPEC).write_text(submission_text(spec), encoding="utf-8")
-        verification = verify(load(draft))
+        verification = verify(load(draft, request.leaderboard))
         _refuse(verification, target)
         with atomic_folder(target, "--out", replace=True) as final:
             shutil.copytree(draft, final, dirs_exist_ok=True, copy_function=shutil.copyfile)

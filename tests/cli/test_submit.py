@@ -22,7 +22,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def call(home: Path, out: Path, *words: str) -> list[str]:
     shared = ["submit", "mine", "--method", str(home / "mine.py"), "--results-dir", str(home / "results")]
-    return [*shared, "--out", str(out), *words]
+    return [*shared, "--leaderboard", str(home / "leaderboard"), "--out", str(out), *words]
 
 
 def test_a_folder_an_archive_and_a_text(home: Path, tmp_path: Path) -> None:

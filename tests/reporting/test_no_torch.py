@@ -18,6 +18,8 @@ def test_no_module_brings_torch_along() -> None:
         for room in ROOMS
         for path in sorted((root / room).rglob("*.py"))
     ]
-    program = f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\nprint('torch' in sys.modules)"
+    program = (
+        f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\nprint('torch' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -33,6 +33,8 @@ from genrec_unlearn_bench.reporting.tables import Table as MadeTable
 
 __all__ = ["BUDGET", "Built", "Extras", "build_payload"]
 
+SCALES = ("smoke", "small", "official", "paper")
+"""From the smallest."""
 BUDGET = 1_850_000
 """Bytes of data; scripts, styles and the table that needs no scripts come on top, and the page stays below 2 MB."""
 
@@ -86,8 +88,7 @@ class _Builder:
         self.kinds = {name: page.kind for name, page in self.tasks.items()}
         self.ledger, self.codes = Ledger(), Table[Code]()
         self.sources: Table[Source] = Table()
-        sizes = [sum(len(row.results) for row in block.rows) for block in board.blocks]
-        self.start = sizes.index(max(sizes)) if sizes else 0
+        self.start = _first_block(board)
         self.first: MadeTable | None = None
 
     def build(self, title: str, budget: int) -> Built:
@@ -211,3 +212,15 @@ def _named(view: View) -> str:
 
 def _size(columns: Mapping[int, str]) -> int:
     return sum(len(text) + len(str(number)) + 6 for number, text in columns.items())
+
+
+def _first_block(board: Board) -> int:
+    """The block that a page opens on: the largest scale first, as small ones are for trying things, then most runs."""
+    sizes = [
+        (
+            SCALES.index(block.key.scale) if block.key.scale in SCALES else -1,
+            sum(len(row.results) for row in block.rows),
+        )
+        for block in board.blocks
+    ]
+    return sizes.index(max(sizes)) if sizes else 0

@@ -206,4 +206,4 @@ class Payload(StrictModel):
     """Views that the page had no room for."""
     results: int
     start: int
-    """The block that is shown first: the one with the most runs."""
+    """The block that is shown first: of the largest scale the one with the most runs."""

@@ -6,19 +6,15 @@ Deterministic: the same tables give the same bytes. Whatever comes from records 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING
 
+from genrec_unlearn_bench.reporting.beside import Beside
 from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
 from genrec_unlearn_bench.reporting.latex.heads import head_lines
 from genrec_unlearn_bench.reporting.latex.notes import notes_of
 from genrec_unlearn_bench.reporting.latex.pages import Page, pages_of, width_of
+from genrec_unlearn_bench.reporting.latex.reported import reported_floats
+from genrec_unlearn_bench.reporting.latex.templates import TexFloat, template
 from genrec_unlearn_bench.reporting.tables import Entry, Line, Table
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 __all__ = ["PACKAGES", "render_latex"]
 
@@ -34,6 +30,7 @@ def render_latex(
     standalone: bool = False,
     cite: bool = False,
     versions: Mapping[str, str] | None = None,
+    reported: Sequence[Beside] | None = None,
 ) -> str:
     """All tables, one float or more for each.
 
@@ -43,37 +40,24 @@ def render_latex(
             beside itself as ``<job name>.bib`` when it is compiled.
         cite: Whether the rows of methods cite their papers, by the keys of ``bibliography(tables)``.
         versions: See ``statistical_paragraph``.
+        reported: A paper's numbers beside ours (``beside(tables)``), as further tables; none where it is None.
     """
     from genrec_unlearn_bench.reporting.bibliography import bibliography
 
     books = bibliography(tables) if cite or standalone else None
     keys = books.method_keys if books is not None and cite else {}
     floats = [text for table in tables for text in _floats(table, keys)]
+    floats += reported_floats(reported) if reported is not None else []
     if books is None or not standalone:
-        return _template("fragment.tex").render(packages=PACKAGES, floats=floats)
+        return template("fragment.tex").render(packages=PACKAGES, floats=floats)
     from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
 
-    return _template("document.tex").render(
+    return template("document.tex").render(
         packages=PACKAGES,
         floats=floats,
         paragraph=statistical_paragraph(tables, versions=versions).latex,
         bibliography=books.text,
     )
-
-
-@dataclass(frozen=True)
-class _Float:
-    """One float as the template fills it in; all strings are TeX."""
-
-    environment: str
-    caption: str
-    short: str
-    label: str
-    again: bool
-    columns: str
-    head: tuple[str, ...]
-    body: tuple[str, ...]
-    notes: str
 
 
 def _floats(table: Table, keys: Mapping[str, str]) -> list[str]:
@@ -84,7 +68,7 @@ def _floats(table: Table, keys: Mapping[str, str]) -> list[str]:
         first, last = page.number == 1, page.number == page.total
         part = "" if page.total == 1 else f", part {page.number} of {page.total}"
         name = f"tab:{label(table.name)}" + ("" if first else f"-part{page.number}")
-        filled = _Float(
+        filled = TexFloat(
             environment="table*" if width_of(page) > ONE_COLUMN else "table",
             caption=f"{title}{part}." + (f" {escape(table.caption)}" if first else ""),
             short=title,
@@ -95,7 +79,7 @@ def _floats(table: Table, keys: Mapping[str, str]) -> list[str]:
             body=tuple(_body(page, keys)),
             notes=" ".join(notes_of(table)) if last else "Notes: below the last part.",
         )
-        out.append(_template("table.tex").render(table=filled))
+        out.append(template("table.tex").render(table=filled))
     return out
 
 
@@ -150,24 +134,3 @@ def _says(entry: Entry) -> bool:
     return entry.row is not None and (
         bool(entry.row.diverged) or (entry.cell is not None and entry.cell.mean is not None)
     )
-
-
-@cache
-def _template(name: str) -> Template:
-    """A template with delimiters that LaTeX does not use: ``((* block *))``, ``((( value )))``, ``((= comment =))``."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(  # noqa: S701 - values are TeX, escaped where they are made; HTML's escapes would break it
-        block_start_string="((*",
-        block_end_string="*))",
-        variable_start_string="(((",
-        variable_end_string=")))",
-        comment_start_string="((=",
-        comment_end_string="=))",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-    )
-    folder = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "latex"
-    return environment.from_string((folder / name).read_text(encoding="utf-8"))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from genrec_unlearn_bench.reporting.beside import beside
 from genrec_unlearn_bench.reporting.latex.render import PACKAGES, render_latex
 from genrec_unlearn_bench.reporting.layouts import layouts
 from tests.reporting.boards import make_records, make_synthetic_tables
@@ -106,3 +107,8 @@ def test_every_reference_of_ours_is_complete(tmp_path: Path) -> None:
         r"\begin{document}\nocite{*}\bibliographystyle{plain}\bibliography{all}\end{document}",
         cites=True,
     )
+
+
+def test_reported_numbers_compile(tmp_path: Path) -> None:
+    tables = make_synthetic_tables("full")
+    compiled(tmp_path, render_latex(tables, standalone=True, reported=beside(tables)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from genrec_unlearn_bench.reporting.beside import beside
 from genrec_unlearn_bench.reporting.latex.pages import LINES, WIDEST, pages_of, width_of
 from genrec_unlearn_bench.reporting.latex.render import render_latex
 from genrec_unlearn_bench.reporting.layouts import find_layout
@@ -108,3 +109,15 @@ def test_rows_cite_their_papers_on_request() -> None:
     tables = make_synthetic_tables("main")
     assert r"tracer-no-coherence~\cite{chen2026tracer} &" in render_latex(tables, cite=True)
     assert r"\cite" not in render_latex(tables)
+
+
+def test_reported_numbers_stand_beside_ours_with_the_broken_ones_marked() -> None:
+    tables = make_synthetic_tables("main")
+    pairs = beside(tables)
+    text = render_latex(tables, reported=pairs)
+    assert text.count("Reported numbers beside ours") == len({pair.block for pair in pairs})
+    pair = next(pair for pair in pairs if pair.broken and pair.ours is not None)
+    row = next(line for line in text.splitlines() if f"{pair.reported:.3f}" in line and "textsuperscript{!}" in line)
+    assert row.startswith(f"{pair.method} &")
+    assert "never a target" in text
+    assert "reported" not in render_latex(tables)
