@@ -114,8 +114,8 @@ def _formats(text: str | None, out: Path | None) -> list[str]:
 
 def _give(report: Report, formats: list[str], out: Path | None, *, standalone: bool, bib: bool) -> None:
     """Print one format, or write all of them."""
+    from genrec_unlearn_bench.reporting.formats.terminal import draw
     from genrec_unlearn_bench.reporting.outputs import outputs
-    from genrec_unlearn_bench.reporting.terminal import draw
 
     if out is None and formats == ["terminal"]:
         draw(stdout(), report.tables, across=report.across, reported=report.reported)

@@ -128,7 +128,7 @@ def _shows(layout: Layout) -> str:
 
 
 def _markdown(report: Report) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.markdown import render_markdown
+    from genrec_unlearn_bench.reporting.formats.markdown import render_markdown
 
     figures = _figures(report.across, svg=True)
     return (
@@ -141,7 +141,7 @@ def _markdown(report: Report) -> tuple[Output, ...]:
 
 
 def _csv(report: Report) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.csv_tables import across_csv, long_csv, reported_csv, wide_csv
+    from genrec_unlearn_bench.reporting.formats.csv_tables import across_csv, long_csv, reported_csv, wide_csv
 
     out = [Output(f"{report.stem}-long.csv", long_csv(report.tables))]
     out += [Output(f"{table.name}.csv", wide_csv(table), "further") for table in report.tables]
@@ -152,14 +152,14 @@ def _csv(report: Report) -> tuple[Output, ...]:
 
 
 def _json(report: Report) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.json_tables import render_json
+    from genrec_unlearn_bench.reporting.formats.json_tables import render_json
 
     text = render_json(report.tables, across=report.across, reported=report.reported)
     return (Output(f"{report.stem}.json", text),)
 
 
 def _terminal(report: Report) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.terminal import render_terminal
+    from genrec_unlearn_bench.reporting.formats.terminal import render_terminal
 
     text = render_terminal(report.tables, across=report.across, reported=report.reported)
     return (Output(f"{report.stem}.txt", text),)
@@ -186,10 +186,10 @@ def _latex(report: Report, *, standalone: bool, bib: bool, versions: Mapping[str
     text = render_latex(report.tables, standalone=standalone, versions=versions, reported=report.reported)
     out = [Output(f"{report.stem}.tex", text)]
     if bib:
-        from genrec_unlearn_bench.reporting.bibliography import bibliography
+        from genrec_unlearn_bench.reporting.citations.bibliography import bibliography
 
         out.append(Output(f"{report.stem}.bib", bibliography(report.tables).text, "beside"))
-    from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
+    from genrec_unlearn_bench.reporting.words.paragraph import statistical_paragraph
 
     paragraph = statistical_paragraph(report.tables, versions=versions)
     out.append(Output(f"{report.stem}-statistics.tex", paragraph.latex, "further"))

@@ -10,7 +10,7 @@ import yaml
 from pydantic import AfterValidator, Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.reporting.bibtex import bibtex_faults
+from genrec_unlearn_bench.reporting.citations.bibtex import bibtex_faults
 from genrec_unlearn_bench.submissions.fault import Refused
 from genrec_unlearn_bench.submissions.plain_text import strict_yaml
 from genrec_unlearn_bench.submissions.statements import STATEMENTS

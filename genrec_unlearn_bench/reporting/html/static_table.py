@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from genrec_unlearn_bench.reporting.cells import line_label, show
-from genrec_unlearn_bench.reporting.notes import notes
+from genrec_unlearn_bench.reporting.formats.cells import line_label, show
+from genrec_unlearn_bench.reporting.formats.notes import notes
 from genrec_unlearn_bench.reporting.tables import Table
 
 __all__ = ["StaticTable", "static_table"]

@@ -42,7 +42,7 @@ def render_latex(
         versions: See ``statistical_paragraph``.
         reported: A paper's numbers beside ours (``beside(tables)``), as further tables; none where it is None.
     """
-    from genrec_unlearn_bench.reporting.bibliography import bibliography
+    from genrec_unlearn_bench.reporting.citations.bibliography import bibliography
 
     books = bibliography(tables) if cite or standalone else None
     keys = books.method_keys if books is not None and cite else {}
@@ -50,7 +50,7 @@ def render_latex(
     floats += reported_floats(reported) if reported is not None else []
     if books is None or not standalone:
         return template("fragment.tex").render(packages=PACKAGES, floats=floats)
-    from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
+    from genrec_unlearn_bench.reporting.words.paragraph import statistical_paragraph
 
     return template("document.tex").render(
         packages=PACKAGES,

@@ -8,9 +8,9 @@ import pytest
 
 from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.beside import beside
-from genrec_unlearn_bench.reporting.escaping import markdown_text, visible
+from genrec_unlearn_bench.reporting.formats.escaping import markdown_text, visible
+from genrec_unlearn_bench.reporting.formats.markdown import render_markdown
 from genrec_unlearn_bench.reporting.layouts import layouts
-from genrec_unlearn_bench.reporting.markdown import render_markdown
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.golden_files import hold
 from tests.reporting.odd_names import ODD, odd_tables

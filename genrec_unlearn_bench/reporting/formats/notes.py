@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Verdict
-from genrec_unlearn_bench.reporting.cells import DIVERGED, show
-from genrec_unlearn_bench.reporting.facts import facts
+from genrec_unlearn_bench.reporting.formats.cells import DIVERGED, show
 from genrec_unlearn_bench.reporting.numbers import p_text
 from genrec_unlearn_bench.reporting.statistics.power import smallest_attainable
 from genrec_unlearn_bench.reporting.statistics.sign_flip import PairedTest
 from genrec_unlearn_bench.reporting.tables import Table
+from genrec_unlearn_bench.reporting.words.facts import facts
 
 __all__ = ["legend", "listed", "notes"]
 

@@ -11,7 +11,7 @@ from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis, Cell
 from genrec_unlearn_bench.reporting.beside import Beside, beside_notes
 from genrec_unlearn_bench.reporting.board import Row
-from genrec_unlearn_bench.reporting.json_document import (
+from genrec_unlearn_bench.reporting.formats.json_document import (
     AcrossEntry,
     BlockEntry,
     CellEntry,
@@ -27,8 +27,8 @@ from genrec_unlearn_bench.reporting.json_document import (
     StandingEntry,
     TableEntry,
 )
+from genrec_unlearn_bench.reporting.formats.notes import notes
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.notes import notes
 from genrec_unlearn_bench.reporting.numbers import six
 from genrec_unlearn_bench.reporting.selection import rows_shown
 from genrec_unlearn_bench.reporting.tables import Table

@@ -14,7 +14,7 @@ from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis, Cell
 from genrec_unlearn_bench.reporting.beside import Beside
 from genrec_unlearn_bench.reporting.board import Row
-from genrec_unlearn_bench.reporting.escaping import csv_text
+from genrec_unlearn_bench.reporting.formats.escaping import csv_text
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.numbers import six
 from genrec_unlearn_bench.reporting.selection import rows_shown

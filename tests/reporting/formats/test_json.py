@@ -8,8 +8,8 @@ import pytest
 
 from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.beside import beside
-from genrec_unlearn_bench.reporting.json_document import SCHEMA_VERSION, LeaderboardDocument
-from genrec_unlearn_bench.reporting.json_tables import document, render_json
+from genrec_unlearn_bench.reporting.formats.json_document import SCHEMA_VERSION, LeaderboardDocument
+from genrec_unlearn_bench.reporting.formats.json_tables import document, render_json
 from genrec_unlearn_bench.reporting.layouts import layouts
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.golden_files import hold

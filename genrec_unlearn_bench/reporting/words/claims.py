@@ -11,18 +11,18 @@ from numpy import format_float_positional
 
 from genrec_unlearn_bench.reporting.across import across as compare_across
 from genrec_unlearn_bench.reporting.analysis import Verdict
-from genrec_unlearn_bench.reporting.bibliography import Bibliography
-from genrec_unlearn_bench.reporting.facts import Facts
+from genrec_unlearn_bench.reporting.citations.bibliography import Bibliography
+from genrec_unlearn_bench.reporting.formats.notes import listed
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.notes import listed
 from genrec_unlearn_bench.reporting.numbers import p_text
-from genrec_unlearn_bench.reporting.prose import Cite, Sentence
 from genrec_unlearn_bench.reporting.statistics.equivalence import LEVEL
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.statistics.power import smallest_attainable
 from genrec_unlearn_bench.reporting.statistics.sign_flip import PairedTest
 from genrec_unlearn_bench.reporting.tables import Table
-from genrec_unlearn_bench.reporting.wording import counted, spanned, verb
+from genrec_unlearn_bench.reporting.words.facts import Facts
+from genrec_unlearn_bench.reporting.words.prose import Cite, Sentence
+from genrec_unlearn_bench.reporting.words.wording import counted, spanned, verb
 
 __all__ = ["across", "against", "equivalence", "outcome", "pairs", "sign_flip"]
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.beside import beside
-from genrec_unlearn_bench.reporting.terminal import draw, render_terminal
+from genrec_unlearn_bench.reporting.formats.terminal import draw, render_terminal
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.golden_files import hold
 from tests.reporting.odd_names import odd_tables

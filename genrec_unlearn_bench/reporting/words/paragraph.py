@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 
-from genrec_unlearn_bench.reporting import claims
-from genrec_unlearn_bench.reporting.bibliography import Bibliography, bibliography
-from genrec_unlearn_bench.reporting.facts import Facts, Short, facts
+from genrec_unlearn_bench.reporting.citations.bibliography import Bibliography, bibliography
+from genrec_unlearn_bench.reporting.formats.notes import listed
 from genrec_unlearn_bench.reporting.latex.escape import shorten
-from genrec_unlearn_bench.reporting.notes import listed
-from genrec_unlearn_bench.reporting.prose import Cite, Paragraph, Piece, Sentence
 from genrec_unlearn_bench.reporting.tables import Table
-from genrec_unlearn_bench.reporting.wording import counted, spanned, verb
+from genrec_unlearn_bench.reporting.words import claims
+from genrec_unlearn_bench.reporting.words.facts import Facts, Short, facts
+from genrec_unlearn_bench.reporting.words.prose import Cite, Paragraph, Piece, Sentence
+from genrec_unlearn_bench.reporting.words.wording import counted, spanned, verb
 
 __all__ = ["installed_versions", "statistical_paragraph"]
 
