@@ -70,7 +70,8 @@ def against(
         return {}
     places = [(m, r) for m in family for r in rows]
     raw = np.stack([values[m, r] - values[m, base] for m, r in places])
-    turned = np.stack([scores(values[m, r], measures[m]) - scores(values[m, base], measures[m]) for m, r in places])
+    oriented = {m: scores(values[m], measures[m]) for m in family}
+    turned = np.stack([oriented[m][r] - oriented[m][base] for m, r in places])
     tests = paired_tests(turned, confidence=protocol.confidence)
     shown = paired_tests(raw, confidence=protocol.confidence)
     corrected = holm(tests.p)

@@ -62,28 +62,28 @@ def all_pairs(
     letters: bool,
 ) -> dict[int, Order]:
     """All pairs of ranked rows that were measured, corrected over pairs × measures of one family."""
-    present = {m: [r for r in ranked if np.isfinite(scores(values[m, r], measures[m])).any()] for m in family}
+    turned = {m: scores(values[m], measures[m]) for m in family}
+    present = {m: [r for r in ranked if np.isfinite(turned[m][r]).any()] for m in family}
     present = {m: rows for m, rows in present.items() if rows}
-    pairs = [(m, a, b) for m, rows in present.items() for i, a in enumerate(rows) for b in rows[i + 1 :]]
-    p = np.zeros(0)
-    estimates = np.zeros(0)
-    if pairs:
-        turned = {(m, r): scores(values[m, r], measures[m]) for m, rows in present.items() for r in rows}
-        tests = paired_tests(np.stack([turned[m, a] - turned[m, b] for m, a, b in pairs]))
+    above = {m: np.triu_indices(len(rows), 1) for m, rows in present.items()}
+    differences = [
+        turned[m][rows][above[m][0]] - turned[m][rows][above[m][1]] for m, rows in present.items() if len(rows) > 1
+    ]
+    p = estimates = np.zeros(0)
+    if differences:
+        tests = paired_tests(np.concatenate(differences))
         p, estimates = holm(tests.p), tests.estimate
     out = {}
     begin = 0
     for m, rows in present.items():
-        count = len(rows) * (len(rows) - 1) // 2
+        here = slice(begin, begin + len(above[m][0]))
+        begin = here.stop
         better = np.zeros((len(rows), len(rows)), dtype=np.bool_)
-        above = np.triu_indices(len(rows), 1)
-        significant = p[begin : begin + count] <= alpha
-        better[above] = significant & (estimates[begin : begin + count] > 0)
-        better[above[1], above[0]] = significant & (estimates[begin : begin + count] < 0)
-        tests_here = int(np.isfinite(p[begin : begin + count]).sum())
-        begin += count
-        means = np.array([_mean(scores(values[m, r], measures[m])) for r in rows])
-        out[m] = _order(rows, means, better, tests_here, letters=letters)
+        significant = p[here] <= alpha
+        better[above[m]] = significant & (estimates[here] > 0)
+        better[above[m][::-1]] = significant & (estimates[here] < 0)
+        means = np.array([_mean(turned[m][r]) for r in rows])
+        out[m] = _order(rows, means, better, int(np.isfinite(p[here]).sum()), letters=letters)
     return out
 
 

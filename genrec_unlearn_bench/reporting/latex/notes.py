@@ -1,6 +1,6 @@
 """What stands below a LaTeX table: the marks that occur in it, seeds, families, gaps, and the protocol.
 
-The same facts as below tables in other formats (``reporting.formats.notes``), in the few lines and the signs of a paper.
+The same facts as below tables in other formats (``reporting.formats.notes``), in the few lines and signs of a paper.
 """
 
 from __future__ import annotations
