@@ -87,10 +87,8 @@ class Result:
     diverged: bool
     values: Mapping[Measure, float | None]
     examples: Mapping[Measure, int]
-    tuning_trials: int
     command: str
     notes: tuple[str, ...]
-    report: str
     per_user_digest: str
     place: str
     folder: Path
@@ -187,10 +185,8 @@ def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = O
         diverged=record.diverged,
         values={measure: value.value for measure, value in measured},
         examples={measure: value.n for measure, value in measured if value.n},
-        tuning_trials=record.cost.tuning_trials,
         command=record.command,
         notes=record.notes,
-        report=_canonical(record.report),
         per_user_digest=record.per_user_digest,
         place=folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder.name,
         folder=folder,
