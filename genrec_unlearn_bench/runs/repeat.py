@@ -8,6 +8,7 @@ original, oracles) may come from the cache, whose keys say that it was made by t
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -165,17 +166,18 @@ def _encoder(key: str) -> str:
     if kind == "tfidf":
         return key
     model, _, weights = rest.partition("#")
-    word = model if weights == "" else "minilm"
-    try:
-        spec: EncoderSpec | None = parse_encoder(word.removesuffix("@main"))
-    except UnknownName:
-        spec = None
+    word = model.removesuffix("@main")
+    spec: EncoderSpec | None = None
+    # Weights that a record knows by their content lay in a folder, but for those that the extra brings along.
+    if not weights or word == "minilm":
+        with suppress(UnknownName):
+            spec = parse_encoder(word)
     if spec is None or spec.key != key:
         raise UsageError(
             f"the record's text encoder {key!r} is known by its content alone",
             mend="say where it lies: --encoder path/to/folder",
         )
-    return word.removesuffix("@main")
+    return word
 
 
 def _oracles(record: RunRecord) -> int:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
+from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import CapabilityMissing
 from genrec_unlearn_bench.methods.random_reassign import RandomReassign, RandomReassignConfig
@@ -34,7 +35,7 @@ def request() -> ForgetRequest:
     train, valid = (planted.examples(planted.sequences(n, 7, s)) for n, s in ((40, 1), (10, 2)))
     return ForgetRequest(
         catalogue=planted.catalogue(),
-        kind=planted.ConceptKind.BRAND,
+        kind=ConceptKind.BRAND,
         items=marked,
         pairs=np.zeros((0, 2), dtype=np.int64),
         train=planted.groups(train, marked),

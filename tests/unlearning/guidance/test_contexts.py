@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from genrec_unlearn_bench.data.examples import PAD, Histories
-from genrec_unlearn_bench.data.forget import ConceptKind
+from genrec_unlearn_bench.data.forget import ConceptKind, Groups
 from genrec_unlearn_bench.decoding.beam import beam_search
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.decoding.window import WindowedSession
@@ -38,7 +38,7 @@ def request(kind: ConceptKind = ConceptKind.BRAND) -> ForgetRequest:
         kind=kind,
         items=np.zeros_like(MARKED) if single else MARKED,
         pairs=pairs if single else np.zeros((0, 2), dtype=np.int64),
-        train=planted.Groups(train.subset(hit), train.subset(~hit)) if single else planted.groups(train, MARKED),
+        train=Groups(train.subset(hit), train.subset(~hit)) if single else planted.groups(train, MARKED),
         valid=planted.groups(valid, MARKED),
         features=planted.features(planted.sids()),
         seed=0,
