@@ -138,6 +138,7 @@ def make_board(results: Iterable[Result], protocol: StatisticsProtocol) -> Board
             tuning += 1
         else:
             chosen.append(result)
+    chosen = _once(chosen)
     left_out = [f"{tuning} runs with tuning seeds ({protocol.tuning_seeds_from} and above)"] if tuning else []
     setups: dict[tuple[str, str, str], dict[str, list[Result]]] = {}
     for result in chosen:
@@ -151,6 +152,22 @@ def make_board(results: Iterable[Result], protocol: StatisticsProtocol) -> Board
                 key = BlockKey(task, backbone, scale, ruleset, variant)
                 blocks.append(_block(key, members, protocol, left_out))
     return Board(tuple(sorted(blocks, key=lambda block: block.key)), tuple(left_out))
+
+
+def _once(results: Sequence[Result]) -> list[Result]:
+    """Without further copies of a run: one's own results, and the submission made of them, are one row."""
+    kept: dict[str, list[Result]] = {}
+    for result in sorted(results, key=lambda result: result.source.name):
+        copies = kept.setdefault(result.key, [])
+        # A copy may lack what was withheld. Other numbers under the same key are another matter, and stay in sight.
+        if not any(result.source != other.source and _agree(result, other) for other in copies):
+            copies.append(result)
+    chosen = {id(result) for copies in kept.values() for result in copies}
+    return [result for result in results if id(result) in chosen]
+
+
+def _agree(one: Result, other: Result) -> bool:
+    return all(one.values[measure] == other.values[measure] for measure in one.values.keys() & other.values.keys())
 
 
 def _base(measure: Measure) -> Measure:

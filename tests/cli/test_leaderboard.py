@@ -194,12 +194,15 @@ def test_a_file_in_the_way_is_told_in_words(records: Path, tmp_path: Path) -> No
     assert "cannot write" in text
 
 
-def test_submissions_stand_beside_the_suites_results(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submissions_stand_beside_the_suites_results(
+    records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from genrec_unlearn_bench.reporting.results import Badge, Source
     from genrec_unlearn_bench.submissions import sources
 
     theirs = Source(name="them", badge=Badge.RE_SCORED)
-    monkeypatch.setattr(sources, "published_sources", lambda root: [(Source(), records), (theirs, records)])
+    write_records((record.model_copy(update={"key": record.key[::-1]}) for record in make_records()), tmp_path)
+    monkeypatch.setattr(sources, "published_sources", lambda root: [(Source(), records), (theirs, tmp_path)])
     rows = long("--published", "--results-dir", records)
     badges = {row["row"]: (row["source"], row["badge"]) for row in rows}
     assert badges["tracer (them)"] == ("them", "re-scored")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -88,8 +90,18 @@ def test_rows_of_two_configurations_are_told_apart_by_what_differs() -> None:
 
 
 def test_two_sources_of_a_method_are_two_rows() -> None:
-    board = board_of(plant("tracer", NUMBERS), plant("tracer", NUMBERS, source=Source(name="them")))
+    board = board_of(plant("tracer", NUMBERS), plant("tracer", NUMBERS, source=Source(name="them"), key="theirs"))
     assert labels(board) == ["tracer (ours)", "tracer (them)"]
+
+
+def test_a_run_and_its_published_copy_are_one_row() -> None:
+    mine = plant("tracer", NUMBERS)
+    copy = [replace(result, source=Source(name="them", badge=Badge.REPRODUCED)) for result in mine]
+    assert labels(board_of(mine, copy)) == ["tracer"]
+    assert not board_of(mine, copy).left_out
+    # The same key with other numbers is no copy, and both are shown.
+    changed = [replace(result, values=dict.fromkeys(result.values, 0.0)) for result in copy]
+    assert labels(board_of(mine, changed)) == ["tracer (ours)", "tracer (them)"]
 
 
 def test_reference_rows_come_from_one_source_the_suites_own_first() -> None:

@@ -86,8 +86,8 @@ def odd_board() -> Board:
         bibtex="@article{x, title={</pre><script>window.hit=1</script>}}",
         badge=Badge.REPRODUCED,
     )
-    results = make_results(records)
-    return make_board([*results, *make_results(records[-6:], source=source)], statistics_protocol())
+    theirs = [record.model_copy(update={"key": record.key[::-1]}) for record in records[-6:]]
+    return make_board([*make_results(records), *make_results(theirs, source=source)], statistics_protocol())
 
 
 @cache
