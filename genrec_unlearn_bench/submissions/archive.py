@@ -5,12 +5,13 @@ The same folder gives the same archive: names in order, no dates, no owners.
 
 from __future__ import annotations
 
+import errno
 import stat
 import zipfile
 import zlib
 from pathlib import Path
 
-from genrec_unlearn_bench.runs.files import guarded
+from genrec_unlearn_bench.runs.files import guarded, storage_error
 from genrec_unlearn_bench.submissions.fault import Refused
 from genrec_unlearn_bench.submissions.limits import ARCHIVE_BYTES, FILES, TOTAL_BYTES, file_limit
 from genrec_unlearn_bench.submissions.paths import colliding, unsafe
@@ -51,7 +52,13 @@ def unpack(archive: Path, target: Path) -> Path:
             left = TOTAL_BYTES
             for info in files:
                 left -= _extract(opened, info, target, left)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as fault:
+    except OSError as fault:
+        if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+            # No fault of the archive: there is no room here to unpack it.
+            raise storage_error(fault, target, "$TMPDIR") or fault from None
+        raise Refused(f"the archive cannot be read: {fault}", where=name, mend=_PACK) from None
+    # What zipfile says of broken data, of an unknown kind of compression, and of encryption (RuntimeError).
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as fault:
         raise Refused(f"the archive cannot be read: {fault}", where=name, mend=_PACK) from None
     tops = sorted(target.iterdir())
     return tops[0] if len(tops) == 1 and tops[0].is_dir() else target

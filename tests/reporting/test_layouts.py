@@ -31,11 +31,14 @@ def test_the_six_layouts_of_the_paper_are_there() -> None:
 
 def test_the_core_suites_measures_in_layouts_are_declared() -> None:
     families = {name.partition(".")[0] for name in metric_specs() if "." in name}
-    for found in layouts().values():
-        for text in [text for group in found.columns for text in group.measures if "*" not in text]:
-            name = text.partition(":")[2].partition("/")[0] or text
-            if name.partition(".")[0] in families or "." not in name:
-                Measure.parse(text, beam=10)
+    ranking = {name for name in metric_specs() if "." not in name}
+    texts = {text for found in layouts().values() for group in found.columns for text in group.measures}
+    declared = {text for text in texts if "*" not in text}
+    # What is left out of the check are families of the full suite, and these are written with a *.
+    assert {Measure.parse(text, beam=10).metric.partition(".")[0] for text in declared} <= families | ranking
+    assert {text for text in texts - declared if text.split(":")[-1].partition(".")[0] in families} == {
+        "forget:original-sids.*/50"
+    }
 
 
 def test_columns_that_no_result_has_are_left_out() -> None:

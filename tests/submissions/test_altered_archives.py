@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.errors import StorageError, UsageError
+from genrec_unlearn_bench.submissions import archive
 from genrec_unlearn_bench.submissions.archive import pack
 from genrec_unlearn_bench.submissions.bundle import load, opened
 from genrec_unlearn_bench.submissions.fault import Refused
@@ -18,12 +20,12 @@ from tests.submissions.altered_archives import ARCHIVES, truncated
 @pytest.mark.parametrize("what", ARCHIVES)
 def test_is_refused(what: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     message, make = ARCHIVES[what]
-    place, archive = tmp_path / "unpacked" / "here", tmp_path / "mine.zip"
+    place, sent = tmp_path / "unpacked" / "here", tmp_path / "mine.zip"
     place.mkdir(parents=True)
     monkeypatch.setenv("TMPDIR", str(place))
     monkeypatch.setattr("tempfile.tempdir", str(place))
-    make(folder, archive)
-    with pytest.raises(Refused, match=message) as refusal, opened(archive):
+    make(folder, sent)
+    with pytest.raises(Refused, match=message) as refusal, opened(sent):
         pass
     assert refusal.value.where
     assert refusal.value.mend
@@ -48,6 +50,16 @@ def test_no_archive_at_all(tmp_path: Path) -> None:
         pass
     (tmp_path / "mine.zip").write_bytes(b"\x80\x04K\x01.")
     with pytest.raises(Refused, match="cannot be read"), opened(tmp_path / "mine.zip"):
+        pass
+
+
+def test_a_full_disk_is_no_fault_of_the_archive(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    pack(folder, tmp_path / "mine.zip")
+    monkeypatch.setattr(archive, "_extract", full)
+    with pytest.raises(StorageError, match="the disk is full"), opened(tmp_path / "mine.zip"):
         pass
 
 

@@ -13,7 +13,7 @@ from genrec_unlearn_bench.reporting.beside import beside
 from genrec_unlearn_bench.reporting.formats.csv_tables import LONG_COLUMNS, across_csv, long_csv, reported_csv, wide_csv
 from genrec_unlearn_bench.reporting.formats.escaping import csv_text
 from tests.reporting.boards import make_records, make_synthetic_tables
-from tests.reporting.golden_files import hold
+from tests.reporting.golden_files import golden
 from tests.reporting.odd_names import FORMULAS, odd_tables
 from tests.reporting.planting import measure
 
@@ -24,10 +24,14 @@ def read(text: str) -> list[dict[str, str]]:
 
 def test_golden_files() -> None:
     tables = make_synthetic_tables("main", make_records(tasks=("industrial-brand",), backbones=("letter",)))
-    hold(wide_csv(tables[0]), "csv-main-wide.csv")
-    hold(long_csv(tables), "csv-main-long.csv")
-    hold(across_csv(across(tables[0].analysis)), "csv-main-across.csv")
-    hold(reported_csv(beside(tables)), "csv-main-reported.csv")
+    made = {
+        "csv-main-wide.csv": wide_csv(tables[0]),
+        "csv-main-long.csv": long_csv(tables),
+        "csv-main-across.csv": across_csv(across(tables[0].analysis)),
+        "csv-main-reported.csv": reported_csv(beside(tables)),
+    }
+    for name, text in made.items():
+        assert text == golden(text, name)
 
 
 def test_the_long_table_is_the_analysis_cell_by_cell() -> None:

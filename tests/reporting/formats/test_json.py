@@ -12,7 +12,7 @@ from genrec_unlearn_bench.reporting.formats.json_document import SCHEMA_VERSION,
 from genrec_unlearn_bench.reporting.formats.json_tables import document, render_json
 from genrec_unlearn_bench.reporting.layouts import layouts
 from tests.reporting.boards import make_records, make_synthetic_tables
-from tests.reporting.golden_files import hold
+from tests.reporting.golden_files import golden
 from tests.reporting.odd_names import ODD, odd_tables
 
 
@@ -22,7 +22,8 @@ def refuse(text: str) -> float:
 
 def test_golden_file() -> None:
     tables = make_synthetic_tables("main", make_records(tasks=("industrial-brand",), backbones=("letter",)))
-    hold(render_json(tables, across=across(tables[0].analysis), reported=beside(tables)), "json-main.json")
+    text = render_json(tables, across=across(tables[0].analysis), reported=beside(tables))
+    assert text == golden(text, "json-main.json")
 
 
 @pytest.mark.parametrize("layout", list(layouts()))

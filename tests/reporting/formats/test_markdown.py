@@ -12,7 +12,7 @@ from genrec_unlearn_bench.reporting.formats.escaping import markdown_text, visib
 from genrec_unlearn_bench.reporting.formats.markdown import render_markdown
 from genrec_unlearn_bench.reporting.layouts import layouts
 from tests.reporting.boards import make_records, make_synthetic_tables
-from tests.reporting.golden_files import hold
+from tests.reporting.golden_files import golden
 from tests.reporting.odd_names import ODD, odd_tables
 
 
@@ -20,7 +20,7 @@ from tests.reporting.odd_names import ODD, odd_tables
 def test_every_layout_gives_its_golden_file(layout: str) -> None:
     tables = make_synthetic_tables(layout)
     text = render_markdown(tables, across=across(tables[0].analysis), reported=beside(tables))
-    hold(text, f"markdown-{layout}.md")
+    assert text == golden(text, f"markdown-{layout}.md")
 
 
 def test_every_row_of_a_grid_has_the_cells_of_its_head() -> None:

@@ -11,7 +11,7 @@ from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.beside import beside
 from genrec_unlearn_bench.reporting.formats.terminal import draw, render_terminal
 from tests.reporting.boards import make_records, make_synthetic_tables
-from tests.reporting.golden_files import hold
+from tests.reporting.golden_files import golden
 from tests.reporting.odd_names import odd_tables
 
 
@@ -24,7 +24,8 @@ def drawn(width: int, *, typed: bool) -> str:
 
 def test_golden_file() -> None:
     tables = make_synthetic_tables("main")
-    hold(render_terminal(tables, across=across(tables[0].analysis), reported=beside(tables)), "terminal-main.txt")
+    text = render_terminal(tables, across=across(tables[0].analysis), reported=beside(tables))
+    assert text == golden(text, "terminal-main.txt")
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])

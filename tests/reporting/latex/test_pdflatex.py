@@ -49,9 +49,16 @@ def compiled(folder: Path, text: str, *, cites: bool = False) -> str:
     return log
 
 
+def pages(log: str) -> int:
+    """How many pages came out."""
+    return int(re.findall(r"\((\d+) pages?", log)[0])
+
+
 @pytest.mark.parametrize("layout", list(layouts()))
 def test_every_layout(layout: str, tmp_path: Path) -> None:
-    compiled(tmp_path, render_latex(make_synthetic_tables(layout), standalone=True), cites=layout == "main")
+    tables = make_synthetic_tables(layout)
+    log = compiled(tmp_path, render_latex(tables, standalone=True), cites=layout == "main")
+    assert pages(log) >= 1
 
 
 def test_odd_names_print_and_do_nothing(tmp_path: Path) -> None:
@@ -82,18 +89,19 @@ def test_forty_methods_in_one_table(tmp_path: Path) -> None:
     methods = {f"method-{place:02d}": (0.3 + 0.015 * place, 0.9) for place in range(40)}
     records = make_records(methods=methods, seeds=(0, 1))
     log = compiled(tmp_path, render_latex(make_synthetic_tables("main", records), standalone=True))
-    assert int(re.findall(r"\((\d+) pages?", log)[0]) <= 4
+    assert pages(log) <= 4
 
 
 @pytest.mark.parametrize("options", ["", "[twocolumn]"])
 def test_a_fragment_fits_another_document(options: str, tmp_path: Path) -> None:
     packages = "".join(rf"\usepackage{{{name}}}" for name in PACKAGES)
     tables = (*make_synthetic_tables("main"), *make_synthetic_tables("attack"))
-    compiled(
+    log = compiled(
         tmp_path,
         rf"\documentclass{options}{{article}}\usepackage[T1]{{fontenc}}{packages}"
         rf"\begin{{document}}Text.{render_latex(tables)}\end{{document}}",
     )
+    assert pages(log) >= 1
 
 
 def test_every_reference_of_ours_is_complete(tmp_path: Path) -> None:
@@ -107,8 +115,11 @@ def test_every_reference_of_ours_is_complete(tmp_path: Path) -> None:
         r"\begin{document}\nocite{*}\bibliographystyle{plain}\bibliography{all}\end{document}",
         cites=True,
     )
+    listed = (tmp_path / "paper.bbl").read_text(encoding="utf-8")
+    assert listed.count(r"\bibitem") == len(entries)
 
 
 def test_reported_numbers_compile(tmp_path: Path) -> None:
     tables = make_synthetic_tables("full")
-    compiled(tmp_path, render_latex(tables, standalone=True, reported=beside(tables)))
+    plain = pages(compiled(tmp_path, render_latex(tables, standalone=True)))
+    assert pages(compiled(tmp_path, render_latex(tables, standalone=True, reported=beside(tables)))) > plain
