@@ -13,6 +13,7 @@ __all__ = [
     "Beam",
     "Device",
     "Encoder",
+    "Measure",
     "Method",
     "OracleSeeds",
     "ResultsDir",
@@ -21,6 +22,7 @@ __all__ = [
     "Seed",
     "Set",
     "SetBackbone",
+    "SetMeasure",
     "SetSid",
     "Suite",
     "Task",
@@ -42,7 +44,14 @@ Seed = Annotated[list[int] | None, typer.Option(help="Training seed; repeat for 
 Scale = Annotated[
     str | None, typer.Option(help="smoke, small, paper or official (default: smoke on demo, small elsewhere).")
 ]
-Suite = Annotated[str, typer.Option(help="Which measurements are taken.")]
+Suite = Annotated[str, typer.Option(help="Which measurements are taken: core or full (bench ls metrics).")]
+Measure = Annotated[
+    list[str] | None,
+    typer.Option(help="Of the suite full, this measurement alone; several with commas or repeated.", metavar="NAME"),
+]
+SetMeasure = Annotated[
+    list[str] | None, typer.Option(help="Change a field of a measurement's configuration: relearning.lr=1e-5.")
+]
 Encoder = Annotated[
     str | None, typer.Option(help="tfidf, minilm, a sentence-transformers folder or hub id (default: by scale).")
 ]

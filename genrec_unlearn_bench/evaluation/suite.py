@@ -1,4 +1,4 @@
-"""Runs a suite of measurements on one model: decode once, fill the per-user table, sum it up."""
+"""Takes the core measurements of one model: decode once, fill the per-user table, sum it up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation.collateral import category_neighbours, judge, prefix_neighbours
 from genrec_unlearn_bench.evaluation.concept import concept_places
 from genrec_unlearn_bench.evaluation.concept_rate import original_space_lists
@@ -28,15 +27,15 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.decoding.ranking import Ranking
 
-__all__ = ["Evaluation", "evaluate", "suites"]
+__all__ = ["Evaluation", "evaluate"]
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What a suite measured.
+    """What was measured.
 
     Attributes:
-        values: Every metric of the suite that this run decides by itself. The gap to the oracle, the change from the
+        values: Every core metric that this run decides by itself. The gap to the oracle, the change from the
             original and the cost need other runs or the clock: see ``gap``, ``collateral`` and ``cost``.
         per_user: One row a test example and beam (columns: ``per_user.COLUMNS``).
     """
@@ -45,22 +44,12 @@ class Evaluation:
     per_user: pd.DataFrame
 
 
-def suites() -> tuple[str, ...]:
-    """Names of the suites there are."""
-    return ("core",)
-
-
-def evaluate(context: EvaluationContext, suite: str, progress: Progress) -> Evaluation:
+def evaluate(context: EvaluationContext, progress: Progress) -> Evaluation:
     """Measure a model.
 
     Each test group is decoded once at each beam of the protocol; all measurements share these lists. USER-level
     values are computed from the per-user table and from nothing else.
-
-    Raises:
-        UnknownName: There is no such suite.
     """
-    if suite not in suites():
-        raise UnknownName("suite", suite, suites())
     groups = decode_groups(context, progress)
     frames = [frame for lists in groups for frame in _group_frames(context, lists, progress)]
     per_user = join(frames)

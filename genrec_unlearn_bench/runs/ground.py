@@ -9,6 +9,7 @@ from genrec_unlearn_bench.data import concepts
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.forget import ForgetSplit, TaskManifest
 from genrec_unlearn_bench.data.formats.readers import reader
+from genrec_unlearn_bench.data.holdout import Holdout, carve
 from genrec_unlearn_bench.data.prepare import prepare, source_digests
 from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
@@ -29,18 +30,29 @@ __all__ = ["Ground", "lay_ground", "prepared_dataset", "resolved_task"]
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """Dataset, task and features in memory, with the stages they came from."""
+    """Dataset, task and features in memory, with the stages they came from.
+
+    Attributes:
+        holdout: What the suite's measurements need never to be trained on; ``dataset`` and ``split`` are without it.
+    """
 
     dataset: Dataset
     split: ForgetSplit
     features: ItemFeatures
     stages: tuple[StoredStage, ...]
+    holdout: Holdout | None = None
+
+    @property
+    def examples_identity(self) -> dict[str, str]:
+        """Digests of the examples that models are trained on, for keys."""
+        held = {} if self.holdout is None else {"holdout": self.holdout.digest}
+        return {"dataset": self.dataset.manifest.digest, **held}
 
     @property
     def identity(self) -> dict[str, str]:
-        """Digests of all three, for keys."""
+        """Digests of all parts, for keys."""
         return {
-            "dataset": self.dataset.manifest.digest,
+            **self.examples_identity,
             "task": self.split.manifest.digest,
             "features": self.features.digest,
         }
@@ -60,12 +72,21 @@ class Ground:
 
 
 def lay_ground(room: Workroom) -> Ground:
-    """Prepare the dataset, resolve the task, encode the items; each from the store where it is there."""
+    """Prepare the dataset, resolve the task, encode the items; each from the store where it is there.
+
+    The suite may ask for a holdout: then nothing that is trained sees it.
+    """
     setting = room.setting
     dataset_stage, dataset = prepared_dataset(room, setting.dataset, setting.data_dir)
     split = resolved_task(room, setting.task, dataset)
     features_stage, features = _features(room, dataset, split)
-    return Ground(dataset, split, features, (dataset_stage, features_stage))
+    stages = (dataset_stage, features_stage)
+    if not setting.suite.holdout:
+        return Ground(dataset, split, features, stages)
+    lean, divided, holdout = room.remember(
+        f"holdout/{split.manifest.digest}/{dataset.manifest.digest}", lambda: carve(dataset, split)
+    )
+    return Ground(lean, divided, features, stages, holdout)
 
 
 def prepared_dataset(room: Desk, spec: DatasetSpec, data_dir: Path | None) -> tuple[StoredStage, Dataset]:

@@ -31,7 +31,11 @@ class RunRequest(StrictModel):
     scale: str | None = None
     """smoke, small, paper or official; ``smoke`` for the demo's tasks and ``small`` for all others."""
     suite: str = "core"
-    """Which measurements are taken."""
+    """Which measurements are taken (``evaluation.suites``)."""
+    measure: tuple[str, ...] = ()
+    """Of a suite that takes more than the core, these measurements alone; all where none are named."""
+    measure_set: dict[str, Any] = Field(default_factory=dict)
+    """Fields of the measurements' configurations that differ from the scale's presets: ``relearning.lr`` …"""
     data_dir: Path | None = None
     """Where the dataset's files lie."""
     encoder: str | None = None
@@ -62,7 +66,7 @@ class RunRequest(StrictModel):
             self.words(
                 "run",
                 *("backbone", "seed", "scale", "suite", "data_dir", "encoder", "device", "threads", "oracle_seeds"),
-                *("ruleset", "tuned_dir"),
+                *("measure", "ruleset", "tuned_dir"),
             )
         )
 
@@ -72,11 +76,13 @@ class RunRequest(StrictModel):
         for name in names:
             value = getattr(self, name)
             if value is not None and (name in ("seed", "scale") or value != type(self).model_fields[name].default):
-                words += [f"--{name.replace('_', '-')}", str(value)]
+                told = ",".join(value) if isinstance(value, tuple) else str(value)
+                words += [f"--{name.replace('_', '-')}", told]
         for option, fields in (
             ("--set", self.method_set),
             ("--set-backbone", self.backbone_set),
             ("--set-sid", self.sid_set),
+            ("--set-measure", self.measure_set),
         ):
             for name, value in fields.items():
                 words += [option, f"{name}={'null' if value is None else value}"]

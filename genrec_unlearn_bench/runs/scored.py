@@ -1,4 +1,4 @@
-"""The stage in which a ranker is measured: metric values and the per-user table."""
+"""The stage in which the core measurements of a ranker are taken: metric values and the per-user table."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Scores:
 
 
 def score(room: Workroom, ground: Ground, sids: Tokens, trained: Trained) -> Scores:
-    """Measure a stored ranker with the setting's suite."""
+    """Take the core measurements of a stored ranker."""
     setting = room.setting
     content: KeyContent = {
         "ranker": trained.stage.digest,
         "original_sids": sids.stage.digest,
         **ground.identity,
-        "suite": setting.request.suite,
+        "suite": "core",
         "protocol": PROTOCOL_VERSION,
         "seed": setting.seed,
         "device": setting.device_kind,
@@ -72,7 +72,7 @@ def score(room: Workroom, ground: Ground, sids: Tokens, trained: Trained) -> Sco
             features=ground.features,
             seed=setting.seed,
         )
-        measured = evaluate(context, setting.request.suite, room.progress)
+        measured = evaluate(context, room.progress)
         (folder / VALUES).write_bytes(_VALUES.dump_json(measured.values, indent=1))
         write_per_user(measured.per_user, folder / PER_USER)
 

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 from genrec_unlearn_bench.backbones.backbone import Backbone, BackboneConfig, Scale
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.recommender import Capability
-from genrec_unlearn_bench.config import parse
+from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.task_spec import TaskSpec
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import CapabilityMissing, UnknownName
+from genrec_unlearn_bench.evaluation.suites import Suite, find_suite
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
 from genrec_unlearn_bench.registry import Entry, find_method, load_class
 from genrec_unlearn_bench.runs.choice import recommender_digest
 from genrec_unlearn_bench.runs.environment import default_threads, resolve_device
+from genrec_unlearn_bench.runs.measure_configs import measure_configs
 from genrec_unlearn_bench.runs.request import RunRequest, changed
 from genrec_unlearn_bench.runs.rulesets import Ruling, ruled
 from genrec_unlearn_bench.sids.config import SidConfig
@@ -52,6 +54,7 @@ class Setting:
         capabilities: What a recommender of these configurations has.
         method: The method's class and configuration; None for a reference row.
         ruling: Where the method's configuration comes from.
+        measuring: Configurations of the suite's measurements beyond the core, by name.
     """
 
     request: RunRequest
@@ -66,6 +69,8 @@ class Setting:
     method: UnlearningMethod[Any] | None
     method_config: MethodConfig
     ruling: Ruling
+    suite: Suite
+    measuring: Mapping[str, StrictModel]
     encoder: EncoderSpec
     device: str
     threads: int
@@ -104,7 +109,8 @@ def settle(request: RunRequest, ruling: Ruling | None = None) -> Setting:
     if method is not None:
         _check_capabilities(method, backbone.name, capabilities)
         _check_kind(method, task)
-    _check_suite(request.suite)
+    suite = find_suite(request.suite, request.measure)
+    measuring = measure_configs(suite, scale.value, request.measure_set)
     encoder = parse_encoder(request.encoder or (ENCODERS[Scale.SMOKE] if task.dataset == DEMO else ENCODERS[scale]))
     ruling.check_recommender(recommender_digest(backbone_config, sid_config), encoder.key)
     return Setting(
@@ -120,6 +126,8 @@ def settle(request: RunRequest, ruling: Ruling | None = None) -> Setting:
         method=method,
         method_config=method_config,
         ruling=ruling,
+        suite=suite,
+        measuring=measuring,
         encoder=encoder,
         device=resolve_device(request.device),
         # At smoke scale the matrices are so small that a second thread only costs (demo original: 31 s, alone 26 s).
@@ -167,10 +175,3 @@ def _check_kind(method: UnlearningMethod[Any], task: TaskSpec) -> None:
             f"the method {method.name!r} does not serve requests of the kind {kind.value!r}, as {task.name!r} is",
             mend=f"use a task of the kind {' or '.join(sorted(method.kinds))}, or another method (bench ls methods)",
         )
-
-
-def _check_suite(name: str) -> None:
-    from genrec_unlearn_bench.evaluation.suite import suites
-
-    if name not in suites():
-        raise UnknownName("suite", name, suites())

@@ -139,7 +139,7 @@ def sasrec(room: Workroom, ground: Ground) -> Trained:
 def popularity(room: Workroom, ground: Ground) -> Trained:
     """The floor of every table; made like the others, so that it is measured and recorded like them."""
     content: KeyContent = {
-        "dataset": ground.dataset.manifest.digest,
+        **ground.examples_identity,
         "code": code_digests([Popularity.__module__]),
     }
 
@@ -193,7 +193,7 @@ def _whole(room: Workroom, ground: Ground) -> _Source:
     dataset = ground.dataset
 
     def make() -> _Source:
-        examples: KeyContent = {"dataset": dataset.manifest.digest}
+        examples: KeyContent = ground.examples_identity
         known = np.ones(len(dataset.items), dtype=np.bool_)
         texts = _texts(ground.features.plain, known)
         data = TrainingData(dataset.train, dataset.valid, dataset.items, ground.features.plain, known)
@@ -206,7 +206,7 @@ def _cleaned(room: Workroom, ground: Ground) -> _Source:
     split = ground.split
 
     def make() -> _Source:
-        examples: KeyContent = {"dataset": ground.dataset.manifest.digest, "task": split.manifest.digest}
+        examples: KeyContent = {**ground.examples_identity, "task": split.manifest.digest}
         data = TrainingData(
             train=split.cleaned(split.train.retain),
             valid=split.cleaned(split.valid.retain),

@@ -60,7 +60,7 @@ def validated(room: Workroom, ground: Ground, trained: Trained) -> Validated:
     setting = room.setting
     content: KeyContent = {
         "ranker": trained.stage.digest,
-        "dataset": ground.dataset.manifest.digest,
+        **ground.examples_identity,
         "task": ground.split.manifest.digest,
         "part": "valid",
         "beam": BEAM,

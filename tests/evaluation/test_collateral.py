@@ -57,7 +57,7 @@ def run(near_rank: int, far_rank: int, *, categories: list[tuple[str, ...]] | No
 
     task = split(SIZE, examples([[0]], [0]), examples([[target] for target in targets], targets), concept=[0])
     setting = context(PlantedRanker(answer), task, original=table(CODES), items=item_table(SIZE, categories))
-    return evaluate(setting, "core", Progress()).values
+    return evaluate(setting, Progress()).values
 
 
 def pick(values: tuple[MetricValue, ...], metric: str, group: Group, beam: int = 10) -> MetricValue:

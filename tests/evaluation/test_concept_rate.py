@@ -23,7 +23,7 @@ def planted_task(rows: int = 40):  # type: ignore[no-untyped-def]
 
 
 def values_of(ranker, task, original: SidTable | None = None):  # type: ignore[no-untyped-def]
-    result = evaluate(context(ranker, task, original=original), "core", Progress())
+    result = evaluate(context(ranker, task, original=original), Progress())
     return {(v.metric, v.group, v.beam): v for v in result.values}
 
 

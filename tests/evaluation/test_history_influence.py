@@ -57,7 +57,7 @@ def by_key(values: tuple[MetricValue, ...]) -> dict[Key, MetricValue]:
 
 def test_a_ranker_that_ignores_histories_is_not_influenced_at_all() -> None:
     ranker = PlantedRanker(lambda histories, k, beam: lists([list(range(SIZE))] * len(histories), k))
-    values = by_key(evaluate(context(ranker, planted_task()), "core", Progress()).values)
+    values = by_key(evaluate(context(ranker, planted_task()), Progress()).values)
     for group in (Group.FORGET, Group.RETAIN):
         for name in ("js", "js-random", "js-excess", "change@10", "change@10-random", "change@10-excess"):
             value = values[f"influence.{name}", group, 50]
@@ -71,7 +71,7 @@ def test_a_ranker_that_reads_the_concept_alone_shows_all_of_it_as_excess() -> No
     concept = np.zeros(SIZE, dtype=np.bool_)
     concept[list(CONCEPT)] = True
     follower = PlantedRanker(answer_from(concept))
-    values = by_key(evaluate(context(follower, planted_task()), "core", Progress()).values)
+    values = by_key(evaluate(context(follower, planted_task()), Progress()).values)
     for group in (Group.FORGET, Group.RETAIN):
         forget = values["influence.change@10", group, 50].value
         excess = values["influence.change@10-excess", group, 50]
@@ -86,7 +86,7 @@ def test_a_ranker_that_reads_the_concept_alone_shows_all_of_it_as_excess() -> No
 def test_a_ranker_that_reads_retain_items_alone_shows_none() -> None:
     retain = np.ones(SIZE, dtype=np.bool_)
     retain[list(CONCEPT)] = False
-    values = by_key(evaluate(context(PlantedRanker(answer_from(retain)), planted_task()), "core", Progress()).values)
+    values = by_key(evaluate(context(PlantedRanker(answer_from(retain)), planted_task()), Progress()).values)
     for group in (Group.FORGET, Group.RETAIN):
         assert values["influence.js", group, 50].value == 0.0
         excess = values["influence.js-excess", group, 50]
@@ -96,7 +96,7 @@ def test_a_ranker_that_reads_retain_items_alone_shows_none() -> None:
 
 def test_the_interval_is_the_paired_t_interval() -> None:
     everything = np.ones(SIZE, dtype=np.bool_)
-    result = evaluate(context(PlantedRanker(answer_from(everything)), planted_task(3)), "core", Progress())
+    result = evaluate(context(PlantedRanker(answer_from(everything)), planted_task(3)), Progress())
     excess = by_key(result.values)["influence.js-excess", Group.RETAIN, 50]
     rows = result.per_user[(result.per_user["group"] == "retain") & (result.per_user["beam"] == 50)]
     difference = (rows["js_forget"] - rows["js_random"]).dropna().to_numpy()
@@ -150,7 +150,7 @@ def test_who_counts_and_who_is_left_out() -> None:
     assert sorted(map(sorted, asked[:2])) == [[50, 51], [50, 51]]
     assert sorted(map(len, asked[2:])) == [2, 2]
     assert all(row.count(1) == len([x for x in row if x < 10]) > 0 for row in asked[2:])
-    value = by_key(evaluate(setting, "core", Progress()).values)["influence.js", Group.RETAIN, 50]
+    value = by_key(evaluate(setting, Progress()).values)["influence.js", Group.RETAIN, 50]
     assert value.n == 2
     assert value.note is not None
     assert value.note.startswith("1 examples left out")
@@ -161,7 +161,7 @@ def test_a_model_served_without_the_concept_items_loses_nothing_by_the_drop() ->
     concept[list(CONCEPT)] = True
     everything = np.ones(SIZE, dtype=np.bool_)
     ranker = PlantedRecommender(answer_from(everything), table([[0]] * SIZE), limit=4, ignored=concept)
-    values = by_key(evaluate(context(ranker, planted_task(5)), "core", Progress()).values)
+    values = by_key(evaluate(context(ranker, planted_task(5)), Progress()).values)
     for group in (Group.FORGET, Group.RETAIN):
         assert values["influence.js", group, 50].value == 0.0
         assert values["influence.change@10", group, 50].value == 0.0
@@ -212,7 +212,7 @@ def test_draws_depend_on_the_seed_alone() -> None:
     everything = answer_from(np.ones(SIZE, dtype=np.bool_))
 
     def random_side(seed: int) -> np.ndarray:  # type: ignore[type-arg]
-        frame = evaluate(context(PlantedRanker(everything), task, seed=seed), "core", Progress()).per_user
+        frame = evaluate(context(PlantedRanker(everything), task, seed=seed), Progress()).per_user
         return frame["js_random"].to_numpy()
 
     np.testing.assert_array_equal(random_side(0), random_side(0))

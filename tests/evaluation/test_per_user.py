@@ -45,7 +45,7 @@ def evaluation():  # type: ignore[no-untyped-def]
     moved = original.reassigned(np.arange(8), (original.codes[:8] + 1) % 4)
     items = item_table(SIZE, [(f"c{item % 7}",) if item % 3 else () for item in range(SIZE)])
     setting = context(PlantedRecommender(some, moved), task, original=original, items=items)
-    return evaluate(setting, "core", Progress())
+    return evaluate(setting, Progress())
 
 
 def test_every_user_metric_is_recomputed_to_the_bit(tmp_path: Path) -> None:

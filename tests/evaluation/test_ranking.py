@@ -87,7 +87,7 @@ def test_a_ranker_that_puts_the_target_at_a_rank(rank: int) -> None:
 
     ranker = PlantedRanker(answer)
     task = split(size, examples(history[:8], targets[:8]), examples(history[8:], targets[8:]), concept=range(40, 48))
-    result = evaluate(context(ranker, task), "core", Progress())
+    result = evaluate(context(ranker, task), Progress())
     by_key = {(v.metric, v.group, v.beam): v for v in result.values}
     for group, n in ((Group.FORGET, 8), (Group.RETAIN, 12)):
         for beam in (10, 50):

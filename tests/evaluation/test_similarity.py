@@ -49,8 +49,7 @@ def test_plain_and_scrubbed_are_not_mixed_up() -> None:
     task = split(4, examples([[3]], [0]), examples([[3]], [0]), concept=[0])
     text = ItemFeatures(plain, scrubbed, "planted")
     values = {
-        (v.metric, v.group, v.beam): v.value
-        for v in evaluate(context(ranker, task, text=text), "core", Progress()).values
+        (v.metric, v.group, v.beam): v.value for v in evaluate(context(ranker, task, text=text), Progress()).values
     }
     assert values["similarity.first", Group.FORGET, 10] == 1.0
     assert values["similarity.first.scrubbed", Group.FORGET, 10] == 0.0

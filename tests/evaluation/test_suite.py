@@ -9,10 +9,9 @@ import pytest
 
 from genrec_unlearn_bench.data.examples import Examples, Histories
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.suite import evaluate, suites
+from genrec_unlearn_bench.evaluation.suite import evaluate
 from genrec_unlearn_bench.progress import Progress
 
 from .planted import PlantedRanker, PlantedRecommender, context, examples, lists, split, table
@@ -24,13 +23,6 @@ def fixed(histories, k, beam):  # type: ignore[no-untyped-def]
     return lists([list(range(SIZE))] * len(histories), k)
 
 
-def test_unknown_suite() -> None:
-    assert suites() == ("core",)
-    task = split(SIZE, examples([], []), examples([], []), concept=[0])
-    with pytest.raises(UnknownName, match="core"):
-        evaluate(context(PlantedRanker(fixed), task), "cor", Progress())
-
-
 @pytest.mark.parametrize("side", ["forget", "retain", "both"])
 @pytest.mark.parametrize("kind", ["concept", "interaction"])
 def test_empty_groups_give_none_with_a_note(side: str, kind: str) -> None:
@@ -40,7 +32,7 @@ def test_empty_groups_give_none_with_a_note(side: str, kind: str) -> None:
     where = {"concept": range(5)} if kind == "concept" else {"pairs": [(0, 1)]}
     task = split(SIZE, forget, retain, **where)  # type: ignore[arg-type]
     for ranker in (PlantedRanker(fixed), PlantedRecommender(fixed, table([[0, 0, 0]] * SIZE))):
-        result = evaluate(context(ranker, task, original=table([[0, 0, 0]] * SIZE)), "core", Progress())
+        result = evaluate(context(ranker, task, original=table([[0, 0, 0]] * SIZE)), Progress())
         assert check_invariants(result.values) == []
         for value in result.values:
             assert value.value is None or math.isfinite(value.value)
@@ -55,7 +47,7 @@ def test_empty_groups_give_none_with_a_note(side: str, kind: str) -> None:
 def test_a_recommender_that_finds_nothing() -> None:
     task = split(SIZE, examples([[1]], [0]), examples([[]], [30]), concept=[0])
     ranker = PlantedRecommender(lambda histories, k, beam: lists([[]] * len(histories), k), table([[0]] * SIZE))
-    result = evaluate(context(ranker, task), "core", Progress())
+    result = evaluate(context(ranker, task), Progress())
     assert check_invariants(result.values) == []
     values = {(v.metric, v.group, v.beam): v for v in result.values}
     assert values["hr@10", Group.FORGET, 10].value == 0.0
@@ -68,7 +60,7 @@ def test_each_history_is_decoded_as_often_as_it_must_be() -> None:
     task = split(SIZE, examples([[30, 31]], [0]), examples([[1, 32, 33], [34]], [40, 41]), concept=range(5))
     original = table([[0, 0, 0]] * SIZE)
     ranker = PlantedRecommender(fixed, original)
-    evaluate(context(ranker, task, original=original), "core", Progress())
+    evaluate(context(ranker, task, original=original), Progress())
     assert sorted((len(h), beam) for h, _, beam, _ in ranker.calls) == [
         (1, 10),
         (1, 50),
@@ -96,7 +88,7 @@ def test_on_tiger_with_moved_sids_and_a_served_filter() -> None:
         return examples(histories, generator.integers(low, high, size=rows).tolist())
 
     task = split(size, draw(0, 5), draw(5, size), concept=range(5))
-    result = evaluate(context(moved, task, original=original), "core", Progress())
+    result = evaluate(context(moved, task, original=original), Progress())
     assert check_invariants(result.values) == []
     wide = result.per_user[result.per_user["beam"] == 50]
     for group, part in (("forget", task.test.forget), ("retain", task.test.retain)):
@@ -113,7 +105,7 @@ def test_on_tiger_with_moved_sids_and_a_served_filter() -> None:
     assert values["influence.js", Group.RETAIN, 50]
 
     served = moved.with_serving(ServingRules(ignored=task.items))
-    filtered = evaluate(context(served, task, original=original), "core", Progress())
+    filtered = evaluate(context(served, task, original=original), Progress())
     values = {(v.metric, v.group, v.beam): v.value for v in filtered.values}
     assert values["influence.js", Group.RETAIN, 50] == 0.0
     assert values["influence.js-random", Group.RETAIN, 50]
@@ -127,7 +119,7 @@ def test_each_beam_is_scored_on_its_own_lists() -> None:
 
     task = split(SIZE, examples([[30]], [50]), examples([[31]], [50]), concept=[50])
     ranker = PlantedRecommender(answer, table([[0]] * SIZE))
-    values = {(v.metric, v.group, v.beam): v.value for v in evaluate(context(ranker, task), "core", Progress()).values}
+    values = {(v.metric, v.group, v.beam): v.value for v in evaluate(context(ranker, task), Progress()).values}
     for group in (Group.FORGET, Group.RETAIN):
         assert values["mrr@10", group, 50] == 1.0
         assert values["mrr@10", group, 10] == 0.1
