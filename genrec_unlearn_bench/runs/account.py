@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import MetricValue
     from genrec_unlearn_bench.runs.choice import Choice
     from genrec_unlearn_bench.runs.ground import Ground
+    from genrec_unlearn_bench.runs.measured import Beyond
     from genrec_unlearn_bench.runs.scored import Scores
     from genrec_unlearn_bench.runs.setting import Setting
     from genrec_unlearn_bench.runs.trained import Trained
@@ -62,6 +63,7 @@ def assemble(
     *,
     cost: Cost,
     metrics: tuple[MetricValue, ...],
+    beyond: Beyond,
 ) -> RunRecord:
     """The record of one run."""
     setting = room.setting
@@ -70,7 +72,7 @@ def assemble(
     return RunRecord(
         protocol_version=PROTOCOL_VERSION,
         suite_version=__version__,
-        key=_key(setting, scores, [measured for _, measured in oracles]),
+        key=_key(setting, scores, [measured for _, measured in oracles], beyond),
         cell=Cell(
             task=setting.task.name,
             backbone=setting.backbone.name,
@@ -90,11 +92,13 @@ def assemble(
         sid_config=setting.sid_config.model_dump(mode="json"),
         encoder=ground.features.encoder,
         effective_batch_size=_batch_size(setting),
-        stages=tuple(_references(ground, row, scores, oracles)),
+        stages=tuple(_references(ground, row, scores, oracles, beyond)),
         environment=describe(setting.device, threads=setting.threads),
         cost=cost,
         diverged=bool(told["diverged"]),
         metrics=metrics,
+        measuring={name: config.model_dump(mode="json") for name, config in setting.measuring.items()},
+        holdout=ground.holdout.digest if ground.holdout is not None else "",
         report=told["notes"],
         per_user_digest=file_digest(scores.per_user) if scores.per_user is not None else "",
         command=request.command(),
@@ -102,7 +106,7 @@ def assemble(
     )
 
 
-def _key(setting: Setting, scores: Scores, oracles: Sequence[Scores]) -> str:
+def _key(setting: Setting, scores: Scores, oracles: Sequence[Scores], beyond: Beyond) -> str:
     """Two rows may share an evaluation (the oracle is its own reference) and still be two results; so may two rulesets
     that came to the same configuration."""
     ruleset = setting.ruling.name
@@ -111,6 +115,7 @@ def _key(setting: Setting, scores: Scores, oracles: Sequence[Scores]) -> str:
         {
             "row": setting.entry.name,
             **({"ruleset": ruleset} if ruleset != "default" else {}),
+            **({"beyond": [stage.key for _, stage in beyond.stages]} if beyond.stages else {}),
             "evaluation": scores.stage.digest,
             "evaluation_key": scores.stage.key,
             "oracles": [oracle.stage.digest for oracle in oracles],
@@ -119,7 +124,7 @@ def _key(setting: Setting, scores: Scores, oracles: Sequence[Scores]) -> str:
 
 
 def _references(
-    ground: Ground, row: Trained, scores: Scores, oracles: Sequence[tuple[Trained, Scores]]
+    ground: Ground, row: Trained, scores: Scores, oracles: Sequence[tuple[Trained, Scores]], beyond: Beyond
 ) -> Iterable[StageRef]:
     """Every stage the result was built from, once, upstream first."""
     named = [(stage.name, stage) for stage in (*ground.stages, *row.upstream, row.stage)]
@@ -127,6 +132,7 @@ def _references(
         suffix = f" {number}" if number else ""
         named += [(f"{trained.stage.name}{suffix}", trained.stage), (f"evaluation of retrain{suffix}", measured.stage)]
     named.append(("evaluation", scores.stage))
+    named += beyond.stages
     distinct = {stage.key: (name, stage) for name, stage in named}
     for name, stage in distinct.values():
         yield StageRef(name=name, key=stage.key, digest=stage.digest, seconds=stage.seconds, cached=stage.cached)
@@ -153,4 +159,9 @@ def _notes(setting: Setting, ground: Ground, scores: Scores) -> Iterable[str]:
         )
     if not scores.values:
         yield "not evaluated: the weights are not finite"
+    if ground.holdout is not None:
+        yield (
+            f"{len(ground.holdout.pairs)} (user, item) pairs of the train part were never trained on, for membership "
+            "inference: not comparable with runs of the suite core"
+        )
     yield from ground.dataset.manifest.notes

@@ -20,6 +20,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.runs.account import assemble, cost_of
 from genrec_unlearn_bench.runs.environment import determinism
 from genrec_unlearn_bench.runs.ground import Ground, lay_ground
+from genrec_unlearn_bench.runs.measured import Beyond, measure_beyond
 from genrec_unlearn_bench.runs.record import Cost, RunRecord
 from genrec_unlearn_bench.runs.request import RunRequest
 from genrec_unlearn_bench.runs.results import result_folder, write_result
@@ -96,9 +97,12 @@ def _run(room: Workroom) -> Finished:
     own = scores[id(row)]
     reference = [scores[id(trained)] for trained in oracles]
     cost = cost_of(setting.entry, row, oracles[0] if oracles else None, setting.ruling.choice)
-    metrics = _values(own, scores[id(before)], reference) if own.values else ()
+    beyond = measure_beyond(room, ground, sids, row, before=before, oracles=oracles) if own.values else Beyond()
+    metrics = _values(own, scores[id(before)], reference, beyond) if own.values else ()
     metrics = (*metrics, *_cost_metrics(cost))
-    record = assemble(room, ground, row, own, list(zip(oracles, reference, strict=True)), cost=cost, metrics=metrics)
+    record = assemble(
+        room, ground, row, own, list(zip(oracles, reference, strict=True)), cost=cost, metrics=metrics, beyond=beyond
+    )
     _check(metrics)
     if place() > 0:
         return Finished(record, result_folder(setting.request.results_dir, record))
@@ -108,6 +112,7 @@ def _run(room: Workroom) -> Finished:
         ground.split.manifest,
         per_user=own.per_user,
         losses=row.stage.path / LOSSES,
+        tables=beyond.tables,
     )
     return Finished(record, folder)
 
@@ -134,13 +139,14 @@ def _distinct(rankers: list[Trained]) -> list[Trained]:
     return list({id(trained): trained for trained in rankers}.values())
 
 
-def _values(own: Scores, before: Scores, oracles: list[Scores]) -> tuple[MetricValue, ...]:
+def _values(own: Scores, before: Scores, oracles: list[Scores], beyond: Beyond) -> tuple[MetricValue, ...]:
     """What was measured on the run itself, against the original, and against the oracles."""
-    values = own.values
+    values = (*own.values, *beyond.values)
+    further = beyond.oracles or [()] * len(oracles)
     return (
         *values,
-        *change_from_original(values, before.values),
-        *gap_to_oracle(values, [scores.values for scores in oracles]),
+        *change_from_original(own.values, before.values),
+        *gap_to_oracle(values, [(*scores.values, *more) for scores, more in zip(oracles, further, strict=True)]),
     )
 
 

@@ -99,6 +99,10 @@ class RunRecord(StrictModel):
     cost: Cost
     diverged: bool = False
     metrics: tuple[MetricValue, ...]
+    measuring: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Configurations of the measurements beyond the core, by name."""
+    holdout: str = ""
+    """Digest of the interactions that nothing was trained on; empty where everything was."""
     report: dict[str, Any] = Field(default_factory=dict)
     """What the method said about itself: items moved by level, collisions, overlap before and after …"""
     per_user_digest: str

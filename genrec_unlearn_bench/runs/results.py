@@ -1,15 +1,18 @@
 """Where results lie and how they are written: one small folder a run, whole or not there at all.
 
 ``<results>/<task>/<backbone>/<method>/<scale>-seed<seed>-<key>/`` holds ``result.json`` (the record), the per-user
-table, the losses as JSON lines and the task's manifest. Nothing in it depends on
-the cache, so the cache may be removed.
+table, the losses as JSON lines, the task's manifest and the tables of measurements beyond the core. Nothing in it
+depends on the cache, so the cache may be removed.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -18,12 +21,20 @@ from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.runs.files import atomic_folder, file_digest
 from genrec_unlearn_bench.runs.record import RunRecord
 
-__all__ = ["PER_USER", "RECORD", "read_record", "record_text", "result_folder", "write_result"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["MEASUREMENTS", "PER_USER", "RECORD", "read_record", "record_text", "result_folder", "write_result"]
 
 RECORD = "result.json"
 PER_USER = "per_user.parquet"
 LOSSES = "losses.jsonl"
 MANIFEST = "manifest.json"
+MEASUREMENTS = "measurements"
+
+
+_OF_SOME_SUITES = ("measuring", "holdout")
+"""Fields that a record of the core has nothing to say about."""
 
 
 def result_folder(root: Path, record: RunRecord) -> Path:
@@ -33,9 +44,18 @@ def result_folder(root: Path, record: RunRecord) -> Path:
 
 
 def write_result(
-    root: Path, record: RunRecord, manifest: TaskManifest, *, per_user: Path | None, losses: Path | None
+    root: Path,
+    record: RunRecord,
+    manifest: TaskManifest,
+    *,
+    per_user: Path | None,
+    losses: Path | None,
+    tables: Mapping[str, pd.DataFrame] = MappingProxyType({}),
 ) -> Path:
     """Write a run's folder; the same run written again takes the old one's place. Returns the folder.
+
+    Args:
+        tables: Written to ``measurements/<name>.csv``; floats keep all their bits.
 
     Raises StorageError where the file system refuses; then nothing is left behind, and what was there stays.
     """
@@ -46,12 +66,18 @@ def write_result(
         for source, name in ((per_user, PER_USER), (losses, LOSSES)):
             if source is not None and source.is_file():
                 shutil.copyfile(source, draft / name)
+        for name, table in tables.items():
+            (draft / MEASUREMENTS).mkdir(exist_ok=True)
+            table.to_csv(draft / MEASUREMENTS / f"{name}.csv", index=False, lineterminator="\n")
     return folder
 
 
 def record_text(record: RunRecord) -> str:
     """The record as JSON for reading and for diffs: indented, one metric a line, absent parts of a metric left out."""
     content = record.model_dump(mode="json")
+    for name in _OF_SOME_SUITES:
+        if not content[name]:
+            del content[name]
     rows = [
         {name: part for name, part in value.items() if part is not None or name == "value"}
         for value in content.pop("metrics")
