@@ -20,8 +20,8 @@ from genrec_unlearn_bench.seeding import numpy_generator
 __all__ = ["SHARE", "Holdout", "carve"]
 
 SHARE = 0.1
-"""Share of the (user, item) pairs of the train part. Membership specifications ask for 5 %; a brand task's tenth of that
-leaves 93 concept interactions on Industrial, with which no false-positive rate of 1 % can be resolved."""
+"""Share of the (user, item) pairs of the train part. With 5 %, a brand task on Industrial would have 93 non-members of
+its concept, and no false-positive rate of 1 % could be resolved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +65,7 @@ def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tupl
         return kept.subset(kept.ends > kept.starts)
 
     def both(groups: Groups) -> Groups:
-        return Groups(
-            *(thinned(part.subset(~held(part))) for part in (groups.forget, groups.retain)),
-        )
+        return Groups(*(thinned(part.subset(~held(part))) for part in (groups.forget, groups.retain)))
 
     single = split.kind is ConceptKind.INTERACTION
     away = thinned(train.subset(held(train)))
@@ -82,7 +80,9 @@ def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tupl
         valid=both(split.valid),
         test=test,
     )
-    rest = replace(dataset, train=thinned(train.subset(~held(train))), valid=thinned(dataset.valid))
+    rest = replace(
+        dataset, train=thinned(train.subset(~held(train))), valid=thinned(dataset.valid.subset(~held(dataset.valid)))
+    )
     pairs = np.stack([drawn // width, drawn % width], axis=1)
     digest = hashlib.blake2b(np.ascontiguousarray(pairs, dtype="<i8").tobytes(), digest_size=16).hexdigest()
     return rest, lean, Holdout(pairs, away.subset(concept), away.subset(~concept), digest)
