@@ -81,6 +81,7 @@ def assemble(
             scale=setting.scale.value,
             suite=request.suite,
             ruleset=setting.ruling.name,
+            requests=request.requests,
         ),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         dataset_digest=ground.dataset.manifest.digest,
@@ -115,6 +116,7 @@ def _key(setting: Setting, scores: Scores, oracles: Sequence[Scores], beyond: Be
         {
             "row": setting.entry.name,
             **({"ruleset": ruleset} if ruleset != "default" else {}),
+            **({"requests": setting.request.requests} if setting.request.requests > 1 else {}),
             **({"beyond": [stage.key for _, stage in beyond.stages]} if beyond.stages else {}),
             "evaluation": scores.stage.digest,
             "evaluation_key": scores.stage.key,

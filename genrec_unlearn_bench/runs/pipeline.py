@@ -30,6 +30,9 @@ from genrec_unlearn_bench.runs.setting import settle
 from genrec_unlearn_bench.runs.sources import code_digests
 from genrec_unlearn_bench.runs.stage_log import LOSSES
 from genrec_unlearn_bench.runs.store import StageStore
+from genrec_unlearn_bench.runs.stream.chain import unlearned_in_turn
+from genrec_unlearn_bench.runs.stream.curve import Followed, follow
+from genrec_unlearn_bench.runs.stream.requests import Stream, divide
 from genrec_unlearn_bench.runs.trained import (
     Tokens,
     Trained,
@@ -88,18 +91,21 @@ def _run(room: Workroom) -> Finished:
     setting = room.setting
     ground = lay_ground(room)
     setting.ruling.check_task(ground.split.manifest.digest)
+    requests = setting.request.requests
+    stream = divide(ground.split, ground.dataset.items, requests) if requests > 1 else None
     sids = tokens(room, ground)
     before = original(room, ground, sids)
     sids = deployed(room, sids, before)
     oracles = [oracle(room, ground, sids, number) for number in range(setting.request.oracle_seeds)]
-    row = _row(room, ground, sids, before, oracles)
+    row = _row(room, ground, sids, before, oracles, stream)
     scores = {id(trained): score(room, ground, sids, trained) for trained in _distinct([before, *oracles, row])}
     own = scores[id(row)]
     reference = [scores[id(trained)] for trained in oracles]
     cost = cost_of(setting.entry, row, oracles[0] if oracles else None, setting.ruling.choice)
     beyond = measure_beyond(room, ground, sids, row, before=before, oracles=oracles) if own.values else Beyond()
     metrics = _values(own, scores[id(before)], reference, beyond) if own.values else ()
-    metrics = (*metrics, *_cost_metrics(cost))
+    followed = follow(stream, row, own, before=scores[id(before)], cost=cost) if stream is not None else Followed()
+    metrics = (*metrics, *_cost_metrics(cost), *followed.values)
     record = assemble(
         room, ground, row, own, list(zip(oracles, reference, strict=True)), cost=cost, metrics=metrics, beyond=beyond
     )
@@ -112,14 +118,18 @@ def _run(room: Workroom) -> Finished:
         ground.split.manifest,
         per_user=own.per_user,
         losses=row.stage.path / LOSSES,
-        tables=beyond.tables,
+        tables={**beyond.tables, **followed.tables},
     )
     return Finished(record, folder)
 
 
-def _row(room: Workroom, ground: Ground, sids: Tokens, before: Trained, oracles: list[Trained]) -> Trained:
+def _row(
+    room: Workroom, ground: Ground, sids: Tokens, before: Trained, oracles: list[Trained], stream: Stream | None
+) -> Trained:
     """The row that was asked for."""
     setting = room.setting
+    if setting.method is not None and stream is not None:
+        return unlearned_in_turn(room, ground, sids, before, stream)
     if setting.method is not None:
         return unlearned(room, ground, sids, before)
     if setting.entry.name == "original":

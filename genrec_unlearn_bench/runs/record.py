@@ -26,6 +26,8 @@ class Cell(StrictModel):
     ruleset: str = "default"
     """Where the method's configuration came from: default (its own, or what the user set), fixed or tuned. Reference
     rows have none and say default; they belong to the tables of every ruleset."""
+    requests: int = Field(default=1, ge=1)
+    """Into how many requests the forget set was divided, each applied to the last one's model."""
 
 
 class StageRef(StrictModel):

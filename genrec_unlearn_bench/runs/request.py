@@ -57,6 +57,8 @@ class RunRequest(StrictModel):
     """Where the choices of ``bench tune`` lie."""
     oracle_seeds: int = Field(default=1, ge=0, le=20)
     """Retrained models the gap is taken against: seeds s, s + 1000, s + 2000 …; 0 takes no gap."""
+    requests: int = Field(default=1, ge=1)
+    """Into how many requests the forget set is divided, by concept; each is applied to the last one's model."""
     results_dir: Path = Path("results")
     """Where the result is written."""
 
@@ -66,7 +68,7 @@ class RunRequest(StrictModel):
             self.words(
                 "run",
                 *("backbone", "seed", "scale", "suite", "data_dir", "encoder", "device", "threads", "oracle_seeds"),
-                *("measure", "ruleset", "tuned_dir"),
+                *("measure", "ruleset", "tuned_dir", "requests"),
             )
         )
 

@@ -40,7 +40,8 @@ _OF_SOME_SUITES = ("measuring", "holdout")
 def result_folder(root: Path, record: RunRecord) -> Path:
     """Where a record belongs under the results folder."""
     cell = record.cell
-    return root / cell.task / cell.backbone / cell.method / f"{cell.scale}-seed{cell.seed}-{record.key[:10]}"
+    stream = f"-requests{cell.requests}" if cell.requests > 1 else ""
+    return root / cell.task / cell.backbone / cell.method / f"{cell.scale}-seed{cell.seed}{stream}-{record.key[:10]}"
 
 
 def write_result(
@@ -78,6 +79,8 @@ def record_text(record: RunRecord) -> str:
     for name in _OF_SOME_SUITES:
         if not content[name]:
             del content[name]
+    if record.cell.requests == 1:
+        del content["cell"]["requests"]
     rows = [
         {name: part for name, part in value.items() if part is not None or name == "value"}
         for value in content.pop("metrics")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact
 from genrec_unlearn_bench.registry import Entry, source_file
 from genrec_unlearn_bench.runs.meter import metered
@@ -17,6 +17,7 @@ from genrec_unlearn_bench.runs.weights import first_not_finite
 from genrec_unlearn_bench.unlearning.request_checks import check_request
 
 if TYPE_CHECKING:
+    from genrec_unlearn_bench.data.examples import BoolArray
     from genrec_unlearn_bench.runs.ground import Ground
     from genrec_unlearn_bench.runs.keys import KeyContent
     from genrec_unlearn_bench.runs.workroom import Workroom
@@ -63,7 +64,7 @@ def unlearned(room: Workroom, ground: Ground, sids: Tokens, before: Trained) -> 
                 f"the method {setting.entry.name!r} returned {type(result).__name__}, not a recommender",
                 mend="return the recommender that has forgotten from unlearn()",
             )
-        result.save(folder / MODEL)
+        _in_force(recommender, result).save(folder / MODEL)
         log.write(folder)
         return {"seconds": reading.seconds, "peak_memory_mib": reading.peak_memory_mib}
 
@@ -72,6 +73,22 @@ def unlearned(room: Workroom, ground: Ground, sids: Tokens, before: Trained) -> 
     return Trained(
         stage, (*before.upstream, before.stage), lambda: backbone.load(stage.path / MODEL, device=setting.device)
     )
+
+
+def _in_force(given: Recommender, result: Recommender) -> Recommender:
+    """The result under the rules that the given recommender was served by and its own: what an earlier request took
+    out of the trie or of histories is not put back by a later one that names other items."""
+    before, after = given.serving, result.serving
+    if before.blocked is None and before.ignored is None:
+        return result
+    rules = ServingRules(_either(before.blocked, after.blocked), _either(before.ignored, after.ignored))
+    return result.with_serving(rules)
+
+
+def _either(one: BoolArray | None, other: BoolArray | None) -> BoolArray | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
 
 
 def _check_weights(recommender: Recommender, before: Trained) -> None:

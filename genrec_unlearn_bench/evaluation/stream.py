@@ -1,0 +1,231 @@
+"""A stream of requests, each applied to the last one's model: drift of retain quality, what comes back, what it costs.
+
+General methods are known to break under repetition (ERASE, arXiv 2603.08341). Every number here compares models of one
+stream on the same test interactions, so differences are paired. Their 95 % intervals are t intervals over test
+interactions, and left out where all differences are the same, as nothing then tells their spread; the one of a hit
+rate is Clopper and Pearson's. All lists are decoded at beam 10.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.ranking import gain, hit
+from genrec_unlearn_bench.evaluation.user_mean import user_mean
+
+__all__ = ["BEAM", "NOT_MEASURED", "SPECS", "StreamRanks", "stream_quality", "stream_times"]
+
+RankArray = NDArray[np.int64]
+
+BEAM = 10
+NOT_MEASURED = -1
+"""Stands in place of a rank where a test interaction was not yet asked to be forgotten."""
+
+_PLACES = 10
+"""Places of the list that are counted."""
+
+
+def _spec(
+    name: str, title: str, group: Group, better: Better, bounds: tuple[float, float], unit: str, description: str
+) -> MetricSpec:
+    return MetricSpec(
+        name=f"stream.{name}",
+        title=title,
+        better={group: better},
+        range=bounds,
+        unit=unit,
+        level=Level.MODEL,
+        description=description,
+        source="protocol sec. 2, stream; after ERASE (arXiv 2603.08341), sequential requests",
+    )
+
+
+_QUALITY = (
+    _spec(
+        "retain-drift",
+        "Drift",
+        Group.RETAIN,
+        Better.HIGHER,
+        (-1.0, 1.0),
+        "fraction",
+        "NDCG@10 at beam 10 on the retain side after the last request minus after the first.",
+    ),
+    _spec(
+        "retain-slope",
+        "Drift / request",
+        Group.RETAIN,
+        Better.HIGHER,
+        (-1.0, 1.0),
+        "fraction",
+        "Slope of the least-squares line through NDCG@10 at beam 10 on the retain side after each request.",
+    ),
+    _spec(
+        "retain-change",
+        "Δ original",
+        Group.RETAIN,
+        Better.HIGHER,
+        (-1.0, 1.0),
+        "fraction",
+        "NDCG@10 at beam 10 on the retain side after the last request minus the original's.",
+    ),
+    _spec(
+        "resurfaced",
+        "Resurfaced",
+        Group.FORGET,
+        Better.LOWER,
+        (-1.0, 1.0),
+        "fraction",
+        "HR@10 at beam 10 on the test interactions of all requests but the last, after the last request minus right "
+        "after their own: above 0, later requests bring back what was forgotten.",
+    ),
+    _spec(
+        "forget-hr@10.last",
+        "HR@10, last",
+        Group.FORGET,
+        Better.LOWER,
+        (0.0, 1.0),
+        "fraction",
+        "HR@10 at beam 10 on the last request's test interactions, right after it.",
+    ),
+)
+
+_TIMES = (
+    _spec(
+        "seconds",
+        "Time, all",
+        Group.ALL,
+        Better.LOWER,
+        (0.0, math.inf),
+        "seconds",
+        "Wall-clock of unlearning alone, summed over the requests.",
+    ),
+    _spec(
+        "share-of-retraining",
+        "Time / retraining, all",
+        Group.ALL,
+        Better.LOWER,
+        (0.0, math.inf),
+        "fraction",
+        "Wall-clock of all requests divided by that of one retraining at the end of the stream.",
+    ),
+    _spec(
+        "seconds-growth",
+        "Time, last / first",
+        Group.ALL,
+        Better.LOWER,
+        (0.0, math.inf),
+        "ratio",
+        "Wall-clock of the last request divided by that of the first.",
+    ),
+)
+
+SPECS = (*_QUALITY, *_TIMES)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamRanks:
+    """Where the targets of test interactions stood after each of R requests, 1-based, 0 where not in the list.
+
+    Attributes:
+        owners: [M] place (from 0) of the request that each forget test interaction belongs to.
+        forget: [R, M]; ``NOT_MEASURED`` before a test interaction's own request.
+        retain: [R, K] of the retain side of the whole stream.
+        original: [K] the same of the model before the stream.
+    """
+
+    owners: RankArray
+    forget: RankArray
+    retain: RankArray
+    original: RankArray
+
+
+def stream_quality(ranks: StreamRanks | None, *, reason: str = "", fixed: bool = False) -> tuple[MetricValue, ...]:
+    """The metrics about ranking.
+
+    Args:
+        ranks: None where the stream was not carried through; ``reason`` then says why.
+        fixed: One model stands for the whole stream (a reference row), so that nothing can drift or come back.
+    """
+    if ranks is None:
+        return tuple(MetricValue(metric=s.name, group=g, value=None, note=reason) for s in _QUALITY for g in s.better)
+    last = len(ranks.retain) - 1
+    gains = gain(ranks.retain, _PLACES)
+    hits = np.where(ranks.forget == NOT_MEASURED, np.nan, hit(ranks.forget, _PLACES))
+    place = np.arange(last + 1, dtype=np.float64) - last / 2
+    slopes = place @ gains / (place @ place) if last else np.full(gains.shape[1], np.nan)
+    before = np.flatnonzero(ranks.owners < last)
+    back = hits[last, before] - hits[ranks.owners[before], before]
+    own = hits[last, ranks.owners == last]
+    still = "one model stands for the whole stream, so nothing can change from request to request"
+    no_retain = "no test interactions on the retain side"
+    differences = (
+        ("retain-drift", Group.RETAIN, gains[last] - gains[0], no_retain),
+        ("retain-slope", Group.RETAIN, slopes, no_retain),
+        ("retain-change", Group.RETAIN, gains[last] - gain(ranks.original, _PLACES), no_retain),
+        ("resurfaced", Group.FORGET, back, "none of the requests before the last has test interactions"),
+    )
+    return (
+        *(
+            MetricValue(metric=f"stream.{name}", group=group, value=None, note=still)
+            if fixed and name != "retain-change"
+            else _paired(f"stream.{name}", group, values, empty)
+            for name, group, values, empty in differences
+        ),
+        _rate("stream.forget-hr@10.last", Group.FORGET, own, "the last request has no test interactions"),
+    )
+
+
+def _paired(metric: str, group: Group, values: NDArray[np.float64], empty: str) -> MetricValue:
+    found = user_mean(metric, group, values, beam=None, empty=empty, interval=True)
+    return found if found.sd else found.model_copy(update={"interval": None})
+
+
+def _rate(metric: str, group: Group, values: NDArray[np.float64], empty: str) -> MetricValue:
+    """A share with the interval of Clopper and Pearson (1934), as scipy.stats.binomtest has it."""
+    # scipy.stats has the same, but takes seconds to import.
+    from scipy.special import betaincinv
+
+    found = user_mean(metric, group, values, beam=None, empty=empty)
+    n, k = len(values), int(values.sum())
+    if not n:
+        return found
+    low = float(betaincinv(k, n - k + 1, 0.025)) if k else 0.0
+    high = float(betaincinv(k + 1, n - k, 0.975)) if k < n else 1.0
+    return found.model_copy(update={"interval": (low, high)})
+
+
+def stream_times(
+    seconds: Sequence[float], *, retrain_seconds: float | None, reason: str = "", fixed: bool = False
+) -> tuple[MetricValue, ...]:
+    """The metrics about cost.
+
+    Args:
+        seconds: Of each request.
+        reason: Why the stream was not carried through, so that it has no cost as a whole; empty where it was.
+        fixed: The model was not made request by request.
+    """
+    total = sum(seconds)
+    share = total / retrain_seconds if retrain_seconds else None
+    growth = seconds[-1] / seconds[0] if seconds and seconds[0] > 0 and not fixed else None
+    why = "the model was not made request by request" if fixed else "the first request took no measurable time"
+    found = (
+        ("seconds", total, ""),
+        ("share-of-retraining", share, "the oracle's training time is not known"),
+        ("seconds-growth", growth, why),
+    )
+    return tuple(
+        MetricValue(
+            metric=f"stream.{name}",
+            group=Group.ALL,
+            value=None if reason else value,
+            n=len(seconds) if value is not None and not reason else None,
+            note=reason or (absent if value is None else None),
+        )
+        for name, value, absent in found
+    )
