@@ -131,7 +131,8 @@ class _Measuring:
             recommender = self._model(before).ranker
             if not isinstance(recommender, Recommender):
                 raise BenchError(f"{type(recommender).__name__} has no weights to draw anew")
-            return untrained(recommender, seed)
+            drawn: Recommender = untrained(recommender, seed)
+            return drawn
 
         code = code_digests([untrained.__module__])
         return self._known(_Model("untrained", f"untrained {before.stage.digest} {json.dumps(code)}", load))

@@ -15,6 +15,7 @@ from typing import Literal
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName, UsageError
+from genrec_unlearn_bench.evaluation.measurements import find_measurement
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods, source_digest
@@ -102,8 +103,10 @@ def repeat_record(
         _warn(record, request, progress)
         store = StageStore(aside / "cache", progress)
         if anew == "row":
-            own = ROW | ({record.cell.method, "sids-full"} if record.cell.method in REFERENCE_ROWS else set())
-            store = _Retaking(cache_dir, progress, anew=frozenset(own), aside=aside / "cache")
+            own = ROW | _measuring(record)
+            if record.cell.method in REFERENCE_ROWS:
+                own |= {record.cell.method, "sids-full"}
+            store = _Retaking(cache_dir, progress, anew=own, aside=aside / "cache")
         ruling = Ruling(record.cell.ruleset, record.method_config, f"the record {record.key[:10]}, method_config")
         done = run_cell(request, store, progress, ruling=ruling)
     return compare(record, done.record)
@@ -133,6 +136,10 @@ def request_of(
         seed=cell.seed,
         scale=cell.scale,
         suite=cell.suite,
+        measure=tuple(record.measuring),
+        measure_set={
+            f"{name}.{field}": value for name, config in record.measuring.items() for field, value in config.items()
+        },
         data_dir=data_dir,
         encoder=encoder or _encoder(record.encoder),
         device=device or record.environment.device,
@@ -178,6 +185,14 @@ def _encoder(key: str) -> str:
             mend="say where it lies: --encoder path/to/folder",
         )
     return word
+
+
+def _measuring(record: RunRecord) -> frozenset[str]:
+    """Stages of the measurements beyond the core, with the passes they share."""
+    found = [find_measurement(name) for name in record.measuring]
+    return frozenset(
+        name for measurement in found for name in (measurement.name, *(part.name for part in measurement.readings))
+    )
 
 
 def _oracles(record: RunRecord) -> int:

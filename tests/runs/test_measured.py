@@ -26,8 +26,9 @@ from genrec_unlearn_bench.evaluation.measurement import (
 )
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.runs import measure_configs, measured
+from genrec_unlearn_bench.runs import measure_configs, measured, repeat
 from genrec_unlearn_bench.runs.measured import read_measured, write_measured
+from genrec_unlearn_bench.runs.repeat import repeat_record, request_of
 from genrec_unlearn_bench.runs.request import RunRequest
 from genrec_unlearn_bench.runs.results import read_record
 from genrec_unlearn_bench.runs.setting import settle
@@ -92,7 +93,7 @@ def weighing(monkeypatch: pytest.MonkeyPatch) -> type[Weighing]:
     specs = {**metric_specs(), WEIGHT.name: WEIGHT, LACKING.name: LACKING}
     monkeypatch.setattr(measurements, "_TARGETS", {"weighing": ""})
     monkeypatch.setattr(invariants, "metric_specs", lambda: specs)
-    for module in (measured, measure_configs):
+    for module in (measured, measure_configs, repeat):
         monkeypatch.setattr(module, "find_measurement", lambda name: Weighing())
     Weighing.asked.clear()
     return Weighing
@@ -188,3 +189,15 @@ def test_what_is_stored_reads_back(tmp_path: Path) -> None:
     assert back.reason == ""
     write_measured(Measured(reason="no data"), tmp_path / "..")
     assert read_measured(tmp_path / "..").reason == "no data"
+
+
+def test_a_record_with_measurements_can_be_repeated(trained: Bench, weighing: type[Weighing], tmp_path: Path) -> None:
+    record = full(trained, "filter", measure_set={"weighing.factor": 5.0}).record
+    asked = request_of(record, results_dir=tmp_path)
+    assert asked.measure == ("weighing",)
+    assert asked.measure_set == {"weighing.factor": 5.0}
+    weighing.asked.clear()
+    again = repeat_record(record, cache_dir=trained.store.root, progress=Progress())
+    assert len(weighing.asked) == 6, "of the run, the original and the oracle, as nothing measured is taken over"
+    assert again.matches
+    assert not [name for name in again.reused if name.startswith("weigh")]
