@@ -15,6 +15,7 @@ from genrec_unlearn_bench.cli import (
     compare,
     data,
     doctor,
+    export,
     leaderboard,
     ls,
     new,
@@ -28,6 +29,7 @@ from genrec_unlearn_bench.cli import (
     tune,
     verify,
 )
+from genrec_unlearn_bench.cli import examples as examples_of
 from genrec_unlearn_bench.cli.options import examples
 
 __all__ = ["app", "run"]
@@ -101,6 +103,20 @@ app.command(
         "bench compare tracer retrain --task industrial-brand --users --seed 0",
     ),
 )(compare.compare)
+app.command(
+    "examples",
+    epilog=examples(
+        "bench examples --task demo-brand --method tracer,npo --top 5",
+        "bench examples --task demo-brand --method tracer --group retain --output examples.html",
+    ),
+)(examples_of.examples)
+app.command(
+    "export",
+    epilog=examples(
+        "bench export results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0 --output trec",
+        "bench export a8e952dce0 8bd0714732 --ids rows --output trec",
+    ),
+)(export.export)
 app.add_typer(data.app, name="data")
 app.add_typer(new.app, name="new")
 app.command("check", epilog=examples("bench check path/to/my_method.py", "bench check npo --backbone mor --json"))(

@@ -38,10 +38,12 @@ class Evaluation:
         values: Every core metric that this run decides by itself. The gap to the oracle, the change from the
             original and the cost need other runs or the clock: see ``gap``, ``collateral`` and ``cost``.
         per_user: One row a test example and beam (columns: ``per_user.COLUMNS``).
+        groups: The ranked lists that both were computed from.
     """
 
     values: tuple[MetricValue, ...]
     per_user: pd.DataFrame
+    groups: tuple[GroupLists, ...]
 
 
 def evaluate(context: EvaluationContext, progress: Progress) -> Evaluation:
@@ -53,7 +55,7 @@ def evaluate(context: EvaluationContext, progress: Progress) -> Evaluation:
     groups = decode_groups(context, progress)
     frames = [frame for lists in groups for frame in _group_frames(context, lists, progress)]
     per_user = join(frames)
-    return Evaluation((*recompute(per_user), *overlap_values(context)), per_user)
+    return Evaluation((*recompute(per_user), *overlap_values(context)), per_user, groups)
 
 
 def _group_frames(context: EvaluationContext, lists: GroupLists, progress: Progress) -> list[pd.DataFrame]:

@@ -1,4 +1,4 @@
-"""The stage in which the core measurements of a ranker are taken: metric values and the per-user table."""
+"""The stage in which the core measurements of a ranker are taken: metric values, per-user table and ranked lists."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.evaluation.context import EvaluationContext
+from genrec_unlearn_bench.evaluation.lists import LISTS, write_lists
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.per_user import write_per_user
 from genrec_unlearn_bench.evaluation.suite import evaluate
@@ -56,7 +57,9 @@ def score(room: Workroom, ground: Ground, sids: Tokens, trained: Trained) -> Sco
         "protocol": PROTOCOL_VERSION,
         "seed": setting.seed,
         "device": setting.device_kind,
-        "code": code_digests([evaluate.__module__, write_per_user.__module__, setting.backbone.__module__]),
+        "code": code_digests(
+            [evaluate.__module__, write_per_user.__module__, write_lists.__module__, setting.backbone.__module__]
+        ),
     }
 
     def compute(folder: Path) -> None:
@@ -75,6 +78,7 @@ def score(room: Workroom, ground: Ground, sids: Tokens, trained: Trained) -> Sco
         measured = evaluate(context, room.progress)
         (folder / VALUES).write_bytes(_VALUES.dump_json(measured.values, indent=1))
         write_per_user(measured.per_user, folder / PER_USER)
+        write_lists(measured.groups, folder / LISTS)
 
     stage = room.stage("evaluation", content, compute, of=trained.stage.name)
     values = room.load(stage, lambda path: _VALUES.validate_json((path / VALUES).read_bytes()))

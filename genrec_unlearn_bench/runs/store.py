@@ -111,7 +111,10 @@ class StageStore:
 
     def find(self, name: str, content: KeyContent) -> StoredStage | None:
         """The stage if it is there and whole; a damaged one is moved aside and counts as missing."""
-        key = content_key(name, content)
+        return self.known(name, content_key(name, content))
+
+    def known(self, name: str, key: str) -> StoredStage | None:
+        """As ``find``, for a key that a record names."""
         folder = self.folder(name, key)
         if not folder.is_dir():
             return None

@@ -1,0 +1,174 @@
+"""``bench examples``: side-by-side top-10 lists of the original, its oracle and methods, for some users."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
+from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
+from genrec_unlearn_bench.cli.report_options import (
+    Backbones,
+    Beam,
+    Methods,
+    ResultsDirs,
+    Rulesets,
+    Scales,
+    SkipBroken,
+    Standalone,
+    Tasks,
+    named,
+)
+from genrec_unlearn_bench.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.evaluation.metric import Group
+    from genrec_unlearn_bench.reporting.examples.page import Page
+
+__all__ = ["examples"]
+
+FORMATS = ("terminal", "html", "latex", "json")
+SUFFIXES = {".html": "html", ".tex": "latex", ".json": "json", ".txt": "terminal"}
+"""Of a file that --output names, with the format that it stands for."""
+SIDES = ("forget", "retain")
+
+
+@handled
+def examples(
+    task: Tasks = None,
+    method: Methods = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Training seed.", min=0, show_default="the lowest of all rows")
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many of the most changed users to show.", min=1, max=100)] = 5,
+    user: Annotated[
+        list[int] | None,
+        typer.Option(help="Show these users instead, by their number in per_user.parquet; repeat for several."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="forget or retain: whose test examples.", show_default="forget; with --user, both"),
+    ] = None,
+    history: Annotated[int, typer.Option(help="How many of the last items of a history to show.", min=0, max=50)] = 5,
+    ids: Annotated[bool, typer.Option("--ids", help="Name users and items by their ids, too.")] = False,
+    format_: Annotated[
+        str | None, typer.Option("--format", help="terminal, html, latex or json.", show_default="terminal")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="File to write to; stdout without.", metavar="FILE", show_default=False)
+    ] = None,
+    standalone: Standalone = False,
+    results_dir: ResultsDirs = None,
+    backbone: Backbones = None,
+    scale: Scales = None,
+    ruleset: Rulesets = None,
+    suite: Annotated[str | None, typer.Option(help="core or full, where results of both are at hand.")] = None,
+    beam: Beam = None,
+    cache_dir: CacheDir = None,
+    skip_broken: SkipBroken = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show top-10 lists side by side: the original's, its oracle's and methods', with what is to be forgotten marked.
+
+    Shown are the users whose lists the methods changed most, or those named. Histories of users are personal data:
+    ids are left out unless --ids asks for them. Lists lie in the cache that the runs were made with.
+    """
+    wanted_format = _format(format_, output, as_json=as_json)
+    groups = _groups(group, users=bool(user))
+    from genrec_unlearn_bench.cli.report_results import gathered
+    from genrec_unlearn_bench.reporting.examples import choice
+    from genrec_unlearn_bench.reporting.examples.page import make_page
+    from genrec_unlearn_bench.reporting.examples.rows import of_suite, side_by_side
+    from genrec_unlearn_bench.reporting.examples.scene import set_scene
+    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+    from genrec_unlearn_bench.reporting.selection import Selection, selected_board
+    from genrec_unlearn_bench.runs.store import StageStore, default_cache
+
+    protocol = statistics_protocol()
+    width = _beam(beam or protocol.beam)
+    results = of_suite(gathered(results_dir, published=False, skip_broken=skip_broken).results, suite)
+    wanted = Selection(tasks=named(task), backbones=named(backbone), rulesets=named(ruleset), scales=named(scale))
+    chosen = side_by_side(selected_board(results, protocol, wanted), protocol, methods=named(method), seed=seed)
+    with progressing() as progress:
+        scene = set_scene(chosen, StageStore(cache_dir or default_cache(), progress))
+    if user:
+        rows, rule = choice.of_users(scene, user, groups), choice.NAMED
+    else:
+        (side,) = groups
+        rows, rule = [(side, int(row)) for row in choice.most_changed(scene, side, width, top)], choice.RULE
+    page = make_page(scene, rows, beam=width, rule=rule, history=history, ids=ids)
+    _give(page, wanted_format, output, standalone=standalone)
+
+
+def _format(text: str | None, output: Path | None, *, as_json: bool) -> str:
+    """The format asked for; of a file's name where none is."""
+    of_file = SUFFIXES.get(output.suffix.lower()) if output is not None else None
+    asked = "json" if as_json else text.strip().lower() if text else None
+    if asked is not None and asked not in FORMATS:
+        raise UnknownName("format", asked, FORMATS)
+    if of_file and asked and of_file != asked:
+        raise UsageError(
+            f"the file {str(output)!r} is {of_file} by its name, and {asked} was asked for", mend="change one of them"
+        )
+    return asked or of_file or "terminal"
+
+
+def _groups(text: str | None, *, users: bool) -> tuple[Group, ...]:
+    from genrec_unlearn_bench.evaluation.metric import Group
+
+    if text is not None and text not in SIDES:
+        raise UnknownName("group", text, SIDES)
+    if text is None:
+        return (Group.FORGET, Group.RETAIN) if users else (Group.FORGET,)
+    return (Group(text),)
+
+
+def _beam(beam: int) -> int:
+    from genrec_unlearn_bench.evaluation.user_block import BEAMS
+
+    if beam not in BEAMS:
+        raise UsageError(
+            f"lists are kept at the beams {' and '.join(map(str, BEAMS))}, and --beam is {beam}",
+            mend=" or ".join(f"--beam {known}" for known in BEAMS),
+        )
+    return beam
+
+
+def _give(page: Page, name: str, output: Path | None, *, standalone: bool) -> None:
+    if output is None and name == "json":
+        print_json(page.model_dump(mode="json"))
+        return
+    if output is None and name == "terminal":
+        from genrec_unlearn_bench.reporting.examples.terminal import draw
+
+        draw(stdout(), page)
+        return
+    text = _text(page, name, standalone=standalone)
+    if output is None:
+        # No line break is added: a redirected file is the one that --output would write.
+        print(text, end="")
+        return
+    from genrec_unlearn_bench.runs.files import atomic_text
+
+    atomic_text(output, text, "--output")
+    print(output)
+
+
+def _text(page: Page, name: str, *, standalone: bool) -> str:
+    if name == "html":
+        from genrec_unlearn_bench.reporting.examples.html import render_html
+
+        return render_html(page)
+    if name == "latex":
+        from genrec_unlearn_bench.reporting.examples.latex import render_latex
+
+        return render_latex(page, standalone=standalone)
+    if name == "json":
+        return f"{page.model_dump_json(indent=2)}\n"
+    from genrec_unlearn_bench.reporting.examples.terminal import render_terminal
+
+    return render_terminal(page)

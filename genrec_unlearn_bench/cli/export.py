@@ -1,0 +1,94 @@
+"""``bench export``: a run's ranked lists and targets for other evaluation tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from genrec_unlearn_bench.cli.console import print_json, progressing
+from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
+from genrec_unlearn_bench.errors import UnknownName
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.runs.record import RunRecord
+    from genrec_unlearn_bench.runs.store import StageStore
+
+__all__ = ["export"]
+
+FORMATS = ("trec",)
+IDS = ("own", "rows")
+
+
+@handled
+def export(
+    runs: Annotated[
+        list[str], typer.Argument(help="Folders of results, or the beginnings of their keys.", metavar="RUN...")
+    ],
+    output: Annotated[
+        Path, typer.Option(help="Folder to write to; with several runs, one folder in it for each.", metavar="DIR")
+    ],
+    format_: Annotated[str, typer.Option("--format", help="trec: run files and qrels.")] = "trec",
+    ids: Annotated[str, typer.Option(help="How items are named: own (the dataset's ids) or rows (their numbers).")] = (
+        "own"
+    ),
+    results_dir: Annotated[Path, typer.Option(help="Where runs are looked for by key.", metavar="DIR")] = Path(
+        "results"
+    ),
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Write ranked lists and targets, so that ir-measures, ranx or trec_eval can compute ranking metrics.
+
+    One qrels file a test group and one run file a group and beam. Queries are rows of the group's test examples, the
+    same in every run of a task; users are not named. Lists lie in the cache that the run was made with.
+    """
+    for kind, name, known in (("format", format_, FORMATS), ("kind of id", ids, IDS)):
+        if name not in known:
+            raise UnknownName(kind, name, known)
+    from genrec_unlearn_bench.runs.results import read_record
+    from genrec_unlearn_bench.runs.run_lookup import PLACES, find_run
+    from genrec_unlearn_bench.runs.store import StageStore, default_cache
+
+    places = tuple(dict.fromkeys([results_dir, *PLACES]))
+    folders = list(dict.fromkeys(find_run(text, places) for text in runs))
+    # All are read before anything is written, so that a wrong name among them leaves nothing half done.
+    records = [read_record(folder) for folder in folders]
+    written: list[dict[str, Any]] = []
+    with progressing() as progress:
+        store = StageStore(cache_dir or default_cache(), progress)
+        for folder, record in zip(folders, records, strict=True):
+            place = output if len(records) == 1 else output / _name(record)
+            written.append({"run": str(folder), "key": record.key, "files": _write(record, store, place, ids)})
+    if as_json:
+        print_json(written)
+        return
+    for entry in written:
+        print(f"{entry['run']}:")
+        for file in entry["files"]:
+            print(f"  {file['path']}  ({file['lines']} lines, {file['queries']} queries)")
+
+
+def _write(record: RunRecord, store: StageStore, place: Path, ids: str) -> list[dict[str, Any]]:
+    from genrec_unlearn_bench.runs.files import atomic_text
+    from genrec_unlearn_bench.runs.list_export import check_names, trec_files
+    from genrec_unlearn_bench.runs.list_lookup import find_dataset_of, find_lists
+
+    found = find_lists(record, store)
+    names = find_dataset_of(record, store).items.ids if ids == "own" else None
+    if names is not None:
+        check_names(names)
+    told = []
+    for file in trec_files(found, names):
+        path = place / file.name
+        atomic_text(path, file.text, "--output")
+        told.append({"path": str(path), "lines": file.lines, "queries": file.queries})
+    return told
+
+
+def _name(record: RunRecord) -> str:
+    cell = record.cell
+    return f"{cell.task}-{cell.backbone}-{cell.method}-{cell.scale}-seed{cell.seed}-{record.key[:10]}"

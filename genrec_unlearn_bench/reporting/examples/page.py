@@ -1,0 +1,198 @@
+"""The page of examples: what every renderer shows, and what ``--json`` prints.
+
+Users and items are named by their ids only where that was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.examples import IntArray
+from genrec_unlearn_bench.data.forget import ConceptKind
+from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.evaluation.concept import concept_places
+from genrec_unlearn_bench.evaluation.list_distance import list_change
+from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.evaluation.user_block import LIST_LENGTH
+from genrec_unlearn_bench.reporting.examples.names import item_name
+from genrec_unlearn_bench.reporting.examples.scene import Scene
+from genrec_unlearn_bench.reporting.formats.escaping import visible
+from genrec_unlearn_bench.runs.list_lookup import RunLists
+
+__all__ = ["Example", "Item", "Page", "ShownList", "make_page"]
+
+CONCEPTS = 6
+"""Names of concepts that a heading lists."""
+
+
+class Item(StrictModel):
+    """One place of a list or a history."""
+
+    brand: str
+    title: str
+    concept: bool
+    """Whether it is to be forgotten."""
+    target: bool
+    """Whether it is what was to be predicted."""
+    id: str | None = None
+    """The dataset's own, where ids were asked for."""
+
+    @property
+    def name(self) -> str:
+        """Brand and title on one line."""
+        return ": ".join(part for part in (self.brand, self.title) if part)
+
+
+class ShownList(StrictModel):
+    """What one run recommends."""
+
+    label: str
+    items: tuple[Item, ...]
+    """The first ten, best first; fewer where fewer could be decoded."""
+    concept_items: int
+    target_rank: int | None
+    """Place of the target in the whole list (``Page.depth`` places), None where it is not in it."""
+    change: float | None
+    """1 - overlap@10 with the original's list, in [0, 1]; None for the original itself."""
+
+
+class Example(StrictModel):
+    """One test example."""
+
+    number: int
+    """Counted from 1 on the page."""
+    group: Group
+    user: int | None = None
+    """Number of the user in the prepared dataset, and ``row`` of the example in its group, where ids were asked for."""
+    row: int | None = None
+    history: tuple[Item, ...]
+    """The last items before the target, oldest first."""
+    history_length: int
+    """How many items the whole history has."""
+    target: Item
+    lists: tuple[ShownList, ...]
+
+
+class Page(StrictModel):
+    """All that is shown."""
+
+    title: str
+    task: str
+    backbone: str
+    scale: str
+    suite: str
+    seed: int
+    beam: int
+    depth: int
+    """Places of a whole list; only the first ten are shown."""
+    kind: ConceptKind
+    concept: str
+    """What is to be forgotten, in words."""
+    rule: str
+    """How the examples were chosen."""
+    examples: tuple[Example, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The runs, in the order of every example's lists."""
+        return tuple(shown.label for shown in self.examples[0].lists) if self.examples else ()
+
+
+def make_page(
+    scene: Scene, chosen: Sequence[tuple[Group, int]], *, beam: int, rule: str, history: int = 5, ids: bool = False
+) -> Page:
+    """The page of some test examples.
+
+    Args:
+        chosen: Group and row of each, in order.
+        rule: How they were chosen, as a sentence.
+        history: How many of the last items before the target are shown.
+        ids: Whether users and items are named by their ids.
+    """
+    record = scene.record
+    return Page(
+        title=f"{scene.title} · seed {record.cell.seed}",
+        task=record.cell.task,
+        backbone=record.backbone_label or record.cell.backbone,
+        scale=record.cell.scale,
+        suite=record.cell.suite,
+        seed=record.cell.seed,
+        beam=beam,
+        depth=max(LIST_LENGTH, beam),
+        kind=scene.split.kind,
+        concept=_concept(scene),
+        rule=rule,
+        examples=tuple(
+            _example(scene, number, group, row, beam=beam, history=history, ids=ids)
+            for number, (group, row) in enumerate(chosen, start=1)
+        ),
+    )
+
+
+def _concept(scene: Scene) -> str:
+    manifest = scene.split.manifest
+    if manifest.kind is ConceptKind.INTERACTION:
+        return f"{len(scene.split.pairs)} interactions; the marked items are those this user asked to forget"
+    if manifest.kind is ConceptKind.ITEM:
+        return f"{len(manifest.forget_items)} single items"
+    names = [visible(name) for name in manifest.concepts]
+    more = f" and {len(names) - CONCEPTS} more" if len(names) > CONCEPTS else ""
+    counted = f"{int(scene.split.items.sum())} items"
+    if manifest.kind is ConceptKind.BRAND:
+        brands = "brand" if len(names) == 1 else "brands"
+        return f"{len(names)} {brands}, {counted}: {', '.join(names[:CONCEPTS])}{more}"
+    return f"{', '.join(names)}, {counted}"
+
+
+def _example(scene: Scene, number: int, group: Group, row: int, *, beam: int, history: int, ids: bool) -> Example:
+    part = scene.examples(group)
+    one = part.subset(np.asarray([row]))
+    user, target = one.users, one.targets
+    length = int(one.ends[0] - one.starts[0])
+
+    def shown(rows: IntArray) -> tuple[Item, ...]:
+        marks = concept_places(scene.split, rows[None, :], user)[0]
+        names = (item_name(scene.dataset.items, int(item)) for item in rows)
+        return tuple(
+            Item(
+                brand=brand,
+                title=title,
+                concept=bool(mark),
+                target=bool(item == target[0]),
+                id=scene.dataset.items.ids[int(item)] if ids else None,
+            )
+            for item, mark, (brand, title) in zip(rows, marks, names, strict=True)
+        )
+
+    def listed(label: str, run: RunLists) -> ShownList:
+        ranking, before = run.rankings[group, beam], scene.runs[0][1].rankings[group, beam]
+        first = ranking.items[row, :LIST_LENGTH]
+        items = shown(first[first >= 0])
+        place = int(run.ranks(group, beam)[row])
+        change = float(list_change(_alone(before, row), _alone(ranking, row), LIST_LENGTH)[0])
+        return ShownList(
+            label=visible(label),
+            items=items,
+            concept_items=sum(item.concept for item in items),
+            target_rank=place or None,
+            change=None if run is scene.runs[0][1] else change,
+        )
+
+    past = one.histories(history) if history else None
+    return Example(
+        number=number,
+        group=group,
+        user=int(user[0]) if ids else None,
+        row=row if ids else None,
+        history=shown(past.items[0]) if past is not None and length else (),
+        history_length=length,
+        target=shown(target)[0],
+        lists=tuple(listed(label, run) for label, run in scene.runs),
+    )
+
+
+def _alone(ranking: Ranking, row: int) -> Ranking:
+    return Ranking(ranking.items[row : row + 1], ranking.log_probs[row : row + 1])
