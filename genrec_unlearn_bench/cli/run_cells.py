@@ -18,6 +18,7 @@ from genrec_unlearn_bench.cli.run_options import (
     Measure,
     Method,
     OracleSeeds,
+    Requests,
     ResultsDir,
     Ruleset,
     Scale,
@@ -77,6 +78,7 @@ def run(
     ruleset: Ruleset = "default",
     tuned_dir: TunedDir = Path("tuned"),
     oracle_seeds: OracleSeeds = 1,
+    requests: Requests = 1,
     beam: Beam = 10,
     results_dir: ResultsDir = Path("results"),
     cache_dir: CacheDir = None,
@@ -110,12 +112,13 @@ def run(
         ruleset=_known_ruleset(ruleset),
         tuned_dir=tuned_dir,
         oracle_seeds=oracle_seeds,
+        requests=requests,
         results_dir=results_dir,
     )
     names = _alone(named_backbones(backbone), shared)
-    requests = _requests(shared, names, asked, seed or [0], overrides(set_ or [], where="--set"))
+    cells = _requests(shared, names, asked, seed or [0], overrides(set_ or [], where="--set"))
     with progressing() as progress:
-        finished, failed = run_requests(requests, StageStore(cache_dir or default_cache(), progress), progress)
+        finished, failed = run_requests(cells, StageStore(cache_dir or default_cache(), progress), progress)
     if place() == 0:
         _show(finished, beam=beam, as_json=as_json)
     for request, fault in failed:
@@ -238,16 +241,27 @@ def run_requests(
 
 def _show(finished: Sequence[Finished], *, beam: int, as_json: bool) -> None:
     from genrec_unlearn_bench.cli.run_table import run_table
+    from genrec_unlearn_bench.cli.stream_table import stream_table
 
     if as_json:
-        print_json([{"folder": str(done.folder), "record": done.record.model_dump(mode="json")} for done in finished])
+        print_json([_document(done) for done in finished])
         return
     console = stdout()
     if not finished:
         return
     console.print(run_table([done.record for done in finished], beam=beam))
+    requests = stream_table(finished)
+    if requests is not None:
+        console.print(requests)
     several = len({done.record.cell.backbone for done in finished}) > 1
     for done in finished:
         cell = done.record.cell
         name = f"{cell.backbone}, {cell.method}" if several else cell.method
         console.print(f"  {name}, seed {cell.seed}: {done.folder}", soft_wrap=True)
+
+
+def _document(done: Finished) -> dict[str, Any]:
+    from genrec_unlearn_bench.cli.stream_table import stream_rows
+
+    found = {"folder": str(done.folder), "record": done.record.model_dump(mode="json")}
+    return found if done.record.cell.requests == 1 else {**found, "stream": stream_rows(done.folder)}

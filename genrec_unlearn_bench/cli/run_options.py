@@ -16,6 +16,7 @@ __all__ = [
     "Measure",
     "Method",
     "OracleSeeds",
+    "Requests",
     "ResultsDir",
     "Ruleset",
     "Scale",
@@ -72,4 +73,10 @@ OracleSeeds = Annotated[
     int, typer.Option(help="Retrained models that the gap is taken against; 0 trains none.", min=0, max=20)
 ]
 Beam = Annotated[int, typer.Option(help="Beam width shown in the table: 10 (the paper's) or 50.")]
+Requests = Annotated[
+    int,
+    typer.Option(
+        help="Divide the forget set by concept into so many requests, each applied to the last one's model.", min=1
+    ),
+]
 ResultsDir = Annotated[Path, typer.Option(help="Where results are written.", metavar="DIR")]

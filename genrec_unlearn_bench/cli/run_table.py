@@ -66,7 +66,14 @@ def run_table(records: Sequence[RunRecord], *, beam: int) -> RenderableType:
     names = list(dict.fromkeys(_backbone(record) for record in records))
     table = Table(
         title=" · ".join(
-            (first.cell.task, *([] if len(names) > 1 else names), first.cell.scale, f"beam {beam}", *_rulesets(records))
+            (
+                first.cell.task,
+                *([] if len(names) > 1 else names),
+                first.cell.scale,
+                f"beam {beam}",
+                *_rulesets(records),
+                *_requests(records),
+            )
         ),
         box=box.SIMPLE_HEAD,
         # A blank on one side only: eleven numbers and a long name have to fit into 120 columns.
@@ -94,6 +101,11 @@ def _rulesets(records: Sequence[RunRecord]) -> list[str]:
     """The ruleset where it is not the default; reference rows have none of their own."""
     found = dict.fromkeys(record.cell.ruleset for record in records if record.cell.ruleset != "default")
     return [f"ruleset {name}" for name in found]
+
+
+def _requests(records: Sequence[RunRecord]) -> list[str]:
+    """How many requests the forget set was asked in, where there were several."""
+    return [f"{count} requests" for count in dict.fromkeys(record.cell.requests for record in records) if count > 1]
 
 
 def _backbone(record: RunRecord) -> str:

@@ -32,7 +32,7 @@ __all__ = ["Anew", "repeat_record", "request_of"]
 
 Anew = Literal["row", "all"]
 
-ROW = frozenset({"unlearned", "evaluation"})
+ROW = frozenset({"unlearned", "evaluation", "stream"})
 """Stages that are made anew for a method's row; a reference row's own stage carries its name."""
 
 
@@ -147,6 +147,7 @@ def request_of(
         backbone_set=record.backbone_config,
         sid_set=record.sid_config,
         oracle_seeds=_oracles(record),
+        requests=cell.requests,
         results_dir=results_dir,
     )
 
