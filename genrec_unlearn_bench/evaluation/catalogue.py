@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation import (
+    collapse,
     collateral,
     concept_rate,
     cost,
@@ -16,7 +17,11 @@ from genrec_unlearn_bench.evaluation import (
     overlap_change,
     ranking,
     similarity,
+    stream,
 )
+from genrec_unlearn_bench.evaluation.forget_quality import specs as forget_quality_specs
+from genrec_unlearn_bench.evaluation.membership import specs as membership_specs
+from genrec_unlearn_bench.evaluation.quantisation import specs as quantisation_specs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +33,21 @@ __all__ = ["metric_spec", "metric_specs"]
 
 @cache
 def _table() -> Mapping[str, MetricSpec]:
-    modules = (ranking, similarity, concept_rate, history_influence, overlap_change, collateral, cost, gap)
+    modules = (
+        ranking,
+        similarity,
+        concept_rate,
+        history_influence,
+        overlap_change,
+        collateral,
+        collapse,
+        cost,
+        gap,
+        stream,
+        membership_specs,
+        forget_quality_specs,
+        quantisation_specs,
+    )
     return MappingProxyType({spec.name: spec for module in modules for spec in module.SPECS})
 
 

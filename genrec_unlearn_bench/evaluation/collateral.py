@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +11,15 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.per_user import blocks
 from genrec_unlearn_bench.evaluation.ranking import rank_metric
 from genrec_unlearn_bench.evaluation.user_block import UserBlock
-from genrec_unlearn_bench.evaluation.user_mean import user_mean
+from genrec_unlearn_bench.evaluation.user_mean import difference_interval, mean_interval, user_mean
 from genrec_unlearn_bench.sids.prefixes import prefix_ids
 from genrec_unlearn_bench.sids.table import SidTable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "SPECS",
@@ -26,6 +31,8 @@ __all__ = [
     "prefix_neighbours",
 ]
 
+FloatArray = NDArray[np.float64]
+
 _RELATIONS = {
     "prefix": "its target shares the first two codes (one, where there are only two code levels) with a concept item "
     "in the original table",
@@ -33,6 +40,7 @@ _RELATIONS = {
 }
 _METRICS = ("hr@10", "ndcg@10")
 _SIDES = (Group.NEIGHBOURS, Group.REST)
+_NOTHING = np.empty(0)
 
 
 def _specs() -> Iterable[MetricSpec]:
@@ -104,10 +112,10 @@ def judge(near: IntArray | NDArray[np.int8] | BoolArray | None, targets: IntArra
     return np.asarray(near[targets], dtype=np.int8)
 
 
-def collateral_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
-    """HR@10 and NDCG@10 of neighbours and rest, for the retain blocks."""
+def collateral_values(parts: Iterable[UserBlock]) -> list[MetricValue]:
+    """HR@10 and NDCG@10 of neighbours and rest with 95 % t intervals, for the retain blocks."""
     out = []
-    for block in blocks:
+    for block in parts:
         if block.group is not Group.RETAIN:
             continue
         ranks = block.integers("rank")
@@ -123,18 +131,29 @@ def collateral_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
                             scores[near == wanted],
                             beam=block.beam,
                             empty=_why_empty(relation, bool((near >= 0).any()), side),
+                            interval=True,
                         )
                     )
     return out
 
 
-def change_from_original(values: Sequence[MetricValue], original: Sequence[MetricValue]) -> tuple[MetricValue, ...]:
+def change_from_original(
+    values: Sequence[MetricValue],
+    original: Sequence[MetricValue],
+    *,
+    tables: tuple[pd.DataFrame, pd.DataFrame] | None = None,
+) -> tuple[MetricValue, ...]:
     """What unlearning did to neighbours and rest: this run's collateral values minus those of the ``original`` row.
 
     The same examples are neighbours in both runs, as the original table decides. Gives ``collateral-change.*`` by
     side, and ``collateral-excess.*``: the neighbours' change minus the rest's.
+
+    Args:
+        tables: Per-user tables of the run and of the original. With them every change has the 95 % t interval of the
+            paired differences, and every excess Welch's for the difference of two means; without, none has one.
     """
     before = {(v.metric, v.group, v.beam): v.value for v in original}
+    differences = {} if tables is None else _differences(*tables)
     out: list[MetricValue] = []
     changes: dict[tuple[str, int | None], dict[Group, float | None]] = {}
     for value in values:
@@ -145,15 +164,48 @@ def change_from_original(values: Sequence[MetricValue], original: Sequence[Metri
         change = None if value.value is None or earlier is None else value.value - earlier
         changes.setdefault((rest, value.beam), {})[value.group] = change
         note = None if change is not None else "not measured here or on the original"
-        name = f"collateral-change.{rest}"
-        out.append(MetricValue(metric=name, group=value.group, value=change, beam=value.beam, n=value.n, note=note))
+        interval = None if change is None else mean_interval(differences.get((rest, value.beam, value.group), _NOTHING))
+        out.append(
+            MetricValue(
+                metric=f"collateral-change.{rest}",
+                group=value.group,
+                value=change,
+                beam=value.beam,
+                n=value.n,
+                interval=interval,
+                note=note,
+            )
+        )
     for (rest, beam), by_side in changes.items():
         near, far = by_side.get(Group.NEIGHBOURS), by_side.get(Group.REST)
         excess = None if near is None or far is None else near - far
         note = None if excess is not None else "one side was not measured"
         name = f"collateral-excess.{rest}"
-        out.append(MetricValue(metric=name, group=Group.RETAIN, value=excess, beam=beam, note=note))
+        sides = [differences.get((rest, beam, side), _NOTHING) for side in _SIDES]
+        interval = None if excess is None else difference_interval(*sides)
+        out.append(MetricValue(metric=name, group=Group.RETAIN, value=excess, beam=beam, interval=interval, note=note))
     return tuple(out)
+
+
+def _differences(own: pd.DataFrame, original: pd.DataFrame) -> dict[tuple[str, int | None, Group], FloatArray]:
+    """By relation and metric (``prefix.hr@10``), beam and side: the run's score of each example minus the original's.
+
+    Nothing for a block whose examples are not the same in both tables.
+    """
+    found: dict[tuple[str, int | None, Group], FloatArray] = {}
+    for one, other in zip(blocks(own), blocks(original), strict=True):
+        if one.group is not Group.RETAIN or any(
+            not np.array_equal(one.integers(column), other.integers(column)) for column in ("example", "target")
+        ):
+            continue
+        for relation in _RELATIONS:
+            near = one.integers(f"near_{relation}")
+            for name in _METRICS:
+                score = rank_metric(name).of
+                moved = score(one.integers("rank")) - score(other.integers("rank"))
+                for side, wanted in zip(_SIDES, (1, 0), strict=True):
+                    found[f"{relation}.{name}", one.beam, side] = moved[near == wanted]
+    return found
 
 
 def _why_empty(relation: str, judged: bool, side: Group) -> str:

@@ -138,7 +138,7 @@ def random_places(candidates: BoolArray, counts: IntArray, generator: np.random.
 
 
 def influence_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
-    """Forget drop, random drop and their paired difference with its 95 % t interval, by group, at the widest beam."""
+    """Forget drop, random drop and their paired difference with 95 % t intervals, by group, at the widest beam."""
     out = []
     for block in blocks:
         if block.beam != WIDE_BEAM:
@@ -160,7 +160,7 @@ def influence_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
                         beam=block.beam,
                         empty=empty,
                         note=note,
-                        interval=suffix == "-excess",
+                        interval=True,
                     )
                 )
     return out

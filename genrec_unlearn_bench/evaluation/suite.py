@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.evaluation.collapse import collapse_values
 from genrec_unlearn_bench.evaluation.collateral import category_neighbours, judge, prefix_neighbours
 from genrec_unlearn_bench.evaluation.concept import concept_places
 from genrec_unlearn_bench.evaluation.concept_rate import original_space_lists
@@ -55,7 +56,8 @@ def evaluate(context: EvaluationContext, progress: Progress) -> Evaluation:
     groups = decode_groups(context, progress)
     frames = [frame for lists in groups for frame in _group_frames(context, lists, progress)]
     per_user = join(frames)
-    return Evaluation((*recompute(per_user), *overlap_values(context)), per_user, groups)
+    values = (*recompute(per_user), *overlap_values(context), *collapse_values(groups, context.split.items))
+    return Evaluation(values, per_user, groups)
 
 
 def _group_frames(context: EvaluationContext, lists: GroupLists, progress: Progress) -> list[pd.DataFrame]:

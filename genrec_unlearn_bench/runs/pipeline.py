@@ -15,6 +15,7 @@ from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.cost import cost_values
 from genrec_unlearn_bench.evaluation.gap import gap_to_oracle
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
+from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.runs.account import assemble, cost_of
@@ -48,6 +49,8 @@ from genrec_unlearn_bench.runs.unlearned import unlearned
 from genrec_unlearn_bench.runs.workroom import Shelf, Workroom
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from genrec_unlearn_bench.evaluation.metric import MetricValue
 
 __all__ = ["Finished", "run_cell"]
@@ -155,9 +158,16 @@ def _values(own: Scores, before: Scores, oracles: list[Scores], beyond: Beyond) 
     further = beyond.oracles or [()] * len(oracles)
     return (
         *values,
-        *change_from_original(own.values, before.values),
+        *change_from_original(own.values, before.values, tables=_tables(own, before)),
         *gap_to_oracle(values, [(*scores.values, *more) for scores, more in zip(oracles, further, strict=True)]),
     )
+
+
+def _tables(own: Scores, before: Scores) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+    """Both per-user tables, where both models were measured."""
+    if own.per_user is None or before.per_user is None:
+        return None
+    return read_per_user(own.per_user), read_per_user(before.per_user)
 
 
 def _check(metrics: tuple[MetricValue, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from genrec_unlearn_bench.evaluation.collateral import (
     category_neighbours,
@@ -11,8 +12,10 @@ from genrec_unlearn_bench.evaluation.collateral import (
     prefix_depth,
     prefix_neighbours,
 )
+from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.evaluation.suite import evaluate
+from genrec_unlearn_bench.evaluation.ranking import rank_metric
+from genrec_unlearn_bench.evaluation.suite import Evaluation, evaluate
 from genrec_unlearn_bench.progress import Progress
 
 from .planted import PlantedRanker, context, examples, item_table, lists, split, table
@@ -44,20 +47,26 @@ def test_category_neighbours() -> None:
 
 
 def run(near_rank: int, far_rank: int, *, categories: list[tuple[str, ...]] | None = None) -> tuple[MetricValue, ...]:
-    """Retain targets 1..39; targets 1, 2, 3 are neighbours of the concept item 0."""
+    """Two ranks: of targets 1, 2, 3, which are neighbours of the concept item 0 by prefix, and of all others."""
+    ranks = np.where(np.arange(SIZE) < 4, near_rank, far_rank)
+    return evaluated(ranks, categories=categories).values
+
+
+def evaluated(ranks: np.ndarray, *, categories: list[tuple[str, ...]] | None = None) -> Evaluation:
+    """Retain targets 1..39, each found at its rank in ``ranks`` [SIZE]."""
     targets = list(range(1, 40))
 
     def answer(histories, k, beam):  # type: ignore[no-untyped-def]
         rows = []
         for target in histories.items[:, 0].tolist():
             row = [item for item in range(SIZE) if item != target]
-            row.insert((near_rank if target < 4 else far_rank) - 1, target)
+            row.insert(int(ranks[target]) - 1, target)
             rows.append(row)
         return lists(rows, k)
 
     task = split(SIZE, examples([[0]], [0]), examples([[target] for target in targets], targets), concept=[0])
     setting = context(PlantedRanker(answer), task, original=table(CODES), items=item_table(SIZE, categories))
-    return evaluate(setting, Progress()).values
+    return evaluate(setting, Progress())
 
 
 def pick(values: tuple[MetricValue, ...], metric: str, group: Group, beam: int = 10) -> MetricValue:
@@ -96,6 +105,36 @@ def test_change_from_the_original() -> None:
     assert pick(changes, "collateral-excess.category.hr@10", Group.RETAIN).value is None
     unchanged = change_from_original(before, before)
     assert {v.value for v in unchanged} <= {0.0, None}
+
+
+def test_intervals_are_those_of_scipy() -> None:
+    """Ranks at random, so that every side has a spread; paired differences by side, Welch's between the sides."""
+    before, after = (evaluated(ranks=np.random.default_rng(seed).integers(1, 15, SIZE)) for seed in (0, 1))
+    side = pick(after.values, "collateral.prefix.ndcg@10", Group.REST)
+    tables = [frame[(frame.group == "retain") & (frame.beam == 10)] for frame in (after.per_user, before.per_user)]
+    own, earlier = (rank_metric("ndcg@10").of(frame["rank"].to_numpy()) for frame in tables)
+    near = tables[0].near_prefix.to_numpy()
+    peer = stats.ttest_1samp(own[near == 0], 0).confidence_interval(0.95)
+    assert side.interval == pytest.approx((peer.low, peer.high), abs=1e-12)
+    changes = change_from_original(after.values, before.values, tables=(after.per_user, before.per_user))
+    for group, wanted in ((Group.NEIGHBOURS, 1), (Group.REST, 0)):
+        moved = (own - earlier)[near == wanted]
+        peer = stats.ttest_1samp(moved, 0).confidence_interval(0.95)
+        change = pick(changes, "collateral-change.prefix.ndcg@10", group)
+        assert change.value == pytest.approx(moved.mean())
+        assert change.interval == pytest.approx((peer.low, peer.high), abs=1e-12)
+    welch = stats.ttest_ind((own - earlier)[near == 1], (own - earlier)[near == 0], equal_var=False)
+    peer = welch.confidence_interval(0.95)
+    excess = pick(changes, "collateral-excess.prefix.ndcg@10", Group.RETAIN)
+    assert excess.interval == pytest.approx((peer.low, peer.high), abs=1e-12)
+    plain = change_from_original(after.values, before.values)
+    assert [value.value for value in plain] == [value.value for value in changes]
+    assert all(value.interval is None for value in plain)
+    assert check_invariants(changes) == []
+    # Tables of other examples are not paired.
+    shuffled = before.per_user.assign(target=before.per_user["target"].to_numpy()[::-1])
+    unpaired = change_from_original(after.values, before.values, tables=(after.per_user, shuffled))
+    assert all(value.interval is None for value in unpaired)
 
 
 def test_no_rest_and_no_neighbours_are_told_apart() -> None:

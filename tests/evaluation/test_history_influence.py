@@ -94,15 +94,19 @@ def test_a_ranker_that_reads_retain_items_alone_shows_none() -> None:
         assert excess.interval[1] < 0
 
 
-def test_the_interval_is_the_paired_t_interval() -> None:
+@pytest.mark.parametrize(("key", "column"), [("js", "js"), ("change@10", "change")])
+def test_the_intervals_are_t_intervals_that_of_the_excess_a_paired_one(key: str, column: str) -> None:
     everything = np.ones(SIZE, dtype=np.bool_)
     result = evaluate(context(PlantedRanker(answer_from(everything)), planted_task(3)), Progress())
-    excess = by_key(result.values)["influence.js-excess", Group.RETAIN, 50]
+    values = by_key(result.values)
     rows = result.per_user[(result.per_user["group"] == "retain") & (result.per_user["beam"] == 50)]
-    difference = (rows["js_forget"] - rows["js_random"]).dropna().to_numpy()
-    interval = ttest_1samp(difference, 0).confidence_interval(0.95)
-    assert excess.n == len(difference)
-    assert excess.interval == pytest.approx((interval.low, interval.high), abs=1e-12)
+    forget, random = rows[f"{column}_forget"], rows[f"{column}_random"]
+    for suffix, numbers in (("", forget), ("-random", random), ("-excess", forget - random)):
+        value = values[f"influence.{key}{suffix}", Group.RETAIN, 50]
+        measured = numbers.dropna().to_numpy()
+        interval = ttest_1samp(measured, 0).confidence_interval(0.95)
+        assert value.n == len(measured)
+        assert value.interval == pytest.approx((interval.low, interval.high), abs=1e-12)
 
 
 def test_what_is_dropped() -> None:

@@ -183,6 +183,16 @@ def said_to_be_withheld(folder: Path) -> None:
 RESULTS: dict[str, tuple[str, str, Alteration]] = {
     "an aggregate edited": ("rescored", "is 0.01 in the record, the table gives", on_metric("ndcg@10", value=0.01)),
     "a spread edited": ("rescored", "is sd 0.001 in the record", on_metric("hr@10", sd=0.001)),
+    "an interval edited": (
+        "rescored",
+        "has the interval (0.0, 1.0) in the record, the table gives (",
+        on_metric("collateral.prefix.hr@10", interval=[0.0, 1.0]),
+    ),
+    "an interval made up": (
+        "rescored",
+        "has the interval (0.0, 1.0) in the record, the table gives none",
+        on_metric("hr@10", interval=[0.0, 1.0]),
+    ),
     "a number of examples edited": ("rescored", "is said to be over 7 examples", on_metric("hr@10", n=7)),
     "an unwelcome metric left out": (
         "rescored",
