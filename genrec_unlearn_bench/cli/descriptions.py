@@ -17,7 +17,18 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.data.spec import DatasetSpec
     from genrec_unlearn_bench.data.task_spec import TaskSpec
 
-__all__ = ["Card", "Sheet", "backbone", "config_sheet", "dataset", "manifest_sheet", "method", "metric", "task"]
+__all__ = [
+    "Card",
+    "Sheet",
+    "backbone",
+    "config_sheet",
+    "dataset",
+    "manifest_sheet",
+    "method",
+    "metric",
+    "side_by_side",
+    "task",
+]
 
 
 @dataclass(frozen=True)
@@ -167,7 +178,7 @@ def backbone(name: str) -> Card:
     }
     rows = tuple((name, ", ".join(sorted(found)) or "none") for name, found in flags.items())
     facts = Sheet("Capabilities", rows, ("scale", "what methods may rely on"))
-    sheets = (facts, _side_by_side("Recommender (--set-backbone)", presets), _side_by_side("SIDs (--set-sid)", sids))
+    sheets = (facts, side_by_side("Recommender (--set-backbone)", presets), side_by_side("SIDs (--set-sid)", sids))
     return Card(f"{name}: a backbone", content, doc, sheets)
 
 
@@ -262,7 +273,8 @@ def _fields(model: type[BaseModel]) -> list[dict[str, Any]]:
     return out
 
 
-def _side_by_side(title: str, presets: dict[str, dict[str, Any]]) -> Sheet:
+def side_by_side(title: str, presets: dict[str, dict[str, Any]]) -> Sheet:
+    """Presets of the scales as columns, nested fields with dots."""
     flat = {scale: dict(_flat(preset)) for scale, preset in presets.items()}
     names = list(dict.fromkeys(name for preset in flat.values() for name in preset))
     rows = tuple((name, *(_text(preset.get(name)) for preset in flat.values())) for name in names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -87,6 +88,22 @@ def _datasets(data_dir: Path | None) -> Listing:
     )
 
 
+def _measurements(data_dir: Path | None) -> Listing:
+    from genrec_unlearn_bench.evaluation.measurements import find_measurement, measurements
+
+    found = [find_measurement(name) for name in measurements()]
+    summaries = [(inspect.getdoc(measurement) or "").partition("\n")[0] for measurement in found]
+    return Listing(
+        "measurements",
+        ("measurement", "metrics", "summary"),
+        tuple((one.name, str(len(one.specs)), text) for one, text in zip(found, summaries, strict=True)),
+        tuple(
+            {"name": one.name, "metrics": [spec.name for spec in one.specs], "summary": text}
+            for one, text in zip(found, summaries, strict=True)
+        ),
+    )
+
+
 def _metrics(data_dir: Path | None) -> Listing:
     from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 
@@ -108,5 +125,6 @@ KINDS: dict[str, Callable[[Path | None], Listing]] = {
     "methods": _methods,
     "backbones": _backbones,
     "datasets": _datasets,
+    "measurements": _measurements,
     "metrics": _metrics,
 }

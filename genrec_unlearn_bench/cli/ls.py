@@ -17,13 +17,14 @@ __all__ = ["ls"]
 @handled
 def ls(
     kind: Annotated[
-        str | None, typer.Argument(help="tasks, methods, backbones, datasets or metrics; all where none is given.")
+        str | None,
+        typer.Argument(help="tasks, methods, backbones, datasets, measurements or metrics; all where none is given."),
     ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """List tasks, methods, backbones, datasets or metrics."""
+    """List tasks, methods, backbones, datasets, measurements or metrics."""
     if kind is None:
         _overview([listing(name, data_dir) for name in KINDS], as_json=as_json)
         return

@@ -27,6 +27,7 @@ from genrec_unlearn_bench.cli.run_options import (
     SetBackbone,
     SetMeasure,
     SetSid,
+    Shadows,
     Suite,
     Task,
     Threads,
@@ -79,6 +80,7 @@ def run(
     tuned_dir: TunedDir = Path("tuned"),
     oracle_seeds: OracleSeeds = 1,
     requests: Requests = 1,
+    shadows: Shadows = 0,
     beam: Beam = 10,
     results_dir: ResultsDir = Path("results"),
     cache_dir: CacheDir = None,
@@ -113,6 +115,7 @@ def run(
         tuned_dir=tuned_dir,
         oracle_seeds=oracle_seeds,
         requests=requests,
+        shadows=shadows,
         results_dir=results_dir,
     )
     names = _alone(named_backbones(backbone), shared)
@@ -240,6 +243,7 @@ def run_requests(
 
 
 def _show(finished: Sequence[Finished], *, beam: int, as_json: bool) -> None:
+    from genrec_unlearn_bench.cli.measured_table import measured_table
     from genrec_unlearn_bench.cli.run_table import run_table
     from genrec_unlearn_bench.cli.stream_table import stream_table
 
@@ -250,9 +254,9 @@ def _show(finished: Sequence[Finished], *, beam: int, as_json: bool) -> None:
     if not finished:
         return
     console.print(run_table([done.record for done in finished], beam=beam))
-    requests = stream_table(finished)
-    if requests is not None:
-        console.print(requests)
+    for further in (measured_table([done.record for done in finished]), stream_table(finished)):
+        if further is not None:
+            console.print(further)
     several = len({done.record.cell.backbone for done in finished}) > 1
     for done in finished:
         cell = done.record.cell

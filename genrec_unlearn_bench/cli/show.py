@@ -1,4 +1,4 @@
-"""``bench show``: everything known about one task, method, dataset, backbone or metric."""
+"""``bench show``: everything known about one task, method, dataset, backbone, measurement or metric."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ __all__ = ["show"]
 
 @handled
 def show(
-    name: Annotated[
-        str, typer.Argument(help="Name of a task, method, dataset, backbone or metric; or path/to/method.py:Class.")
-    ],
+    name: Annotated[str, typer.Argument(help="Name of anything that bench ls lists, or path/to/method.py:Class.")],
     kind: Annotated[
-        str | None, typer.Option(help="task, method, dataset, backbone or metric, where a name means several things.")
+        str | None, typer.Option(help="task, method, dataset …, where a name means several things (kinds: bench ls).")
     ] = None,
     data_dir: DataDir = None,
     cache_dir: CacheDir = None,
@@ -30,7 +28,7 @@ def show(
     debug: Debug = False,
 ) -> None:
     """Show one thing: a task's concept and what it resolves to, a method's configuration, a metric's definition …"""
-    from genrec_unlearn_bench.cli import descriptions
+    from genrec_unlearn_bench.cli import descriptions, measurement_card
 
     found = _kind_of(name, kind, data_dir)
     if found == "tasks":
@@ -41,6 +39,8 @@ def show(
         card = descriptions.dataset(name, data_dir)
     elif found == "backbones":
         card = descriptions.backbone(name)
+    elif found == "measurements":
+        card = measurement_card.measurement(name)
     else:
         card = descriptions.metric(name)
     if as_json:
