@@ -19,6 +19,7 @@ from genrec_unlearn_bench.cli.report_options import (
     Scales,
     SkipBroken,
     Standalone,
+    Suites,
     Tasks,
     named,
 )
@@ -65,7 +66,7 @@ def examples(
     backbone: Backbones = None,
     scale: Scales = None,
     ruleset: Rulesets = None,
-    suite: Annotated[str | None, typer.Option(help="core or full, where results of both are at hand.")] = None,
+    suite: Suites = None,
     beam: Beam = None,
     cache_dir: CacheDir = None,
     skip_broken: SkipBroken = False,
@@ -74,15 +75,15 @@ def examples(
 ) -> None:
     """Show top-10 lists side by side: the original's, its oracle's and methods', with what is to be forgotten marked.
 
-    Shown are the users whose lists the methods changed most, or those named. Histories of users are personal data:
-    ids are left out unless --ids asks for them. Lists lie in the cache that the runs were made with.
+    Shown are the users whose lists the methods changed most, or those named. As histories are personal data, ids are
+    left out unless --ids asks for them. Lists lie in the cache that the runs were made with.
     """
     wanted_format = _format(format_, output, as_json=as_json)
     groups = _groups(group, users=bool(user))
     from genrec_unlearn_bench.cli.report_results import gathered
     from genrec_unlearn_bench.reporting.examples import choice
     from genrec_unlearn_bench.reporting.examples.page import make_page
-    from genrec_unlearn_bench.reporting.examples.rows import of_suite, side_by_side
+    from genrec_unlearn_bench.reporting.examples.rows import side_by_side
     from genrec_unlearn_bench.reporting.examples.scene import set_scene
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.selection import Selection, selected_board
@@ -90,8 +91,14 @@ def examples(
 
     protocol = statistics_protocol()
     width = _beam(beam or protocol.beam)
-    results = of_suite(gathered(results_dir, published=False, skip_broken=skip_broken).results, suite)
-    wanted = Selection(tasks=named(task), backbones=named(backbone), rulesets=named(ruleset), scales=named(scale))
+    results = gathered(results_dir, published=False, skip_broken=skip_broken).results
+    wanted = Selection(
+        tasks=named(task),
+        backbones=named(backbone),
+        rulesets=named(ruleset),
+        scales=named(scale),
+        suites=named(suite),
+    )
     chosen = side_by_side(selected_board(results, protocol, wanted), protocol, methods=named(method), seed=seed)
     with progressing() as progress:
         scene = set_scene(chosen, StageStore(cache_dir or default_cache(), progress))

@@ -46,6 +46,8 @@ VERBS = [
     ("compare",),
     ("smoke",),
     ("doctor",),
+    ("examples",),
+    ("export",),
 ]
 
 

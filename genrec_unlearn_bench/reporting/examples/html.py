@@ -12,6 +12,7 @@ from importlib import resources
 from genrec_unlearn_bench.reporting.examples import words
 from genrec_unlearn_bench.reporting.examples.names import clipped
 from genrec_unlearn_bench.reporting.examples.page import Page
+from genrec_unlearn_bench.reporting.formats.escaping import visible
 
 __all__ = ["render_html"]
 
@@ -32,6 +33,7 @@ def render_html(page: Page) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["visible"] = visible
     digest = base64.b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")
     return environment.from_string(_file("page.html.j2")).render(
         page=page,

@@ -18,7 +18,7 @@ from genrec_unlearn_bench.reporting.latex.templates import template
 
 __all__ = ["PACKAGES", "render_latex"]
 
-PACKAGES = ("array", "booktabs")
+PACKAGES = ("array", "booktabs", "adjustbox")
 """What a document has to load."""
 SIDE_BY_SIDE = 4
 """Lists in one tabular; further ones go below them, as their names would be broken into syllables."""
@@ -26,6 +26,8 @@ CHARACTERS = 190
 """Of the names of one line of lists, roughly two printed lines each."""
 LONG = 110
 """Characters of a name that has a line to itself."""
+WORD = 12
+"""Characters of a word that fits every column; longer ones may be broken, unless TeX knows their syllables."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def _part(page: Page, lists: Sequence[ShownList]) -> _Part:
     longest = max(LIST_LENGTH, *(len(shown.items) for shown in lists))
     return _Part(
         columns=len(lists),
-        head=" & ".join(rf"\textbf{{{escape(shorten(shown.label))}}}" for shown in lists),
+        head=" & ".join(rf"\textbf{{{_words(shorten(shown.label))}}}" for shown in lists),
         lines=tuple(line(str(place + 1), at(place)) for place in range(longest)),
         sums=(
             line("To forget", lambda shown: words.concept_items(shown)),
@@ -107,7 +109,21 @@ def _part(page: Page, lists: Sequence[ShownList]) -> _Part:
 
 def _named(item: Item, room: int) -> str:
     """TeX of a name with its marks."""
-    text = escape(clipped(item.name if item.id is None else f"{item.name} ({item.id})", room))
+    text = _words(clipped(item.name if item.id is None else f"{item.name} ({item.id})", room))
     if item.target:
         text = rf"\gubtarget{{{text}}}"
     return rf"\gubconcept{{{text}}}" if item.concept else text
+
+
+def _words(text: str) -> str:
+    """TeX of a text whose long words can be broken: model numbers and addresses have no syllables."""
+    return " ".join(_word(word) for word in text.split())
+
+
+def _word(word: str) -> str:
+    whole = escape(word)
+    # What has no letter is printed as its code, so that a short word may still be long.
+    short = len(word) <= WORD and len(whole) <= 2 * WORD
+    if short or (word.isascii() and word.isalpha() and len(word) <= 2 * WORD):
+        return whole
+    return r"\allowbreak{}".join(escape(word[start : start + WORD // 2]) for start in range(0, len(word), WORD // 2))

@@ -7,7 +7,6 @@ import unicodedata
 from genrec_unlearn_bench.data.brands import brand_key
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.markup import plain
-from genrec_unlearn_bench.reporting.formats.escaping import visible
 
 __all__ = ["clipped", "item_name"]
 
@@ -18,15 +17,15 @@ _SEPARATORS = " -–—:,|/·"
 
 
 def item_name(items: ItemTable, row: int) -> tuple[str, str]:
-    """(brand, title), both one line of printable text; one of them may be empty, never both.
+    """(brand, title), each on one line; one of them may be empty, never both. Renderers escape them.
 
     Where there is no title, the description, the text or at last the item's id stands in for it.
     """
-    brand = visible(plain(items.brands[row]))
-    title = visible(plain(items.titles[row]))
+    brand = plain(items.brands[row])
+    title = plain(items.titles[row])
     if not title:
         others = (items.descriptions[row], items.texts[row], items.ids[row], f"item {row}")
-        title = next(text for text in (visible(plain(other)) for other in others) if text)
+        title = next(text for text in map(plain, others) if text)
     elif brand and _begins(title, brand):
         title = title[len(brand) :].lstrip(_SEPARATORS)
     return brand, clipped(title, LONGEST)

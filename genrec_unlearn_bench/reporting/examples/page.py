@@ -1,6 +1,7 @@
 """The page of examples: what every renderer shows, and what ``--json`` prints.
 
-Users and items are named by their ids only where that was asked for.
+Users and items are named by their ids only where that was asked for; an item without any text has no other name.
+Texts are as the data has them: renderers escape.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.user_block import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples.names import item_name
 from genrec_unlearn_bench.reporting.examples.scene import Scene
-from genrec_unlearn_bench.reporting.formats.escaping import visible
 from genrec_unlearn_bench.runs.list_lookup import RunLists
 
 __all__ = ["Example", "Item", "Page", "ShownList", "make_page"]
@@ -138,7 +138,7 @@ def _concept(scene: Scene) -> str:
         return f"{len(scene.split.pairs)} interactions; the marked items are those this user asked to forget"
     if manifest.kind is ConceptKind.ITEM:
         return f"{len(manifest.forget_items)} single items"
-    names = [visible(name) for name in manifest.concepts]
+    names = manifest.concepts
     more = f" and {len(names) - CONCEPTS} more" if len(names) > CONCEPTS else ""
     counted = f"{int(scene.split.items.sum())} items"
     if manifest.kind is ConceptKind.BRAND:
@@ -174,7 +174,7 @@ def _example(scene: Scene, number: int, group: Group, row: int, *, beam: int, hi
         place = int(run.ranks(group, beam)[row])
         change = float(list_change(_alone(before, row), _alone(ranking, row), LIST_LENGTH)[0])
         return ShownList(
-            label=visible(label),
+            label=label,
             items=items,
             concept_items=sum(item.concept for item in items),
             target_rank=place or None,

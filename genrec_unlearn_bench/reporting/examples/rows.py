@@ -12,7 +12,7 @@ from genrec_unlearn_bench.reporting.board import Block, Board, Row
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
 
-__all__ = ["SideBySide", "of_suite", "side_by_side"]
+__all__ = ["SideBySide", "side_by_side"]
 
 UNASKED = 3
 """Methods that are shown where none are named; more have to be chosen."""
@@ -42,7 +42,7 @@ def side_by_side(
         seed: The lowest that all rows have, where None.
 
     Raises:
-        UsageError: Several blocks, suites or too many methods fit, or a row has diverged at that seed.
+        UsageError: Several blocks or too many methods fit, or a row has diverged at that seed.
         UnknownName: No row is called so.
         DataMissing: The original, the oracle or a method has no run at the seed.
     """
@@ -50,7 +50,7 @@ def side_by_side(
         listing = "".join(f"\n  - {block.key.title}" for block in board.blocks[:12])
         raise UsageError(
             f"{len(board.blocks)} blocks of results fit, and lists of one stand side by side:{listing}",
-            mend="choose one with --task, --backbone, --scale and --ruleset",
+            mend="choose one with --task, --backbone, --scale, --ruleset and --suite",
         )
     (block,) = board.blocks
     rows = _rows(block, protocol, methods)
@@ -63,22 +63,7 @@ def side_by_side(
                 where=str(result.folder),
                 mend="leave it out (--method), or choose another seed (--seed)",
             )
-    suites = sorted({result.suite for _, result in runs})
-    if len(suites) > 1:
-        raise UsageError(
-            f"these runs are of the suites {' and '.join(suites)}, which train on different interactions",
-            where=block.key.title,
-            mend=" or ".join(f"--suite {name}" for name in suites),
-        )
     return SideBySide(block.key.title, chosen, runs)
-
-
-def of_suite(results: Sequence[Result], suite: str | None) -> Sequence[Result]:
-    """The results of one suite; all where none is named. Raises UnknownName."""
-    known = {result.suite for result in results}
-    if suite is not None and suite not in known:
-        raise UnknownName("suite", suite, known)
-    return results if suite is None else [result for result in results if result.suite == suite]
 
 
 def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) -> tuple[Row, ...]:

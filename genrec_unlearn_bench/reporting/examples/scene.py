@@ -14,7 +14,6 @@ from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups, T
 from genrec_unlearn_bench.data.holdout import carve
 from genrec_unlearn_bench.errors import CorruptArtefact, ProtocolMismatch
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.suites import find_suite
 from genrec_unlearn_bench.reporting.examples.rows import SideBySide
 from genrec_unlearn_bench.runs.list_lookup import RunLists, find_dataset_of, find_lists
 from genrec_unlearn_bench.runs.record import RunRecord
@@ -113,7 +112,8 @@ def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetS
         drawn = train.forget.subset(np.isin(train.forget.users * width + train.forget.targets, tested))
         test = Groups(forget=drawn, retain=dataset.test)
     split = ForgetSplit(manifest.kind, items, pairs, train, valid, test, manifest)
-    if single and find_suite(found.record.cell.suite).holdout:
+    if single and found.record.holdout:
+        # What is never trained on is not to be forgotten either.
         split = replace(split, pairs=carve(dataset, split)[1].pairs)
     for group, part in ((Group.FORGET, split.test.forget), (Group.RETAIN, split.test.retain)):
         if not _are(part, found.users(group), found.targets(group)):

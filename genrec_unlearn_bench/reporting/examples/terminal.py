@@ -81,7 +81,7 @@ def _grid(page: Page, lists: Sequence[ShownList], width: int) -> Grid:
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     grid.add_column("", no_wrap=True, min_width=FIRST - GAP)
     for shown in lists:
-        grid.add_column(Text(shown.label), no_wrap=True, min_width=room, max_width=room)
+        grid.add_column(Text(visible(shown.label)), no_wrap=True, min_width=room, max_width=room)
     for place in range(max(LIST_LENGTH, *(len(shown.items) for shown in lists))):
         cells = [_named(shown.items[place], room) if place < len(shown.items) else Text("–") for shown in lists]
         grid.add_row(Text(str(place + 1), justify="right"), *cells)

@@ -1,0 +1,79 @@
+"""LaTeX that compiles whatever the names are, in one column and in two, and prints marks without colour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from genrec_unlearn_bench.reporting.examples.latex import PACKAGES, render_latex
+from genrec_unlearn_bench.reporting.examples.page import Page
+from genrec_unlearn_bench.reporting.examples.scene import Scene
+from tests.reporting.examples.scenes import made_page
+from tests.reporting.latex.test_pdflatex import compiled, pytestmark
+
+PDFLATEX = pytestmark
+
+
+def some(page: Page, count: int) -> Page:
+    return page.model_copy(update={"examples": page.examples[:count]})
+
+
+def test_every_mark_is_printed(page: Page) -> None:
+    text = render_latex(page)
+    body = text[text.index(r"\begin{table*}") :]
+    marked = [
+        item
+        for example in page.examples
+        for item in [*example.history, example.target, *(item for each in example.lists for item in each.items)]
+    ]
+    assert body.count(r"\gubconcept{") == sum(item.concept for item in marked)
+    assert body.count(r"\gubtarget{") == sum(item.target for item in marked)
+    assert body.count(r"\begin{table*}") == len(page.examples)
+    assert len({line for line in body.splitlines() if line.startswith(r"\label")}) == len(page.examples)
+    assert render_latex(page) == text
+    assert r"\documentclass" not in text
+    assert all(rf"\usepackage{{{name}}}" in text for name in PACKAGES)
+
+
+@PDFLATEX
+@pytest.mark.parametrize("names", ["plain", "odd"])
+def test_the_document_compiles(scene: Scene, odd: Page, names: str, tmp_path: Path) -> None:
+    page = some(made_page(scene, ids=True) if names == "plain" else odd, 9)
+    compiled(tmp_path, render_latex(page, standalone=True))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["paper.aux", "paper.log", "paper.pdf", "paper.tex"]
+
+
+@PDFLATEX
+@pytest.mark.parametrize("layout", ["onecolumn", "twocolumn"])
+def test_floats_compile_in_papers(page: Page, layout: str, tmp_path: Path) -> None:
+    head = "\n".join(rf"\usepackage{{{name}}}" for name in PACKAGES)
+    document = "\n".join(
+        [
+            rf"\documentclass[{layout},10pt]{{article}}",
+            r"\usepackage[T1]{fontenc}",
+            r"\usepackage{lmodern}",
+            head,
+            r"\newcommand{\gubconcept}[1]{\underline{\smash{\textsuperscript{\textdagger}}}#1}",
+            r"\begin{document}",
+            render_latex(some(page, 4)),
+            r"\end{document}",
+        ]
+    )
+    compiled(tmp_path, document)
+
+
+def test_many_lists_go_below_each_other(page: Page) -> None:
+    first = page.examples[0]
+    six = first.model_copy(update={"lists": (*first.lists, *first.lists[2:])})
+    text = render_latex(page.model_copy(update={"examples": (six,)}))
+    assert text.count(r"\begin{tabular}") == 2
+    assert text.count("*{3}{") == 2
+    assert text.count("To forget") == 2
+    assert text.count(r"\textbf{History") == 1
+
+
+def test_an_example_without_history(page: Page) -> None:
+    bare = page.examples[0].model_copy(update={"history": (), "history_length": 0})
+    text = render_latex(page.model_copy(update={"examples": (bare,)}))
+    assert r"\textbf{No history}" in text

@@ -1,0 +1,86 @@
+"""The page's numbers follow from the lists; ids are on it only where they were asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from genrec_unlearn_bench.data.task_spec import InteractionConcept
+from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.reporting.examples.page import Page, make_page
+from genrec_unlearn_bench.reporting.examples.scene import Scene
+from tests.reporting.examples.scenes import made_page, made_scene
+
+
+@pytest.mark.parametrize("beam", [10, 50])
+def test_lists_marks_and_sums(scene: Scene, beam: int) -> None:
+    page = made_page(scene, ids=True, beam=beam)
+    assert page.labels == ("original", "retrain", "npo", "tracer")
+    assert page.depth == beam
+    leaks = 0
+    for example in page.examples:
+        group, row = example.group, example.row
+        assert row is not None
+        part = scene.examples(group)
+        assert example.user == part.users[row]
+        lists = [run.rankings[group, beam].items[row].tolist() for _, run in scene.runs]
+        for shown, whole in zip(example.lists, lists, strict=True):
+            first = [item for item in whole[:10] if item >= 0]
+            assert [item.id for item in shown.items] == [f"I{item:03d}" for item in first]
+            assert [item.concept for item in shown.items] == [item < 10 for item in first]
+            assert [item.target for item in shown.items] == [item == part.targets[row] for item in first]
+            assert shown.concept_items == sum(item < 10 for item in first)
+            place = whole.index(part.targets[row]) + 1 if part.targets[row] in whole else None
+            assert shown.target_rank == place
+            if shown is example.lists[0]:
+                assert shown.change is None
+                leaks += shown.concept_items
+            else:
+                common = len(set(first) & {item for item in lists[0][:10] if item >= 0})
+                assert shown.change == pytest.approx(1 - common / 10)
+        assert example.lists[1].concept_items == 0
+    assert leaks > 20, "a world in which the original leaks nothing would show nothing"
+
+
+def test_histories_are_the_last_items(scene: Scene) -> None:
+    page = made_page(scene, ids=True, history=3)
+    for example in page.examples:
+        part = scene.examples(example.group)
+        row = example.row or 0
+        whole = part.events[part.starts[row] : part.ends[row]].tolist()
+        assert [item.id for item in example.history] == [f"I{item:03d}" for item in whole[-3:]]
+        assert [item.concept for item in example.history] == [item < 10 for item in whole[-3:]]
+        assert example.history_length == len(whole)
+    assert all(example.history == () for example in made_page(scene, history=0).examples)
+
+
+def test_no_ids_unless_asked_for(scene: Scene, page: Page) -> None:
+    text = page.model_dump_json()
+    assert '"id":"' not in text
+    assert '"user":null' in text
+    assert all(item.id is None for example in page.examples for shown in example.lists for item in shown.items)
+    assert '"id":"I0' in made_page(scene, ids=True).model_dump_json()
+
+
+def test_of_interactions_only_the_users_own_are_marked(tmp_path: Path) -> None:
+    scene = made_scene(tmp_path, InteractionConcept(share=0.3))
+    forget = scene.examples(Group.FORGET)
+    rows = [(Group.FORGET, row) for row in range(len(forget))]
+    page = make_page(scene, rows, beam=50, rule="", ids=True)
+    pairs = {(int(user), f"I{item:03d}") for user, item in scene.split.pairs}
+    shown = [
+        (example.user, item)
+        for example in page.examples
+        for item in [*example.history, *(item for each in example.lists for item in each.items)]
+    ]
+    assert any(item.concept for _, item in shown)
+    assert all(item.concept == ((user, item.id) in pairs) for user, item in shown)
+    assert all(example.target.concept for example in page.examples)
+    assert "this user asked to forget" in page.concept
+
+
+def test_the_concept_in_words(page: Page, scene: Scene) -> None:
+    assert page.concept == "1 brand, 10 items: Acme & Sons"
+    assert page.title.endswith("seed 0")
+    assert page.task == "world-brand"

@@ -1,0 +1,82 @@
+"""Which runs stand side by side, and what is said where they cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
+from genrec_unlearn_bench.reporting.board import Board
+from genrec_unlearn_bench.reporting.examples.rows import SideBySide, side_by_side
+from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+from genrec_unlearn_bench.reporting.results import Result
+from tests.reporting.planting import board_of, plant, rows
+
+PROTOCOL = statistics_protocol()
+PAIR = {"original": [0.5, 0.5], "retrain": [0.1, 0.1]}
+
+
+def chosen(board: Board, *methods: str, seed: int | None = None) -> SideBySide:
+    return side_by_side(board, PROTOCOL, methods=methods, seed=seed)
+
+
+def labels(found: SideBySide) -> list[str]:
+    return [label for label, _ in found.rows]
+
+
+def test_references_first_and_methods_as_asked() -> None:
+    board = board_of(rows(**PAIR, filter=[0, 0], tracer=[0.1, 0.1], npo=[0.3, 0.3], rmu=[0.3, 0.3]))
+    assert labels(chosen(board, "tracer", "filter")) == ["original", "retrain", "tracer", "filter"]
+    assert labels(chosen(board, "retrain")) == ["original", "retrain"]
+    assert labels(chosen(board, "n*", "tracer", "npo")) == ["original", "retrain", "npo", "tracer"]
+    assert labels(chosen(board)) == ["original", "retrain", "npo", "rmu", "tracer"]
+    assert {result.seed for _, result in chosen(board, "npo").rows} == {0}
+    assert {result.seed for _, result in chosen(board, "npo", seed=1).rows} == {1}
+
+
+def test_the_lowest_shared_seed_is_taken() -> None:
+    board = board_of(rows(**PAIR), plant("npo", {"forget:hr@10": [0.1, 0.1]}, first_seed=1))
+    found = chosen(board, "npo")
+    assert found.seed == 1
+    assert {result.seed for _, result in found.rows} == {1}
+
+
+def many() -> list[Result]:
+    return rows(**PAIR, **{f"m{i}": [0.1, 0.2] for i in range(4)})
+
+
+@pytest.mark.parametrize(
+    ("results", "methods", "seed", "said"),
+    [
+        (many(), (), None, "4 methods, too many to stand side by side: m0, m1, m2, m3"),
+        (many(), ("m9",), None, "unknown method 'm9'"),
+        (many(), ("m1",), 7, "not all rows have a run at seed 7: original has 0, 1"),
+        (rows(original=[0.5], retrain=[0.1]), (), None, "there is no run of a method"),
+        (rows(npo=[0.5], retrain=[0.1]), ("npo",), None, "no run of 'original' to stand beside"),
+        (rows(npo=[0.5], original=[0.1]), ("npo",), None, "no run of 'retrain' to stand beside"),
+        (
+            [*rows(**PAIR), *plant("npo", {"forget:hr@10": [0.1]}, first_seed=5)],
+            ("npo",),
+            None,
+            "no seed is shared by all rows",
+        ),
+        ([*rows(**PAIR), *plant("npo", {"forget:hr@10": [0.1]}, diverged=True)], ("npo",), None, "'npo' has diverged"),
+        ([*many(), *plant("m1", {"forget:hr@10": [0.1]}, task="sports-brand")], ("m1",), None, "2 blocks of results"),
+    ],
+)
+def test_what_cannot_be_is_said(results: list[Result], methods: tuple[str, ...], seed: int | None, said: str) -> None:
+    with pytest.raises((UsageError, UnknownName, DataMissing), match=said):
+        chosen(board_of(results), *methods, seed=seed)
+
+
+def test_the_command_for_a_missing_row_is_the_others_without_their_configuration() -> None:
+    command = "bench run --task t --method npo --seed 3 --set lr=1 --set-backbone training.epochs=2 --set steps=4"
+    board = board_of(plant("npo", {"forget:hr@10": [0.5]}, command=command), rows(original=[0.1]))
+    with pytest.raises(DataMissing) as fault:
+        chosen(board, "npo")
+    assert "retrain --seed" in str(fault.value) or "--method retrain" in str(fault.value)
+    both = board_of(plant("npo", {"forget:hr@10": [0.5]}, command=command))
+    with pytest.raises(DataMissing) as fault:
+        chosen(both, "npo")
+    assert "bench run --task t --method original --seed 3 --set-backbone training.epochs=2" in str(fault.value)
+    assert "lr=1" not in str(fault.value)
+    assert "steps=4" not in str(fault.value)
