@@ -18,6 +18,7 @@ from genrec_unlearn_bench.cli.report_options import (
     Rulesets,
     Scales,
     SkipBroken,
+    Suites,
     Tasks,
     named,
 )
@@ -42,6 +43,7 @@ def compare(
     backbone: Backbones = None,
     ruleset: Rulesets = None,
     scale: Scales = None,
+    suite: Suites = None,
     beam: Beam = None,
     users: Annotated[
         bool, typer.Option("--users", help="Compare the checkpoints of each seed over users: no claim about methods.")
@@ -74,7 +76,7 @@ def compare(
     texts = named(metric) or protocol.primary
     measures = tuple(dict.fromkeys(Measure.parse(text, beam=width) for text in texts))
     found = gathered(results_dir, published=published, skip_broken=skip_broken)
-    wanted = Selection(tasks=named(task), backbones=named(backbone), rulesets=named(ruleset), scales=named(scale))
+    wanted = Selection(named(task), named(backbone), (), named(ruleset), named(scale), named(suite))
     board = found.told(selected_board(found.results, protocol, wanted))
     from genrec_unlearn_bench.reporting.comparison import pairs
 

@@ -25,6 +25,7 @@ from genrec_unlearn_bench.cli.report_options import (
     Scales,
     SkipBroken,
     Standalone,
+    Suites,
     Tasks,
     named,
 )
@@ -50,6 +51,7 @@ def leaderboard(
     method: Methods = None,
     ruleset: Rulesets = None,
     scale: Scales = None,
+    suite: Suites = None,
     metric: Metrics = None,
     beam: Beam = None,
     baseline: Baseline = None,
@@ -77,7 +79,9 @@ def leaderboard(
     columns = named(metric)
     shape = selection.chosen_layout(columns, beam=beam or protocol.beam) if columns else find_layout(layout)
     found = gathered(results_dir, published=published, skip_broken=skip_broken)
-    wanted = selection.Selection(named(task), named(backbone), named(method), named(ruleset), named(scale))
+    wanted = selection.Selection(
+        named(task), named(backbone), named(method), named(ruleset), named(scale), named(suite)
+    )
     report = make_report(
         found.told(selection.selected_board(found.results, protocol, wanted)),
         shape,

@@ -16,6 +16,7 @@ from genrec_unlearn_bench.cli import (
     data,
     doctor,
     export,
+    figures,
     leaderboard,
     ls,
     new,
@@ -117,6 +118,13 @@ app.command(
         "bench export a8e952dce0 8bd0714732 --ids rows --output trec",
     ),
 )(export.export)
+app.command(
+    "figures",
+    epilog=examples(
+        "bench figures results --kind probing,relearning --method filter,npo,tracer",
+        "bench figures --kind pareto --task industrial-brand --width page --format pdf --output paper/figures",
+    ),
+)(figures.figures)
 app.add_typer(data.app, name="data")
 app.add_typer(new.app, name="new")
 app.command("check", epilog=examples("bench check path/to/my_method.py", "bench check npo --backbone mor --json"))(

@@ -25,6 +25,7 @@ __all__ = [
     "Scales",
     "SkipBroken",
     "Standalone",
+    "Suites",
     "Tasks",
     "named",
 ]
@@ -40,7 +41,7 @@ ResultsDirs = Annotated[
 Published = Annotated[
     bool, typer.Option("--published", help="Add the suite's own results and the submissions, with their badges.")
 ]
-Layout = Annotated[str, typer.Option(help="main, full, item, efficiency, ablation or attack.")]
+Layout = Annotated[str, typer.Option(help="main, full, item, efficiency, ablation, attack or streams.")]
 Format = Annotated[
     str | None,
     typer.Option(
@@ -61,6 +62,10 @@ Methods = Annotated[
 ]
 Rulesets = Annotated[list[str] | None, typer.Option("--ruleset", help="default, fixed or tuned; several.")]
 Scales = Annotated[list[str] | None, typer.Option("--scale", help="smoke, small, paper or official; several.")]
+Suites = Annotated[
+    list[str] | None,
+    typer.Option("--suite", help="core or full; each has tables of its own, as they train on different data."),
+]
 Metrics = Annotated[
     list[str] | None,
     typer.Option("--metric", help="Measure, as in forget:hr@10 or retain:ndcg@10/50; several (bench ls metrics)."),

@@ -73,15 +73,16 @@ class Across:
 
 
 def across(analysis: Analysis) -> tuple[Across, ...]:
-    """Every primary measure over the blocks of every ruleset and scale, most blocks first."""
-    places: dict[tuple[str, str], list[BlockAnalysis]] = {}
+    """Every primary measure over the blocks of every regime, ruleset and scale, most blocks first."""
+    places: dict[tuple[str, str, str], list[BlockAnalysis]] = {}
     for block in analysis.blocks:
-        places.setdefault((block.block.key.ruleset, block.block.key.scale), []).append(block)
+        key = block.block.key
+        places.setdefault((key.regime, key.ruleset, key.scale), []).append(block)
     out: list[Across] = []
-    for (ruleset, scale), blocks in places.items():
+    for (regime, ruleset, scale), blocks in places.items():
         chosen, left_out = _one_setup(blocks)
         for measure in dict.fromkeys(measure for block in chosen for measure in block.primary):
-            out.append(_compare(analysis, ruleset, scale, chosen, measure, left_out))
+            out.append(_compare(analysis, regime, ruleset, scale, chosen, measure, left_out))
     return tuple(sorted(out, key=lambda each: (-each.blocks, each.ruleset, each.scale)))
 
 
@@ -101,6 +102,7 @@ def _one_setup(blocks: Sequence[BlockAnalysis]) -> tuple[list[BlockAnalysis], tu
 
 def _compare(
     analysis: Analysis,
+    regime: str,
     ruleset: str,
     scale: str,
     blocks: Sequence[BlockAnalysis],
@@ -115,10 +117,11 @@ def _compare(
     gaps = [label for label in everyone if label not in labels]
     notes = left_out + ((f"Not measured in every block and left out: {listed(gaps)}.",) if gaps else ())
     why_not = ""
+    where = f", {regime}" if regime else ""
     if len(used) < protocol.friedman_blocks:
         why_not = (
             f"{measure.title}: {len(used)} {'block' if len(used) == 1 else 'blocks'} (task × backbone) at scale "
-            f"{scale}, ruleset {ruleset}; methods are compared across blocks from {protocol.friedman_blocks} up."
+            f"{scale}, ruleset {ruleset}{where}; methods are compared across blocks from {protocol.friedman_blocks} up."
         )
     elif len(labels) < 3:
         why_not = f"{measure.title}: {len(labels)} methods were measured in all {len(used)} blocks; ranks need three."
@@ -128,7 +131,8 @@ def _compare(
         table = np.array([[found_[label] for label in labels] for found_ in used])
         found = friedman(table, least_blocks=protocol.friedman_blocks)
         standings = _standings(found, labels, protocol.alpha)
-    name = "-".join(("across", ruleset, scale, measure.text.replace(":", "-").replace("/", "-beam")))
+    told = [part.replace(" ", "-") for part in regime.split(", ") if part]
+    name = "-".join(("across", *told, ruleset, scale, measure.text.replace(":", "-").replace("/", "-beam")))
     return Across(
         name, ruleset, scale, measure, len(used), standings, found, protocol.alpha, why_not, () if why_not else notes
     )

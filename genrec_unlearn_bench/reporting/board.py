@@ -1,8 +1,10 @@
 """Results put in order: blocks of runs that may be compared, rows of one method each, a run for every seed.
 
-A block is one task on one backbone at one scale under one ruleset, on the same data, texts and configurations: what
-differs there is never put into one table. In a row every run comes from one version of the method with one
-configuration; what is older, or made with tuning seeds, is left out, and the board says so.
+A block is one task on one backbone at one scale under one ruleset, on the same data, texts and configurations, measured
+by one suite after one number of requests: what differs there is never put into one table. A suite that keeps
+interactions from training has another original and other oracles than one that does not. In a row every run comes from
+one version of the method with one configuration; what is older, or made with tuning seeds, is left out, and the board
+says so.
 """
 
 from __future__ import annotations
@@ -23,20 +25,30 @@ from genrec_unlearn_bench.reporting.measure import GAP, Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Badge, Result
 
-__all__ = ["Block", "BlockKey", "Board", "Row", "make_board"]
+__all__ = ["CORE", "Block", "BlockKey", "Board", "Row", "make_board"]
 
 FloatArray = NDArray[np.float64]
+
+CORE = "core"
+"""The suite of which tables say nothing."""
 
 
 @dataclass(frozen=True, order=True)
 class BlockKey:
-    """What a block is of. ``variant`` is empty unless runs of two setups go by the same four names."""
+    """What a block is of.
+
+    Attributes:
+        regime: A suite beyond the core, a number of requests; empty for one request measured by the core. Blocks of two
+            regimes never share a table, let alone a row.
+        variant: The regime, and what tells a block from another one of the same names: one of two setups.
+    """
 
     task: str
     backbone: str
     scale: str
     ruleset: str
     variant: str = ""
+    regime: str = ""
 
     @property
     def title(self) -> str:
@@ -140,16 +152,17 @@ def make_board(results: Iterable[Result], protocol: StatisticsProtocol) -> Board
             chosen.append(result)
     chosen = _once(chosen)
     left_out = [f"{tuning} runs with tuning seeds ({protocol.tuning_seeds_from} and above)"] if tuning else []
-    setups: dict[tuple[str, str, str], dict[str, list[Result]]] = {}
+    setups: dict[tuple[str, str, str, str], dict[str, list[Result]]] = {}
     for result in chosen:
-        place = (result.task, result.backbone_label, result.scale)
+        place = (result.task, result.backbone_label, result.scale, _regime(result))
         setups.setdefault(place, {}).setdefault(_setup(result), []).append(result)
     blocks: list[Block] = []
-    for (task, backbone, scale), by_setup in sorted(setups.items()):
+    for (task, backbone, scale, regime), by_setup in sorted(setups.items()):
         names = _setup_names([group[0] for group in by_setup.values()])
         for variant, group in zip(names, by_setup.values(), strict=True):
             for ruleset, members in _by_ruleset(group).items():
-                key = BlockKey(task, backbone, scale, ruleset, variant)
+                told = ", ".join(part for part in (regime, variant) if part)
+                key = BlockKey(task, backbone, scale, ruleset, told, regime)
                 blocks.append(_block(key, members, protocol, left_out))
     return Board(tuple(sorted(blocks, key=lambda block: block.key)), tuple(left_out))
 
@@ -176,9 +189,17 @@ def _base(measure: Measure) -> Measure:
     return Measure(measure.metric.removeprefix(GAP), measure.group, measure.beam)
 
 
+def _regime(result: Result) -> str:
+    suite = f"suite {result.suite}" if result.suite != CORE else ""
+    stream = f"{result.requests} requests" if result.requests > 1 else ""
+    return ", ".join(part for part in (suite, stream) if part)
+
+
 def _setup(result: Result) -> str:
     """What has to agree before two runs may be compared: the ground they stand on."""
-    parts = (result.dataset_digest, result.task_digest, result.encoder, result.backbone_config, result.sid_config)
+    parts = [result.dataset_digest, result.task_digest, result.encoder, result.backbone_config, result.sid_config]
+    # Nothing is added for the core, whose setups keep their names.
+    parts += [result.holdout] if result.holdout else []
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 
 

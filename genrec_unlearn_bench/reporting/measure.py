@@ -14,6 +14,14 @@ GAP = "gap."
 """Prefix of measures that are taken against the oracle's row, seed by seed, when a board is made. The ``gap.*`` of a
 single record knows one oracle only and is not used."""
 
+_WITHOUT_BEAM = frozenset(
+    {
+        *("overlap", "overlap-change", "cost", "stream"),
+        *("probing", "relearning", "membership", "forget-quality", "quantisation"),
+    }
+)
+"""Families of metrics."""
+
 _SIDES = {
     Group.FORGET: "forget",
     Group.RETAIN: "retain",
@@ -97,6 +105,6 @@ class Measure(NamedTuple):
 
 
 def listed(metric: str) -> bool:
-    """Whether a metric has a value for each beam: those of ranked lists, not those of tokens or of the clock."""
-    family = metric.removeprefix(GAP).partition(".")[0]
-    return family not in ("overlap", "overlap-change", "cost", "probing", "membership", "forget-quality")
+    """Whether a metric has a value for each beam: those of ranked lists, not those of tokens or of the clock. What the
+    full suite ranks lists for is measured at one beam, which its description names."""
+    return metric.removeprefix(GAP).partition(".")[0] not in _WITHOUT_BEAM

@@ -60,6 +60,8 @@ class Result:
         method_config, backbone_config, sid_config: As canonical JSON, so that they can be compared and hashed.
         values: Every measured number but the record's own gaps, which know one oracle only; None = not measured.
         examples: Over how many examples or items each was taken, where the record says so.
+        holdout: Digest of the interactions that nothing was trained on; empty where everything was.
+        requests: Into how many the forget set was divided.
         place: The result's folder relative to the folder that was read, with ``/``.
         folder: Where it lies, for its per-user table.
     """
@@ -90,6 +92,8 @@ class Result:
     command: str
     notes: tuple[str, ...]
     per_user_digest: str
+    holdout: str
+    requests: int
     place: str
     folder: Path
     source: Source
@@ -188,6 +192,8 @@ def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = O
         command=record.command,
         notes=record.notes,
         per_user_digest=record.per_user_digest,
+        holdout=record.holdout,
+        requests=cell.requests,
         place=folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder.name,
         folder=folder,
         source=source,

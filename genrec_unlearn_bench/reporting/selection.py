@@ -1,4 +1,4 @@
-"""What a call asks to see: results by task, backbone, method, scale and ruleset, and columns of its own.
+"""What a call asks to see: results by task, backbone, method, scale, ruleset and suite, and columns of its own.
 
 Names may be globs. Naming methods hides the others' rows and changes no test: families, ranks and best sets are among
 all methods of a block, or whoever asks for one method alone would get a smaller family and a mark that it did not earn.
@@ -45,6 +45,7 @@ class Selection:
     methods: tuple[str, ...] = ()
     rulesets: tuple[str, ...] = ()
     scales: tuple[str, ...] = ()
+    suites: tuple[str, ...] = ()
 
 
 def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, wanted: Selection) -> Board:
@@ -60,6 +61,7 @@ def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, want
         ("task", wanted.tasks, lambda result: result.task),
         ("backbone", wanted.backbones, lambda result: result.backbone_label),
         ("scale", wanted.scales, lambda result: result.scale),
+        ("suite", wanted.suites, lambda result: result.suite),
     )
     kept = list(results)
     for kind, patterns, name in fields:

@@ -1,19 +1,20 @@
 """Tables as every format draws them: columns, sections of lines, entries and what has to be said below.
 
-Two rulesets are two tables, and so are two scales. Beside each other stand tasks, below each other backbones.
+Two rulesets are two tables, two scales, two suites and two numbers of requests. Beside each other stand
+tasks, below each other backbones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from genrec_unlearn_bench.evaluation.metric import MetricSpec
 from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis, Cell, analyse
-from genrec_unlearn_bench.reporting.board import Board, Row
+from genrec_unlearn_bench.reporting.board import Block, Board, Row
 from genrec_unlearn_bench.reporting.layouts import Layout
-from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.measure import GAP, Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import measures_of
 
@@ -77,6 +78,7 @@ class Table:
 
     Attributes:
         name: Unique among the tables of a call, for files and labels: ``main-tuned-small-1``.
+        regime: As ``BlockKey`` has it.
         blocks: The blocks behind it, for the paragraph, the footnotes and the bibliography.
     """
 
@@ -90,6 +92,7 @@ class Table:
     sections: tuple[Section, ...]
     blocks: tuple[BlockAnalysis, ...]
     analysis: Analysis
+    regime: str = ""
 
     @property
     def protocol(self) -> StatisticsProtocol:
@@ -121,7 +124,8 @@ def make_tables(
         variant_of: The method that each variant belongs to, for layouts of variants.
 
     Returns:
-        A table for every ruleset, scale and ``side_by_side`` tasks; empty where no task is of the layout's kinds.
+        A table for every regime, ruleset, scale and ``side_by_side`` tasks; empty where no task is of the layout's
+        kinds.
 
     Raises:
         DataMissing: No result has anything that the layout shows.
@@ -130,7 +134,7 @@ def make_tables(
     if not chosen:
         return ()
     width = beam or protocol.beam
-    present = measures_of(result for block in chosen for row in block.rows for result in row.results.values())
+    present = _present(chosen)
     groups = layout.groups(present, beam=width)
     analysis = analyse(
         Board(tuple(chosen), board.left_out),
@@ -139,12 +143,26 @@ def make_tables(
         primary=layout.primary_measures(present, beam=width) or protocol.primary_measures(width),
         baseline=baseline or layout.baseline,
     )
-    places: dict[tuple[str, str], list[BlockAnalysis]] = {}
+    places: dict[tuple[str, str, str], list[BlockAnalysis]] = {}
     for block in analysis.blocks:
-        places.setdefault((block.block.key.ruleset, block.block.key.scale), []).append(block)
-    return tuple(
-        table for blocks in places.values() for table in _tables(blocks, groups, layout, analysis, variant_of or {})
-    )
+        key = block.block.key
+        places.setdefault((key.regime, key.ruleset, key.scale), []).append(block)
+    out: list[Table] = []
+    for blocks in places.values():
+        # What only another regime has measured is no column here.
+        here = frozenset(_present([block.block for block in blocks]))
+        columns = [(head, kept) for head, members in groups if (kept := tuple(m for m in members if _base(m) in here))]
+        if columns:
+            out.extend(_tables(blocks, columns, layout, analysis, variant_of or {}))
+    return tuple(out)
+
+
+def _present(blocks: Iterable[Block]) -> tuple[Measure, ...]:
+    return measures_of(result for block in blocks for row in block.rows for result in row.results.values())
+
+
+def _base(measure: Measure) -> Measure:
+    return measure._replace(metric=measure.metric.removeprefix(GAP))
 
 
 def _tables(
@@ -154,10 +172,11 @@ def _tables(
     analysis: Analysis,
     variant_of: Mapping[str, str],
 ) -> Iterator[Table]:
-    """The tables of one ruleset and scale."""
+    """The tables of one regime, ruleset and scale."""
     key = blocks[0].block.key
     tasks = list(dict.fromkeys(_task(block) for block in blocks))
     several = len(tasks) > layout.side_by_side
+    told = [part.replace(" ", "-") for part in key.regime.split(", ") if part]
     for number, start in enumerate(range(0, len(tasks), layout.side_by_side), start=1):
         here = tasks[start : start + layout.side_by_side]
         members = tuple(block for block in blocks if _task(block) in here)
@@ -170,7 +189,7 @@ def _tables(
         sections = _sections(members, columns, layout, variant_of)
         if sections:
             yield Table(
-                name="-".join((layout.name, key.ruleset, key.scale, *([str(number)] if several else []))),
+                name="-".join((layout.name, *told, key.ruleset, key.scale, *([str(number)] if several else []))),
                 layout=layout,
                 title=layout.title,
                 caption=layout.caption,
@@ -180,6 +199,7 @@ def _tables(
                 sections=sections,
                 blocks=members,
                 analysis=analysis,
+                regime=key.regime,
             )
 
 

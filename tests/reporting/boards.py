@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.reporting.board import Board, make_board
@@ -20,6 +21,7 @@ from genrec_unlearn_bench.reporting.results import OWN, Result, Source, result_o
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from genrec_unlearn_bench.runs.record import Cell, Cost, Environment, RunRecord
 from genrec_unlearn_bench.runs.results import RECORD
+from tests.reporting.full_metrics import full_metrics, stream_metrics
 
 __all__ = [
     "BACKBONES",
@@ -70,14 +72,18 @@ def make_records(
     ruleset: str = "tuned",
     scale: str = "small",
     noise: float = 0.02,
+    suite: str = "core",
+    requests: int = 1,
 ) -> list[RunRecord]:
     """Records of every cell that was run.
 
     Args:
         methods, references: Name -> (share of forget hit rate kept, share of retain hit rate kept).
         noise: Standard deviation of the seeds' effects, relative to the value.
+        suite: core, or full with the headline metrics of its measurements.
+        requests: Above one, with the metrics of a stream.
     """
-    return [
+    found = [
         _record(task, backbone, method, seed, kept, ruleset=ruleset, scale=scale, noise=noise)
         for task in tasks
         for backbone in backbones
@@ -86,6 +92,23 @@ def make_records(
         if not (method == "pisces" and len(tasks) > 1 and task == tasks[-1])
         and not (method == "rmu" and len(seeds) > 2 and (task, backbone, seed) == (tasks[-1], backbones[-1], seeds[-1]))
     ]
+    shares = {name: share for name, (share, _) in {**references, **methods}.items()}
+    return [_beyond(record, shares[record.cell.method], suite, requests) for record in found]
+
+
+def _beyond(record: RunRecord, kept: float, suite: str, requests: int) -> RunRecord:
+    """The record with what a larger suite or a stream measures; as it is in the core after one request."""
+    if suite == "core" and requests == 1:
+        return record
+    cell = record.cell.model_copy(update={"suite": suite, "requests": requests})
+    shift = 0.004 * _unit("beyond", cell.task, cell.backbone, cell.method, cell.seed)
+    metrics = list(record.metrics)
+    if not record.diverged:
+        metrics += full_metrics(kept, shift) if suite != "core" else ()
+        metrics += stream_metrics(kept, shift) if requests > 1 else ()
+    key = hashlib.blake2b(f"{record.key}|{suite}|{requests}".encode(), digest_size=32).hexdigest()
+    changes = {"cell": cell, "key": key, "metrics": tuple(metrics), "holdout": "h" * 32 if suite != "core" else ""}
+    return record.model_copy(update=changes)
 
 
 def make_results(records: Iterable[RunRecord], *, source: Source = OWN, root: Path = Path("results")) -> list[Result]:
@@ -107,9 +130,14 @@ def make_synthetic_board(records: Iterable[RunRecord] | None = None) -> Board:
 
 
 def make_synthetic_tables(layout: str, records: Iterable[RunRecord] | None = None) -> tuple[Table, ...]:
-    """The tables of a layout; its requests are of items where the layout asks for these."""
+    """The tables of a layout, of records that have what it asks for."""
     if records is None:
-        records = make_records(tasks=("industrial-item", "sports-item")) if layout == "item" else make_records()
+        changes: Mapping[str, Mapping[str, Any]] = {
+            "item": {"tasks": ("industrial-item", "sports-item")},
+            "attack": {"suite": "full"},
+            "streams": {"requests": 5},
+        }
+        records = make_records(**changes.get(layout, {}))
     board = make_synthetic_board(records)
     return make_tables(board, find_layout(layout), statistics_protocol(), kinds=kinds_of(board), variant_of=VARIANTS)
 

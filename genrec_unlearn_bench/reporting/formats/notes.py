@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Verdict
+from genrec_unlearn_bench.reporting.board import CORE
 from genrec_unlearn_bench.reporting.formats.cells import DIVERGED, show
 from genrec_unlearn_bench.reporting.numbers import p_text
 from genrec_unlearn_bench.reporting.statistics.power import smallest_attainable
@@ -33,6 +34,7 @@ def notes(table: Table, *, best: str = "Bold", second: str = "italic") -> tuple[
         f"{protocol.name.capitalize()}: paired t over training seeds, Holm within each family of a block (task × "
         f"backbone), α = {protocol.alpha:g}; intervals in the files are {confidence} t intervals.",
         *legend(table, best=best, second=second),
+        *_suite(table),
         *_families(table),
         *_seeds(table),
         *_power(table),
@@ -77,6 +79,16 @@ def legend(table: Table, *, best: str = "Bold", second: str = "italic or underli
     if any(part.number == "–" for part in shown):
         out.append("–: not run.")
     return tuple(out)
+
+
+def _suite(table: Table) -> Iterable[str]:
+    suite = table.blocks[0].block.rows[0].first.suite
+    if suite != CORE:
+        yield (
+            f"Suite {suite}: some train interactions are kept from every model, {table.protocol.baseline} and "
+            f"{table.protocol.oracle} among them. Its numbers are not to be compared with those of the suite "
+            f"{CORE}, which have tables of their own."
+        )
 
 
 def _families(table: Table) -> Iterable[str]:

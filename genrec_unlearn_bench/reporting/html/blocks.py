@@ -33,6 +33,7 @@ def block_data(
         backbone=block.key.backbone,
         scale=block.key.scale,
         ruleset=block.key.ruleset,
+        regime=block.key.regime,
         variant=block.key.variant,
         dataset=dataset,
         seeds=block.seeds,

@@ -131,6 +131,7 @@ class BlockData(StrictModel):
     backbone: str
     scale: str
     ruleset: str
+    regime: str
     variant: str
     dataset: str
     seeds: tuple[int, ...]

@@ -1,11 +1,12 @@
-// One measure over every task and backbone of a scale and ruleset.
+// One measure over every task and backbone of a scale, ruleset and regime: two suites train on different data.
 
 function overviewBlocks(options) {
   const usual = data.blocks[data.start];
   const scale = options.get('scale') || usual.scale;
   const ruleset = options.get('ruleset') || usual.ruleset;
-  const found = data.blocks.map((here, block) => ({ here, block })).filter(({ here }) => here.scale === scale && here.ruleset === ruleset);
-  return { scale, ruleset, found };
+  const regime = options.has('regime') ? options.get('regime') : usual.regime;
+  const found = data.blocks.map((here, block) => ({ here, block })).filter(({ here }) => here.scale === scale && here.ruleset === ruleset && here.regime === regime);
+  return { scale, ruleset, regime, found };
 }
 
 // Measures of the main table and of any other tested view, in the order of the views.
@@ -55,7 +56,7 @@ function overviewTable(found, rows, measure, view) {
 }
 
 function overviewPage(options) {
-  const { scale, ruleset, found } = overviewBlocks(options);
+  const { scale, ruleset, regime, found } = overviewBlocks(options);
   const measures = overviewMeasures(found);
   if (!measures.size) return el('article', {}, el('h1', {}, 'All tasks'), el('p', {}, 'There are no results to show.'));
   const asked = measureAt(options.get('measure') || '');
@@ -74,7 +75,7 @@ function overviewPage(options) {
     {},
     el('h1', {}, 'All tasks'),
     el('p', { class: 'quiet' }, spec.about, ' Marks are those of each task’s own table; nothing is averaged over tasks.'),
-    el('section', { class: 'controls', 'aria-label': 'Choices' }, el('div', { class: 'fields' }, pick('over-measure', 'Measure', titles, spec.id, change('measure')), pick('over-scale', 'Scale', distinct('scale'), scale, change('scale')), pick('over-ruleset', 'Ruleset', distinct('ruleset'), ruleset, change('ruleset')))),
-    found.length ? el('div', { class: 'region spaced', tabindex: '0', role: 'region', 'aria-label': 'All tasks, scrolls sideways' }, overviewTable(found, overviewRows(found), measure, measures.get(measure))) : el('p', { class: 'notice' }, 'Nothing was run at this scale under this ruleset.'),
+    el('section', { class: 'controls', 'aria-label': 'Choices' }, el('div', { class: 'fields' }, pick('over-measure', 'Measure', titles, spec.id, change('measure')), pick('over-scale', 'Scale', distinct('scale'), scale, change('scale')), pick('over-ruleset', 'Ruleset', distinct('ruleset'), ruleset, change('ruleset')), distinct('regime').length > 1 ? pick('over-regime', 'Suite', distinct('regime').map(([value]) => [value, value || 'core']), regime, change('regime')) : null)),
+    found.length ? el('div', { class: 'region spaced', tabindex: '0', role: 'region', 'aria-label': 'All tasks, scrolls sideways' }, overviewTable(found, overviewRows(found), measure, measures.get(measure))) : el('p', { class: 'notice' }, 'Nothing was run at this scale under this ruleset and in this suite.'),
   );
 }

@@ -1,0 +1,168 @@
+"""``bench figures``: the figures of the results at hand, each as PDF, SVG and PNG with its numbers and its caption."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from genrec_unlearn_bench.cli.console import print_json, stdout
+from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.options import AsJson, Debug
+from genrec_unlearn_bench.cli.report_options import (
+    Backbones,
+    Beam,
+    Published,
+    Rulesets,
+    Scales,
+    SkipBroken,
+    Suites,
+    Tasks,
+    named,
+)
+from genrec_unlearn_bench.errors import DataMissing, UnknownName
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.reporting.figures.catalogue import Drawn, Skipped
+    from genrec_unlearn_bench.reporting.results import Result
+
+__all__ = ["figures"]
+
+
+Results = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="Folders with results (default: results, else those of the suite).",
+        show_default=False,
+        metavar="[RESULTS]...",
+    ),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        help="probing, relearning, membership, forget-quality, quantisation, pareto, overlap, ablation or stream; "
+        "several (default: all that there is data for).",
+        show_default=False,
+    ),
+]
+Rows = Annotated[
+    list[str] | None, typer.Option("--method", help="Rows to show beside original and retrain; several, globs work.")
+]
+Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Training seeds to show (default: all).", min=0)]
+Field = Annotated[str | None, typer.Option(help="Ablations: the swept setting (default: every one that was swept).")]
+Measures = Annotated[
+    list[str] | None,
+    typer.Option("--metric", help="Ablations and Pareto: measures, as in forget:hr@10; several."),
+]
+Output = Annotated[Path, typer.Option(help="Folder to write to.", metavar="DIR")]
+Formats = Annotated[str, typer.Option("--format", help="pdf, svg and png; several with commas.")]
+PaperWidth = Annotated[str, typer.Option(help="column (3.33 inches) or page (7 inches).")]
+
+
+@handled
+def figures(
+    results: Results = None,
+    kind: Kinds = None,
+    published: Published = False,
+    task: Tasks = None,
+    backbone: Backbones = None,
+    method: Rows = None,
+    seed: Seeds = None,
+    ruleset: Rulesets = None,
+    scale: Scales = None,
+    suite: Suites = None,
+    field: Field = None,
+    metric: Measures = None,
+    beam: Beam = None,
+    output: Output = Path("figures"),
+    format_: Formats = "pdf,svg,png",
+    width: PaperWidth = "column",
+    skip_broken: SkipBroken = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Draw figures of results, for a paper or a page.
+
+    Beside every picture lie its numbers (.csv) and the lines of LaTeX that place it, with a caption (.tex). The same
+    results give the same bytes. What could not be drawn is named, with the run that would give its data.
+    """
+    from genrec_unlearn_bench.cli.report_results import gathered
+    from genrec_unlearn_bench.reporting.figures.asked import Asked
+    from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, find_kind
+    from genrec_unlearn_bench.reporting.figures.style import Width
+    from genrec_unlearn_bench.reporting.figures.writing import FORMATS
+    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+    from genrec_unlearn_bench.reporting.selection import Selection, selected_board
+
+    formats = [name.lower() for name in named([format_])]
+    for name in formats:
+        if name not in FORMATS:
+            raise UnknownName("format", name, FORMATS)
+    if width not in set(Width):
+        raise UnknownName("width", width, [each.value for each in Width])
+    for name in named(kind):
+        find_kind(name)
+    protocol = statistics_protocol()
+    found = gathered(results, published=published, skip_broken=skip_broken)
+    wanted = Selection(named(task), named(backbone), named(method), named(ruleset), named(scale), named(suite))
+    board = selected_board(_of_seeds(found.results, seed or ()), protocol, wanted)
+    asked = Asked(protocol, wanted.methods, field or "", named(metric), beam)
+    drawn = draw_all(board, named(kind), asked)
+    _write(drawn, formats, Width(width), output, as_json=as_json)
+
+
+def _of_seeds(results: Sequence[Result], seeds: Sequence[int]) -> list[Result]:
+    kept = [result for result in results if not seeds or result.seed in seeds]
+    if not kept:
+        there = ", ".join(str(seed) for seed in sorted({result.seed for result in results}))
+        raise DataMissing(f"no result has one of the seeds {', '.join(map(str, seeds))}", mend=f"there are {there}")
+    return kept
+
+
+def _write(drawn: Drawn, formats: Sequence[str], width: object, output: Path, *, as_json: bool) -> None:
+    from genrec_unlearn_bench.reporting.figures.style import Width
+    from genrec_unlearn_bench.reporting.figures.writing import figure_files
+    from genrec_unlearn_bench.runs.files import atomic_bytes
+
+    console = stdout()
+    told = []
+    for figure in drawn.figures:
+        paths = []
+        for file in figure_files(figure, formats, Width(str(width))):
+            atomic_bytes(output / file.name, file.content, "--output")
+            paths.append(str(output / file.name))
+        told.append(
+            {
+                "name": figure.name,
+                "kind": figure.kind,
+                "block": figure.block.title,
+                "caption": " ".join(figure.caption),
+                "files": paths,
+            }
+        )
+        if not as_json:
+            endings = ", ".join(path.rpartition(".")[2] for path in paths)
+            console.print(f"{figure.kind}: {output / figure.name} ({endings})", soft_wrap=True)
+    if as_json:
+        skipped = [
+            {"kind": one.kind, "block": one.block, "reason": one.reason, "mend": one.mend} for one in drawn.skipped
+        ]
+        print_json({"figures": told, "skipped": skipped})
+        return
+    for line in _not_drawn(drawn.skipped):
+        console.print(line, soft_wrap=True)
+
+
+def _not_drawn(skipped: Sequence[Skipped]) -> list[str]:
+    """One line a kind: of many blocks the first is named, as the others lack the same."""
+    by_kind: dict[str, list[Skipped]] = {}
+    for one in skipped:
+        by_kind.setdefault(one.kind, []).append(one)
+    out = []
+    for kind, members in by_kind.items():
+        more = f" (and {len(members) - 1} more)" if len(members) > 1 else ""
+        out.append(f"not drawn: {kind}: {members[0].reason}{more}; would be by: {members[0].mend}")
+    return out

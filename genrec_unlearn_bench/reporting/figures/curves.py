@@ -1,0 +1,202 @@
+"""Curves of a block from the tables beside its results (``measurements/<name>.csv``), seed by seed, then over seeds.
+
+A table says in its column ``model`` which model a row is of: the run itself, or one that it is held against. So the
+original's and the oracle's curves are there beside every method's, whether or not they have results of their own.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+
+from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.reporting.board import Block, Row
+from genrec_unlearn_bench.reporting.figures.figure import Estimate
+from genrec_unlearn_bench.reporting.figures.style import FLOOR, ORACLE, ORIGINAL, Look, looks
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.statistics.paired import t_interval
+from genrec_unlearn_bench.runs.results import MEASUREMENTS
+
+__all__ = ["FLOOR_LABEL", "Cast", "Curves", "Tables", "cast_of", "estimates", "read_tables"]
+
+Record = Mapping[str, str]
+FLOOR_LABEL = "random weights"
+_OWN, _ORIGINAL, _ORACLE, _FLOOR = "run", "original", "retrain", "untrained"
+
+
+@dataclass(frozen=True, eq=False)
+class Cast:
+    """Whom a block's figures show.
+
+    Attributes:
+        rows: Everybody but the original and the oracle, in the order of tables.
+        looks: Of every label, the references' among them; the same in all figures of the block.
+        original, oracle: Their labels.
+        notes: Who is left out, as sentences.
+    """
+
+    rows: tuple[Row, ...]
+    looks: Mapping[str, Look]
+    original: str
+    oracle: str
+    notes: tuple[str, ...] = ()
+
+    def of(self, rows: Sequence[Row]) -> Cast:
+        """Some of the rows; they keep their looks unless two would share one."""
+        labels = [row.label for row in rows]
+        taken = [self.looks[label] for label in labels]
+        fresh = looks(labels) if len(set(taken)) < len(taken) else {}
+        return replace(self, rows=tuple(rows), looks={**self.looks, **fresh})
+
+    def parts(self, most: int) -> list[tuple[Row, ...]]:
+        """The rows in as few parts of about one size as have at most so many; one empty part where there are none."""
+        number = max(1, math.ceil(len(self.rows) / most))
+        size = math.ceil(len(self.rows) / number)
+        return [self.rows[place : place + size] for place in range(0, len(self.rows), size or 1)] or [()]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """One measurement's tables in a block.
+
+    Attributes:
+        own: By label and seed, the rows of the run's own model.
+        given: By reference (original, oracle, floor) and seed, the rows of that model in any run's table.
+    """
+
+    own: Mapping[str, Mapping[int, Sequence[Record]]]
+    given: Mapping[str, Mapping[int, Sequence[Record]]]
+
+    def of(self, label: str) -> Mapping[int, Sequence[Record]]:
+        """By seed, what was measured on a row or a reference: in its own results, else beside those of others."""
+        return {**self.given.get(label, {}), **self.own.get(label, {})}
+
+
+Curves = Mapping[tuple[str, ...], Estimate]
+"""By the values of some columns."""
+
+
+def cast_of(block: Block, protocol: StatisticsProtocol, methods: Sequence[str] = ()) -> Cast:
+    """Whom to show.
+
+    Args:
+        methods: Names or globs; where there are some, they choose among reference rows as well. The original and the
+            oracle are always shown.
+    """
+    original, oracle = protocol.baseline, protocol.oracle
+    others = [row for row in block.rows if row.label not in (original, oracle)]
+    chosen = [row for row in others if not methods or any(_fits(row.method, pattern) for pattern in methods)]
+    diverged = [row for row in chosen if row.diverged]
+    kept = tuple(row for row in chosen if not row.diverged)
+    # Looks are given before anybody is hidden, so that a method looks the same in all figures of its block.
+    look = looks([row.label for row in kept])
+    notes = tuple(
+        f"Left out: {row.label}, which diverged in {len(row.diverged)} of {len(row.results)} runs." for row in diverged
+    )
+    return Cast(kept, {**look, original: ORIGINAL, oracle: ORACLE, FLOOR_LABEL: FLOOR}, original, oracle, notes)
+
+
+def read_tables(block: Block, name: str, protocol: StatisticsProtocol) -> Tables:
+    """A measurement's tables of all runs of a block; empty where none were written.
+
+    Raises CorruptArtefact for a table that cannot be read.
+    """
+    own: dict[str, dict[int, Sequence[Record]]] = {}
+    given: dict[str, dict[int, Sequence[Record]]] = {}
+    labels = {_ORIGINAL: protocol.baseline, _ORACLE: protocol.oracle, _FLOOR: FLOOR_LABEL}
+    for row in block.rows:
+        for seed, result in row.results.items():
+            for model, records in _by_model(result.folder / MEASUREMENTS / f"{name}.csv").items():
+                if model == _OWN:
+                    own.setdefault(row.label, {})[seed] = records
+                elif model in labels:
+                    given.setdefault(labels[model], {}).setdefault(seed, records)
+    return Tables(own, given)
+
+
+def estimates(
+    seeds: Mapping[int, Sequence[Record]],
+    key: Sequence[str],
+    value: str,
+    protocol: StatisticsProtocol,
+    *,
+    interval: tuple[str, str] | None = None,
+    where: Mapping[str, str] | None = None,
+) -> dict[tuple[str, ...], Estimate]:
+    """Means over seeds, by the values of the columns in ``key``, in the order of the tables.
+
+    Args:
+        value: Column of the number.
+        interval: Columns of the measurement's own interval, taken where there is one seed alone.
+        where: Columns with the text that they must have; a column that is not there is no hindrance.
+    """
+    found: dict[tuple[str, ...], list[Record]] = {}
+    for records in seeds.values():
+        for record in records:
+            if all(record.get(name, text) == text for name, text in (where or {}).items()):
+                found.setdefault(tuple(record.get(name, "") for name in key), []).append(record)
+    return {place: _estimate(records, value, protocol, interval) for place, records in found.items()}
+
+
+def mean_of(numbers: Iterable[float], protocol: StatisticsProtocol) -> Estimate:
+    """Mean and t interval over seeds; NaN are left out."""
+    values = [number for number in numbers if math.isfinite(number)]
+    if not values:
+        return Estimate(math.nan, seeds=0)
+    summary = t_interval(np.array([values]), confidence=protocol.confidence)
+    low, high = float(summary.low[0]), float(summary.high[0])
+    return Estimate(float(summary.mean[0]), low, high, len(values), "t over seeds" if len(values) > 1 else "")
+
+
+def _estimate(
+    records: Sequence[Record], value: str, protocol: StatisticsProtocol, interval: tuple[str, str] | None
+) -> Estimate:
+    numbers = [_number(record, value) for record in records]
+    found = mean_of(numbers, protocol)
+    if found.seeds != 1 or interval is None:
+        return found
+    record = records[[math.isfinite(number) for number in numbers].index(True)]
+    low, high = (_number(record, name) for name in interval)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return found
+    return Estimate(found.mean, low, high, 1, "of the measurement")
+
+
+def _number(record: Record, name: str) -> float:
+    text = record.get(name) or ""
+    try:
+        return float(text) if text else math.nan
+    except ValueError:
+        raise CorruptArtefact(
+            f"{text!r} in the column {name!r} of a measurement is no number", mend="run that cell again (bench run)"
+        ) from None
+
+
+def _by_model(path: Path) -> dict[str, list[Record]]:
+    if not path.is_file():
+        return {}
+    try:
+        with path.open(encoding="utf-8", newline="") as handle:
+            records = list(csv.DictReader(handle))
+    except (OSError, UnicodeDecodeError, csv.Error) as fault:
+        raise CorruptArtefact(
+            f"the table of a measurement cannot be read: {fault}",
+            where=str(path),
+            mend="run that cell again (bench run)",
+        ) from None
+    out: dict[str, list[Record]] = {}
+    for record in records:
+        # Surplus cells have no column; a table of a stream has one model alone and need not name it.
+        clean = {name: text or "" for name, text in record.items() if isinstance(name, str)}
+        out.setdefault(clean.get("model", _OWN), []).append(clean)
+    return out
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatchcase(name, pattern)
