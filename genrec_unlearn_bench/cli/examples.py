@@ -67,6 +67,9 @@ def examples(
     scale: Scales = None,
     ruleset: Rulesets = None,
     suite: Suites = None,
+    requests: Annotated[
+        int, typer.Option(help="Of streams: into how many requests the forget set was divided.", min=1)
+    ] = 1,
     beam: Beam = None,
     cache_dir: CacheDir = None,
     skip_broken: SkipBroken = False,
@@ -83,7 +86,7 @@ def examples(
     from genrec_unlearn_bench.cli.report_results import gathered
     from genrec_unlearn_bench.reporting.examples import choice
     from genrec_unlearn_bench.reporting.examples.page import make_page
-    from genrec_unlearn_bench.reporting.examples.rows import side_by_side
+    from genrec_unlearn_bench.reporting.examples.rows import of_requests, side_by_side
     from genrec_unlearn_bench.reporting.examples.scene import set_scene
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.selection import Selection, selected_board
@@ -91,7 +94,7 @@ def examples(
 
     protocol = statistics_protocol()
     width = _beam(beam or protocol.beam)
-    results = gathered(results_dir, published=False, skip_broken=skip_broken).results
+    results = of_requests(gathered(results_dir, published=False, skip_broken=skip_broken).results, requests)
     wanted = Selection(
         tasks=named(task),
         backbones=named(backbone),

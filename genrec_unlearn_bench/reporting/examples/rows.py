@@ -12,7 +12,7 @@ from genrec_unlearn_bench.reporting.board import Block, Board, Row
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
 
-__all__ = ["SideBySide", "side_by_side"]
+__all__ = ["SideBySide", "of_requests", "side_by_side"]
 
 UNASKED = 3
 """Methods that are shown where none are named; more have to be chosen."""
@@ -30,6 +30,18 @@ class SideBySide:
     title: str
     seed: int
     rows: tuple[tuple[str, Result], ...]
+
+
+def of_requests(results: Sequence[Result], requests: int) -> Sequence[Result]:
+    """The results of single requests, or of streams of so many. Raises UsageError where there are none."""
+    chosen = [result for result in results if result.requests == requests]
+    if not chosen:
+        known = sorted({result.requests for result in results})
+        raise UsageError(
+            f"no result is of {requests} {'request' if requests == 1 else 'requests'}",
+            mend=" or ".join(f"--requests {number}" for number in known),
+        )
+    return chosen
 
 
 def side_by_side(
@@ -50,7 +62,8 @@ def side_by_side(
         listing = "".join(f"\n  - {block.key.title}" for block in board.blocks[:12])
         raise UsageError(
             f"{len(board.blocks)} blocks of results fit, and lists of one stand side by side:{listing}",
-            mend="choose one with --task, --backbone, --scale, --ruleset and --suite",
+            mend="choose one with --task, --backbone, --scale, --ruleset and --suite; setups of the same names, by a "
+            "--results-dir that holds one of them",
         )
     (block,) = board.blocks
     rows = _rows(block, protocol, methods)

@@ -1,4 +1,4 @@
-"""Examples on the terminal, drawn with rich: one line a place, a column a run.
+"""Examples on the terminal, drawn with rich: a line or two a place, a column a run.
 
 Concept items carry a dagger and the target a star before their names, and colour where there is colour.
 """
@@ -22,16 +22,21 @@ __all__ = ["draw", "render_terminal"]
 
 WIDTH = 120
 """Of text that goes into a file."""
-NARROWEST = 24
+NARROWEST = 20
 """Columns of the screen below which a name says too little; then lists go below each other in several tables."""
-FIRST = 13
+FIRST = 10
 """Columns of the row heads."""
+SIGNS = 3
+"""Columns of the signs before a name."""
+EDGES = 2
+"""What the frame of a table takes."""
 GAP = 2
+LINES = 2
+"""Of a name; what is longer ends in an ellipsis."""
 
 
 def draw(console: Console, page: Page) -> None:
     """Print the page."""
-    from rich.padding import Padding
     from rich.text import Text
 
     console.print(Text(visible(page.title), style="bold"))
@@ -41,12 +46,10 @@ def draw(console: Console, page: Page) -> None:
         console.print(Text(visible(words.heading(example)), style="bold"))
         console.print(Text(f"  {words.past(example) if example.history_length else words.EMPTY_HISTORY}"))
         for item in example.history:
-            console.print(Padding(_named(item, console.width - 4), (0, 0, 0, 4)), no_wrap=True)
-        target = Text("  Target: ")
-        target.append_text(_named(example.target, console.width - 10))
-        console.print(target, no_wrap=True)
+            console.print(_line("    ", item, console.width), no_wrap=True)
+        console.print(_line("  Target: ", example.target, console.width), no_wrap=True)
         for part in _parts(example.lists, console.width):
-            console.print(_grid(page, part, console.width))
+            console.print(_grid(console, page, part))
 
 
 def render_terminal(page: Page) -> str:
@@ -66,45 +69,75 @@ def render_terminal(page: Page) -> str:
 
 def _parts(lists: Sequence[ShownList], width: int) -> list[Sequence[ShownList]]:
     """The lists in as few tables as leave each a readable column; all of about one width."""
-    most = max(1, (width - FIRST) // (NARROWEST + GAP))
+    most = max(1, (width - FIRST - EDGES) // (NARROWEST + GAP))
     tables = -(-len(lists) // most)
     size = -(-len(lists) // tables)
     return [lists[start : start + size] for start in range(0, len(lists), size)]
 
 
-def _grid(page: Page, lists: Sequence[ShownList], width: int) -> Grid:
+def _grid(console: Console, page: Page, lists: Sequence[ShownList]) -> Grid:
     from rich import box
     from rich.table import Table as Grid
     from rich.text import Text
 
-    room = max((width - FIRST) // len(lists) - GAP, 4)
-    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    grid.add_column("", no_wrap=True, min_width=FIRST - GAP)
+    room = max((console.width - FIRST - EDGES) // len(lists) - SIGNS - GAP, 4)
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 0), pad_edge=False)
+    grid.add_column("", no_wrap=True, width=FIRST)
     for shown in lists:
-        grid.add_column(Text(visible(shown.label)), no_wrap=True, min_width=room, max_width=room)
+        grid.add_column("", no_wrap=True, width=SIGNS)
+        grid.add_column(Text(visible(shown.label)), width=room + GAP)
     for place in range(max(LIST_LENGTH, *(len(shown.items) for shown in lists))):
-        cells = [_named(shown.items[place], room) if place < len(shown.items) else Text("–") for shown in lists]
-        grid.add_row(Text(str(place + 1), justify="right"), *cells)
+        cells = [
+            cell
+            for shown in lists
+            for cell in (
+                _cells(console, shown.items[place], room) if place < len(shown.items) else (Text(""), Text("–"))
+            )
+        ]
+        grid.add_row(Text(f"{place + 1:>{FIRST - GAP - 1}}"), *cells)
     grid.add_section()
     for head, cell in (
         ("to forget", words.concept_items),
         ("target at", lambda shown: words.target_place(shown, page)),
         ("changed", words.change),
     ):
-        grid.add_row(Text(head), *(Text(cell(shown)) for shown in lists))
+        grid.add_row(Text(head), *(part for shown in lists for part in (Text(""), Text(cell(shown)))))
     return grid
 
 
-def _named(item: Item, room: int) -> Text:
-    """Signs and name in at most ``room`` columns of the screen."""
+def _cells(console: Console, item: Item, room: int) -> tuple[Text, Text]:
+    """Signs, and a name in at most ``LINES`` lines of ``room`` columns."""
     from rich.text import Text
 
-    style = "bold red" if item.concept else "bold green" if item.target else ""
-    signs = (words.CONCEPT if item.concept else " ") + (words.TARGET if item.target else " ")
-    known = "" if item.id is None else f"{item.id} "
-    text = Text(f"{signs} {visible(known + item.name)}", style=style)
-    text.truncate(room, overflow="ellipsis")
-    return text
+    lines = Text(_name(item), style=_style(item)).wrap(console, room)
+    if len(lines) > LINES:
+        lines = lines[:LINES]
+        lines[-1].truncate(room - 1)
+        lines[-1].rstrip()
+        lines[-1].append("…")
+    return Text(_signs(item), style=_style(item)), Text("\n").join(lines)
+
+
+def _line(head: str, item: Item, width: int) -> Text:
+    """Signs and name on one line of the screen."""
+    from rich.text import Text
+
+    line = Text(head)
+    line.append(f"{_signs(item):<{SIGNS}}{_name(item)}", style=_style(item))
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def _signs(item: Item) -> str:
+    return (words.CONCEPT if item.concept else " ") + (words.TARGET if item.target else " ")
+
+
+def _name(item: Item) -> str:
+    return visible(item.name if item.id is None else f"{item.id} {item.name}")
+
+
+def _style(item: Item) -> str:
+    return "bold red" if item.concept else "bold green" if item.target else ""
 
 
 def _say(console: Console, sentences: Sequence[str]) -> None:

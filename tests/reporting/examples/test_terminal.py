@@ -25,13 +25,7 @@ def test_every_list_and_mark_is_there(page: Page) -> None:
     assert text == render_terminal(page)
     for example in page.examples:
         assert f"Example {example.number}, {example.group.value} side" in text
-    marks = sum(
-        item.concept
-        for example in page.examples
-        for item in [*example.history, example.target, *(item for each in example.lists for item in each.items)]
-    )
-    # One more is the legend.
-    assert text.count("†") == marks + 1
+    assert text.count("†") == marks(page)
     assert "†*" in text
     first = page.examples[0].lists
     sums = "".join(rf"{shown.concept_items}/{len(shown.items)}" for shown in first)
@@ -39,14 +33,24 @@ def test_every_list_and_mark_is_there(page: Page) -> None:
     assert "".join(line.split()[2:]) == sums
 
 
+def marks(page: Page) -> int:
+    """How many concept items there are to be marked, and one in the legend."""
+    return 1 + sum(
+        item.concept
+        for example in page.examples
+        for item in [*example.history, example.target, *(item for each in example.lists for item in each.items)]
+    )
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 def test_no_line_is_wider_than_the_screen(page: Page, odd: Page, width: int) -> None:
     assert max(cell_len(line) for line in drawn(odd, width).splitlines()) <= width
     lines = drawn(page, width).splitlines()
+    assert "\n".join(lines).count("†") == marks(page), "no sign gives way to a name"
     assert max(cell_len(line) for line in lines) <= width
     heads = [line for line in lines if "original" in line and "seed" not in line and "overlap" not in line]
     assert len(heads) >= len(page.examples)
-    parts = -(-4 // max(1, (width - 13) // 26))
+    parts = -(-4 // max(1, (width - 12) // 22))
     assert sum("to forget  " in line and "/10" in line for line in lines) == parts * len(page.examples)
 
 
