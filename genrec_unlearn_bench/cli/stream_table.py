@@ -78,7 +78,7 @@ def stream_table(finished: Sequence[Finished]) -> RenderableType | None:
         )
         for place, (_, row) in enumerate(frame.iterrows()):
             table.add_row(
-                name if not place else "", str(row["request"]), *(_cell(row, column) for _, column in _COLUMNS)
+                name if not place else "", f"{row['request']:.0f}", *(_cell(row, column) for _, column in _COLUMNS)
             )
         table.add_section()
     return Pile(table, Text(CAPTION, style="dim"))
