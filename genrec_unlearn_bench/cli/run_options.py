@@ -25,6 +25,7 @@ __all__ = [
     "SetBackbone",
     "SetMeasure",
     "SetSid",
+    "Shadows",
     "Suite",
     "Task",
     "Threads",
@@ -77,6 +78,12 @@ Requests = Annotated[
     int,
     typer.Option(
         help="Divide the forget set by concept into so many requests, each applied to the last one's model.", min=1
+    ),
+]
+Shadows = Annotated[
+    int,
+    typer.Option(
+        help="With --suite full: shadow models to train for U-LiRA, an even number (default: none).", min=0, max=64
     ),
 ]
 ResultsDir = Annotated[Path, typer.Option(help="Where results are written.", metavar="DIR")]

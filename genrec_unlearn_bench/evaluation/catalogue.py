@@ -18,10 +18,13 @@ from genrec_unlearn_bench.evaluation import (
     ranking,
     similarity,
     stream,
+    ulira,
 )
 from genrec_unlearn_bench.evaluation.forget_quality import specs as forget_quality_specs
 from genrec_unlearn_bench.evaluation.membership import specs as membership_specs
+from genrec_unlearn_bench.evaluation.probing import specs as probing_specs
 from genrec_unlearn_bench.evaluation.quantisation import specs as quantisation_specs
+from genrec_unlearn_bench.evaluation.relearning import specs as relearning_specs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,9 +47,12 @@ def _table() -> Mapping[str, MetricSpec]:
         cost,
         gap,
         stream,
+        probing_specs,
         membership_specs,
+        ulira,
         forget_quality_specs,
         quantisation_specs,
+        relearning_specs,
     )
     return MappingProxyType({spec.name: spec for module in modules for spec in module.SPECS})
 

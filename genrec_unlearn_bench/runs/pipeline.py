@@ -6,7 +6,7 @@ alone, and an interrupted run goes on where it stopped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from genrec_unlearn_bench.runs.results import result_folder, write_result
 from genrec_unlearn_bench.runs.rulesets import Ruling
 from genrec_unlearn_bench.runs.scored import Scores, score
 from genrec_unlearn_bench.runs.setting import settle
+from genrec_unlearn_bench.runs.shadows import Shadowed, shadowed
 from genrec_unlearn_bench.runs.sources import code_digests
 from genrec_unlearn_bench.runs.stage_log import LOSSES
 from genrec_unlearn_bench.runs.store import StageStore
@@ -106,6 +107,8 @@ def _run(room: Workroom) -> Finished:
     reference = [scores[id(trained)] for trained in oracles]
     cost = cost_of(setting.entry, row, oracles[0] if oracles else None, setting.ruling.choice)
     beyond = measure_beyond(room, ground, sids, row, before=before, oracles=oracles) if own.values else Beyond()
+    judged = shadowed(room, ground, sids, before) if own.values else Shadowed()
+    beyond = replace(beyond, values=(*beyond.values, *judged.values), stages=(*beyond.stages, *judged.stages))
     metrics = _values(own, scores[id(before)], reference, beyond) if own.values else ()
     followed = follow(stream, row, own, before=scores[id(before)], cost=cost) if stream is not None else Followed()
     metrics = (*metrics, *_cost_metrics(cost), *followed.values)

@@ -26,6 +26,7 @@ from genrec_unlearn_bench.runs.record import RunRecord
 from genrec_unlearn_bench.runs.repetition import Repetition, compare, environment_changes
 from genrec_unlearn_bench.runs.request import RunRequest
 from genrec_unlearn_bench.runs.rulesets import Ruling
+from genrec_unlearn_bench.runs.shadows import STAGE
 from genrec_unlearn_bench.runs.store import StageStore
 
 __all__ = ["Anew", "repeat_record", "request_of"]
@@ -103,7 +104,7 @@ def repeat_record(
         _warn(record, request, progress)
         store = StageStore(aside / "cache", progress)
         if anew == "row":
-            own = ROW | _measuring(record)
+            own = ROW | _measuring(record) | {STAGE}
             if record.cell.method in REFERENCE_ROWS:
                 own |= {record.cell.method, "sids-full"}
             store = _Retaking(cache_dir, progress, anew=own, aside=aside / "cache")
@@ -148,6 +149,7 @@ def request_of(
         sid_set=record.sid_config,
         oracle_seeds=_oracles(record),
         requests=cell.requests,
+        shadows=sum(stage.name.startswith(f"{STAGE}: ") for stage in record.stages),
         results_dir=results_dir,
     )
 

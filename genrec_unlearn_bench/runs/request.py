@@ -59,6 +59,8 @@ class RunRequest(StrictModel):
     """Retrained models the gap is taken against: seeds s, s + 1000, s + 2000 …; 0 takes no gap."""
     requests: int = Field(default=1, ge=1)
     """Into how many requests the forget set is divided, by concept; each is applied to the last one's model."""
+    shadows: int = Field(default=0, ge=0, le=64)
+    """Shadow models that are trained for U-LiRA; 0 trains none and takes none of its metrics."""
     results_dir: Path = Path("results")
     """Where the result is written."""
 
@@ -68,7 +70,7 @@ class RunRequest(StrictModel):
             self.words(
                 "run",
                 *("backbone", "seed", "scale", "suite", "data_dir", "encoder", "device", "threads", "oracle_seeds"),
-                *("measure", "ruleset", "tuned_dir", "requests"),
+                *("measure", "ruleset", "tuned_dir", "requests", "shadows"),
             )
         )
 

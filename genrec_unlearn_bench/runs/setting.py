@@ -113,7 +113,7 @@ def settle(request: RunRequest, ruling: Ruling | None = None) -> Setting:
     measuring = measure_configs(suite, scale.value, request.measure_set)
     encoder = parse_encoder(request.encoder or (ENCODERS[Scale.SMOKE] if task.dataset == DEMO else ENCODERS[scale]))
     ruling.check_recommender(recommender_digest(backbone_config, sid_config), encoder.key)
-    return Setting(
+    setting = Setting(
         request=request.model_copy(update={"scale": scale.value}),
         task=task,
         dataset=find_dataset(task.dataset, request.data_dir),
@@ -133,6 +133,11 @@ def settle(request: RunRequest, ruling: Ruling | None = None) -> Setting:
         # At smoke scale the matrices are so small that a second thread only costs (demo original: 31 s, alone 26 s).
         threads=request.threads or (1 if scale is Scale.SMOKE else default_threads()),
     )
+    if request.shadows:
+        from genrec_unlearn_bench.runs.shadows import check_shadows
+
+        check_shadows(setting)
+    return setting
 
 
 def _scale(name: str | None, task: TaskSpec) -> Scale:

@@ -97,6 +97,11 @@ class Workroom(Desk):
         super().__init__(store, progress, shelf)
         self.setting = setting
 
+    def of_seed(self, seed: int) -> Workroom:
+        """The same cell with another training seed, at the same store."""
+        request = self.setting.request.model_copy(update={"seed": seed})
+        return Workroom(replace(self.setting, request=request), self._store, self.progress, self._shelf)
+
     def _prepared(self, name: str, compute: Compute) -> Compute:
         """Dropout has no generator of its own: it reads torch's global one. It is therefore set for each stage, and put
         back behind it, so that a stage does not depend on which others were found in the store."""
