@@ -59,6 +59,9 @@ def beside(tables: Sequence[Table]) -> tuple[Beside, ...]:
         shown = {column.measure for column in table.columns}
         for block in table.blocks:
             key = block.block.key
+            if key.regime:
+                # What is reported was measured after one request.
+                continue
             for cell in known.get((key.task, key.backbone), ()):
                 if cell.measure in shown:
                     out.append(_pair(cell, block.cells.get((cell.method, cell.measure)), key.title))

@@ -73,6 +73,11 @@ def swapped_tables(folder: Path) -> None:
         forging.sealed(place, None)
 
 
+def asked_in_four(folder: Path) -> None:
+    told = json.loads((first(folder) / "result.json").read_text())["command"]
+    record(first(folder), fields(command=f"{told} --requests 4"))
+
+
 def relabelled_seeds(folder: Path) -> None:
     """Seed 0 is called 1 and the other way round, in the records and in the folders' names."""
     one, other = places(folder)
@@ -246,6 +251,7 @@ RESULTS: dict[str, tuple[str, str, Alteration]] = {
         on_table(lambda f: f.assign(js_forget=f["js_forget"].where(f["js_forget"].isna(), np.inf)), rescore=False),
     ),
     "tables swapped between seeds": ("rescored", "tables were swapped", swapped_tables),
+    "a stream told as one request": ("command", "the command has --requests 4, the record is of 1", asked_in_four),
     "seeds relabelled": ("command", "the command has --seed 0, the record is of 1", relabelled_seeds),
     "a seed copied": ("twins", "the seeds 0 and 1 have the same per-user table", copied_seed),
     "a seed left out": ("same-seeds", "the cell has the seeds 0, the submission declares 0, 1", one_seed_less),

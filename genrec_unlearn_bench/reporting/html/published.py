@@ -21,6 +21,9 @@ def published_beside(
     """The cells of these blocks' tasks and backbones whose measure is on the page, run here or not."""
     places: dict[tuple[str, str], list[int]] = {}
     for place, block in enumerate(blocks):
+        if block.regime:
+            # What is reported was measured after one request.
+            continue
         places.setdefault((block.task, block.backbone), []).append(place)
     return tuple(
         Reported(

@@ -67,8 +67,8 @@ def check_place(bundle: Bundle, result: Result) -> Iterable[Fault]:
 def check_command(bundle: Bundle, result: Result) -> Iterable[Fault]:
     """The command repeats this very cell."""
     record, cell = result.record, result.record.cell
-    told = _options(record.command)
-    wanted = {"--seed": str(cell.seed), "--scale": cell.scale}
+    told = {"--requests": "1", **_options(record.command)}
+    wanted = {"--seed": str(cell.seed), "--scale": cell.scale, "--requests": str(cell.requests)}
     wanted |= {"--task": cell.task} if not told.get("--task", "").endswith((".yaml", ".yml")) else {}
     wanted |= {"--method": cell.method} if ".py" not in told.get("--method", "") else {}
     wanted |= {"--ruleset": cell.ruleset} if cell.ruleset != "default" else {}

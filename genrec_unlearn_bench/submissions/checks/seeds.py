@@ -108,7 +108,7 @@ def _seeds(bundle: Bundle) -> dict[tuple[str, ...], set[int]]:
     out: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for result in bundle.results:
         cell = result.record.cell
-        out[cell.task, cell.backbone, cell.method, result.record.backbone_label, cell.scale, cell.ruleset].add(
-            cell.seed
-        )
+        # A stream of requests is a cell of its own.
+        names = (cell.task, cell.backbone, cell.method, result.record.backbone_label, cell.scale, cell.ruleset)
+        out[*names, str(cell.requests)].add(cell.seed)
     return dict(out)
