@@ -16,7 +16,7 @@ from genrec_unlearn_bench.reporting.formats.escaping import visible
 
 __all__ = ["render_html"]
 
-WIDTH = 110
+WIDTH = 90
 """Characters of a title."""
 
 

@@ -77,3 +77,26 @@ def test_an_example_without_history(page: Page) -> None:
     bare = page.examples[0].model_copy(update={"history": (), "history_length": 0})
     text = render_latex(page.model_copy(update={"examples": (bare,)}))
     assert r"\textbf{No history}" in text
+
+
+def test_floats_do_not_pile_up(page: Page) -> None:
+    # LaTeX holds back 52 floats at most, and a document of floats alone lets none of them go.
+    many = page.model_copy(update={"examples": page.examples[:3] * 7})
+    assert render_latex(many, standalone=True).count(r"\clearpage") == 2
+    assert r"\clearpage" not in render_latex(many)
+
+
+@pytest.mark.parametrize(
+    ("title", "printed"),
+    [
+        ("Manufacturing: heavy-duty-reinforced", "Manufacturing: heavy-duty-reinforced"),
+        ("a14092200ux0209", r"a14092\allowbreak{}200ux0\allowbreak{}209"),
+        ("x" * 30, r"\allowbreak{}".join(["xxxxxx"] * 5)),
+        ("short_1", r"short\_1"),
+    ],
+)
+def test_long_words_can_be_broken_where_tex_has_no_syllables(page: Page, title: str, printed: str) -> None:
+    first = page.examples[0]
+    target = first.target.model_copy(update={"title": title, "brand": "", "concept": False, "target": False})
+    text = render_latex(page.model_copy(update={"examples": (first.model_copy(update={"target": target}),)}))
+    assert f"Target: {printed}.}}" in text
