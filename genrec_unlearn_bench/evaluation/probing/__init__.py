@@ -1,0 +1,1 @@
+"""Linear probes: can the forget set still be told from the retain set in the hidden states?"""

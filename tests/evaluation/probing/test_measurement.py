@@ -1,0 +1,166 @@
+"""From a model to metric values, and every reason why there are none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from genrec_unlearn_bench.backbones.recommender import ServingRules
+from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, References, Subject
+from genrec_unlearn_bench.evaluation.measurements import find_measurement
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricValue
+from genrec_unlearn_bench.evaluation.probing.config import ProbingConfig, probing_preset
+from genrec_unlearn_bench.evaluation.probing.measurement import STATES, Probing
+from genrec_unlearn_bench.evaluation.probing.specs import COLUMNS, SITES, SPECS
+from genrec_unlearn_bench.progress import Progress
+from tests.evaluation.probing.worlds import CONFIG, catalogue, subject, without_items
+
+NOTHING = Measured(reason="nobody asked")
+
+
+def measure(given: Subject, **changes: Any) -> Measured:
+    read = replace(given, readings={STATES.name: STATES.read(given, Progress())})
+    config = ProbingConfig.model_validate(CONFIG.model_dump() | changes)
+    return Probing().measure(read, "", config, Progress())
+
+
+def curve(rows: list[tuple[str, int, float, float]]) -> Measured:
+    """Site, layer, AUROC and validation AUROC."""
+    table = pd.DataFrame(rows, columns=["site", "layer", "auroc", "validation_auroc"]).reindex(columns=list(COLUMNS))
+    for name in ("auroc", "accuracy", "selectivity"):
+        table[name] = table["auroc"]
+        table[f"{name}_low"], table[f"{name}_high"] = table[name] - 0.1, table[name] + 0.1
+    return Measured(curve=table.assign(n=10, note=""))
+
+
+def values(own: Measured, untrained: Measured | None = NOTHING) -> dict[str, MetricValue]:
+    floor = None if untrained is None else {"": untrained}
+    found = Probing().compare({"": own}, References({"": own}, [], floor))
+    assert [value.metric for value in found] == [spec.name for spec in SPECS]
+    return {value.metric: value for value in found}
+
+
+def test_tokens_of_their_own_are_found_where_the_items_are_seen_and_nowhere_else() -> None:
+    # TRACER's trap: the model has random weights and knows nothing, but the concept's items look different.
+    found = values(measure(subject(*catalogue(told=True), users=800)))
+    for site in ("history", "embedding"):
+        assert found[f"probing.auroc.{site}"].value > 0.9, site
+    for site in ("prompt", "pooled"):
+        low, high = found[f"probing.auroc.{site}"].interval
+        assert low < 0.5 < high, site
+
+
+def test_tokens_that_say_nothing_are_at_chance_everywhere() -> None:
+    found = values(measure(subject(*catalogue(told=False), users=800)))
+    for site in SITES:
+        low, high = found[f"probing.auroc.{site}"].interval
+        assert low < 0.5 < high, site
+
+
+def test_the_curve_has_every_site_and_layer_and_no_ids() -> None:
+    found = measure(subject(*catalogue(told=True))).curve
+    assert tuple(found.columns) == COLUMNS
+    layers = {site: list(part["layer"]) for site, part in found.groupby("site")}
+    assert layers == {"prompt": [1, 2], "pooled": [0, 1, 2], "history": [0, 1, 2], "embedding": [0]}
+    assert ((found["auroc_low"] <= found["auroc"]) & (found["auroc"] <= found["auroc_high"])).all()
+    assert np.allclose(found["accuracy"] - found["control_accuracy"], found["selectivity"])
+
+
+def test_the_layer_is_chosen_on_validation_never_on_test() -> None:
+    own = curve([("prompt", 1, 0.9, 0.6), ("prompt", 2, 0.7, 0.8), ("pooled", 0, 0.6, 0.6)])
+    floor = curve([("prompt", 1, 0.5, 0.9), ("prompt", 2, 0.8, 0.3)])
+    found = values(own, floor)
+    chosen = found["probing.auroc.prompt"]
+    assert (chosen.value, chosen.note, chosen.n) == (0.7, "layer 2", 10)
+    assert chosen.interval == pytest.approx((0.6, 0.8))
+    assert found["probing.floor.prompt"].value == 0.5
+    assert found["probing.floor.pooled"].value is None
+
+
+def test_the_same_model_and_seed_give_the_same_curve_and_layers_can_be_chosen() -> None:
+    given = subject(*catalogue(told=True))
+    every, some = measure(given).curve, measure(given, layers=(2,)).curve
+    pd.testing.assert_frame_equal(
+        every[(every["layer"] == 2) | (every["site"] == "embedding")].reset_index(drop=True), some
+    )
+
+
+def test_a_layer_that_does_not_exist_is_refused_with_those_there_are() -> None:
+    with pytest.raises(NotMeasurable, match=r"no layer 7, 9; there are, by site: prompt 1 to 2; pooled 0 to 2"):
+        measure(subject(*catalogue(told=True)), layers=(1, 7, 9))
+
+
+def test_a_site_without_the_layer_says_so() -> None:
+    found = values(measure(subject(*catalogue(told=True)), layers=(0,)))
+    assert "has the layers 1 to 2" in (found["probing.auroc.prompt"].note or "")
+    assert found["probing.auroc.pooled"].value is not None
+
+
+def test_single_interactions_have_no_items_to_look_at() -> None:
+    given = subject(*catalogue(told=True), users=800)
+    forget = given.split.train.forget
+    pairs = list(zip(forget.users.tolist(), forget.targets.tolist(), strict=True))
+    found = values(measure(replace(given, split=without_items(given.split, pairs))))
+    assert found["probing.auroc.prompt"].value is not None
+    for site in ("history", "embedding"):
+        assert "no item is marked" in (found[f"probing.auroc.{site}"].note or "")
+
+
+def test_a_model_served_without_the_concept_has_no_history_to_look_at() -> None:
+    given = subject(*catalogue(told=True))
+    blind = given.recommender.with_serving(ServingRules(ignored=given.split.items))
+    found = values(measure(replace(given, recommender=blind)))
+    assert "served without the concept" in (found["probing.auroc.history"].note or "")
+    assert found["probing.auroc.embedding"].value > 0.9
+
+
+def test_too_few_forget_users_leave_nothing_to_measure_but_items() -> None:
+    found = values(measure(subject(*catalogue(told=True), users=12)))
+    assert found["probing.auroc.prompt"].value is None
+    assert "are needed" in (found["probing.selectivity.prompt"].note or "")
+    assert found["probing.auroc.embedding"].value is not None
+
+
+@pytest.mark.parametrize("value", [False, True])
+def test_one_class_is_refused_before_anything_is_read(value: bool) -> None:
+    table, concept = catalogue(told=True)
+    given = subject(table, np.full_like(concept, value))
+    with pytest.raises(NotMeasurable, match="a probe needs two classes"):
+        STATES.read(given, Progress())
+
+
+def test_what_was_not_measured_is_none_with_the_reason() -> None:
+    found = values(Measured(reason="popularity is no generative recommender"), None)
+    notes = {value.note for name, value in found.items() if ".floor." not in name}
+    assert notes == {"popularity is no generative recommender"}
+    floors = {value.note for name, value in found.items() if ".floor." in name}
+    assert floors == {"no model with random weights was measured"}
+    assert all(value.value is None for value in found.values())
+
+
+def test_it_is_declared_and_found_by_name() -> None:
+    measurement = find_measurement("probing")
+    assert measurement.specs == SPECS
+    assert measurement.untrained
+    assert len(SPECS) == 16
+    assert all(spec.name in metric_specs() for spec in SPECS)
+    assert {spec.better[Group.ALL] for spec in SPECS if ".floor." in spec.name} == {Better.NONE}
+    assert {spec.better[Group.ALL] for spec in SPECS if ".floor." not in spec.name} == {Better.LOWER}
+    assert measurement.config("small") == probing_preset("small")
+    assert probing_preset("smoke").splits < probing_preset("small").splits
+
+
+def test_naming_it_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, genrec_unlearn_bench.evaluation.probing.measurement\n"
+        "print([name for name in ('torch', 'pandas', 'sklearn', 'scipy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
