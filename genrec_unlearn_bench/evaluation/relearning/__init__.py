@@ -1,0 +1,1 @@
+"""Relearning attacks: how fast does a forgotten concept come back under fine-tuning?"""
