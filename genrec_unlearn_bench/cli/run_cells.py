@@ -95,9 +95,7 @@ def run(
     from genrec_unlearn_bench.runs.request import RunRequest
     from genrec_unlearn_bench.runs.store import StageStore, default_cache
 
-    if beam not in (10, 50):
-        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", mend="use --beam 10 or --beam 50")
-    asked = named(method)
+    _check_beam(beam)
     shared = RunRequest(
         task=task,
         method="original",
@@ -119,11 +117,21 @@ def run(
         results_dir=results_dir,
     )
     names = _alone(named_backbones(backbone), shared)
-    cells = _requests(shared, names, asked, seed or [0], overrides(set_ or [], where="--set"))
+    cells = _requests(shared, names, named(method), seed or [0], overrides(set_ or [], where="--set"))
     with progressing() as progress:
         finished, failed = run_requests(cells, StageStore(cache_dir or default_cache(), progress), progress)
     if place() == 0:
         _show(finished, beam=beam, as_json=as_json)
+    _report(failed)
+
+
+def _check_beam(beam: int) -> None:
+    if beam not in (10, 50):
+        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", mend="use --beam 10 or --beam 50")
+
+
+def _report(failed: Sequence[tuple[RunRequest, BenchError]]) -> None:
+    """Say what failed, and end with the worst exit code; nothing where nothing did."""
     for request, fault in failed:
         typer.echo(f"error: {request.backbone}, {request.method}, seed {request.seed}: {fault.render()}", err=True)
     if failed:
