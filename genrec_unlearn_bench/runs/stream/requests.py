@@ -1,8 +1,8 @@
 """How a forget set is divided into a stream of requests: by concept, balanced, in a seeded order.
 
 What counts as one concept depends on the task: a brand; an item, where items or a price band are to be forgotten; a
-user, where single interactions are. A concept is never split over two requests. The division depends on the task
-alone, so that all methods and all training seeds are asked the same.
+user, where single interactions are. A concept is never split over two requests. The division depends on the task and
+its train part alone, so that all methods and all training seeds of a suite are asked the same.
 """
 
 from __future__ import annotations
