@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
+from genrec_unlearn_bench.cli.example_options import (
+    Format,
+    Group,
+    History,
+    Ids,
+    Output,
+    Requests,
+    Seed,
+    Top,
+    Users,
+)
 from genrec_unlearn_bench.cli.faults import handled
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
 from genrec_unlearn_bench.cli.report_options import (
@@ -26,7 +35,7 @@ from genrec_unlearn_bench.cli.report_options import (
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.evaluation.metric import Group
+    from genrec_unlearn_bench.evaluation.metric import Group as Side
     from genrec_unlearn_bench.reporting.examples.page import Page
 
 __all__ = ["examples"]
@@ -41,35 +50,21 @@ SIDES = ("forget", "retain")
 def examples(
     task: Tasks = None,
     method: Methods = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Training seed.", min=0, show_default="the lowest of all rows")
-    ] = None,
-    top: Annotated[int, typer.Option(help="How many of the most changed users to show.", min=1, max=100)] = 5,
-    user: Annotated[
-        list[int] | None,
-        typer.Option(help="Show these users instead, by their number in per_user.parquet; repeat for several."),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(help="forget or retain: whose test examples.", show_default="forget; with --user, both"),
-    ] = None,
-    history: Annotated[int, typer.Option(help="How many of the last items of a history to show.", min=0, max=50)] = 5,
-    ids: Annotated[bool, typer.Option("--ids", help="Name users and items by their ids, too.")] = False,
-    format_: Annotated[
-        str | None, typer.Option("--format", help="terminal, html, latex or json.", show_default="terminal")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="File to write to; stdout without.", metavar="FILE", show_default=False)
-    ] = None,
+    seed: Seed = None,
+    top: Top = 5,
+    user: Users = None,
+    group: Group = None,
+    history: History = 5,
+    ids: Ids = False,
+    format_: Format = None,
+    output: Output = None,
     standalone: Standalone = False,
     results_dir: ResultsDirs = None,
     backbone: Backbones = None,
     scale: Scales = None,
     ruleset: Rulesets = None,
     suite: Suites = None,
-    requests: Annotated[
-        int, typer.Option(help="Of streams: into how many requests the forget set was divided.", min=1)
-    ] = 1,
+    requests: Requests = 1,
     beam: Beam = None,
     cache_dir: CacheDir = None,
     skip_broken: SkipBroken = False,
@@ -83,6 +78,7 @@ def examples(
     """
     wanted_format = _format(format_, output, as_json=as_json)
     groups = _groups(group, users=bool(user))
+    width = _beam(beam)
     from genrec_unlearn_bench.cli.report_results import gathered
     from genrec_unlearn_bench.reporting.examples import choice
     from genrec_unlearn_bench.reporting.examples.page import make_page
@@ -93,15 +89,8 @@ def examples(
     from genrec_unlearn_bench.runs.store import StageStore, default_cache
 
     protocol = statistics_protocol()
-    width = _beam(beam or protocol.beam)
     results = of_requests(gathered(results_dir, published=False, skip_broken=skip_broken).results, requests)
-    wanted = Selection(
-        tasks=named(task),
-        backbones=named(backbone),
-        rulesets=named(ruleset),
-        scales=named(scale),
-        suites=named(suite),
-    )
+    wanted = Selection(named(task), named(backbone), (), named(ruleset), named(scale), named(suite))
     chosen = side_by_side(selected_board(results, protocol, wanted), protocol, methods=named(method), seed=seed)
     with progressing() as progress:
         scene = set_scene(chosen, StageStore(cache_dir or default_cache(), progress))
@@ -127,19 +116,22 @@ def _format(text: str | None, output: Path | None, *, as_json: bool) -> str:
     return asked or of_file or "terminal"
 
 
-def _groups(text: str | None, *, users: bool) -> tuple[Group, ...]:
-    from genrec_unlearn_bench.evaluation.metric import Group
+def _groups(text: str | None, *, users: bool) -> tuple[Side, ...]:
+    from genrec_unlearn_bench.evaluation.metric import Group as Side
 
     if text is not None and text not in SIDES:
         raise UnknownName("group", text, SIDES)
     if text is None:
-        return (Group.FORGET, Group.RETAIN) if users else (Group.FORGET,)
-    return (Group(text),)
+        return (Side.FORGET, Side.RETAIN) if users else (Side.FORGET,)
+    return (Side(text),)
 
 
-def _beam(beam: int) -> int:
+def _beam(beam: int | None) -> int:
     from genrec_unlearn_bench.evaluation.user_block import BEAMS
+    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 
+    if beam is None:
+        return statistics_protocol().beam
     if beam not in BEAMS:
         raise UsageError(
             f"lists are kept at the beams {' and '.join(map(str, BEAMS))}, and --beam is {beam}",

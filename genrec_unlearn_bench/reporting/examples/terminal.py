@@ -109,9 +109,9 @@ def _cells(console: Console, item: Item, room: int) -> tuple[Text, Text]:
     """Signs, and a name in at most ``LINES`` lines of ``room`` columns."""
     from rich.text import Text
 
-    lines = Text(_name(item), style=_style(item)).wrap(console, room)
-    if len(lines) > LINES:
-        lines = lines[:LINES]
+    whole = list(Text(_name(item), style=_style(item)).wrap(console, room))
+    lines = whole[:LINES]
+    if len(whole) > LINES:
         lines[-1].truncate(room - 1)
         lines[-1].rstrip()
         lines[-1].append("…")
