@@ -44,8 +44,8 @@ DECIDING = frozenset({"hr@10", "ndcg@10"})
 EVALUATION = "evaluation"
 """Name of the stage with the values and the per-user table."""
 
-COST = "cost."
-"""What a clock shows, or a tuning that is not repeated."""
+COST = ("cost.", "stream.seconds", "stream.share-of-retraining")
+"""How the names begin of what a clock shows, or of a tuning that is not repeated."""
 
 
 @dataclass(frozen=True)

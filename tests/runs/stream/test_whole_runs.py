@@ -12,7 +12,7 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.stream import SPECS
 from genrec_unlearn_bench.runs.pipeline import Finished
-from genrec_unlearn_bench.runs.repeat import request_of
+from genrec_unlearn_bench.runs.repeat import repeat_record, request_of
 from genrec_unlearn_bench.runs.results import read_record, record_text
 from genrec_unlearn_bench.runs.stream.curve import COLUMNS
 from tests.runs.conftest import Bench
@@ -58,6 +58,10 @@ def test_a_stream_can_be_repeated_from_its_record(trained: Bench, tmp_path: Path
     assert record.cell.requests == 2
     assert "--requests 2" in record.command
     assert request_of(record, results_dir=tmp_path).requests == 2
+    again = repeat_record(record, cache_dir=trained.root / "cache", progress=trained.told)
+    assert again.bitwise
+    assert again.matches
+    assert {"unlearned", "evaluation of unlearned 1", "stream"} <= set(trained.told.computed), "made anew"
     assert trained.run("filter", requests=2).record.key == record.key
     assert trained.told.computed == []
 
