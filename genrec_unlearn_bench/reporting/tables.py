@@ -39,8 +39,15 @@ class Column:
 
     @property
     def title(self) -> str:
-        """HR@10, without the group that the head names."""
-        return self.measure.spec.title
+        """HR@10, without what the head above it says already: that it is of forget users, in the original SIDs …"""
+        title, head = self.measure.spec.title, self.head.casefold()
+        base, _, inside = title.partition(" (")
+        if inside and head.endswith(inside.removesuffix(")").casefold()):
+            return base
+        if title.casefold().startswith(f"{head} "):
+            rest = title[len(head) + 1 :]
+            return rest[1:-1] if rest.startswith("(") and rest.endswith(")") else rest
+        return title
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +212,8 @@ def _tables(
 
 def decimals(spec: MetricSpec) -> int:
     """Decimal places that a metric is shown with: as many as a test set of some thousand users can carry."""
-    return {"seconds": 1, "MiB": 0, "count": 0, "ratio": 2, "spreads": 1, "nats": 3}.get(spec.unit, 4)
+    places = {"seconds": 1, "MiB": 0, "count": 0, "ratio": 2, "spreads": 1, "nats": 3, "%": 1}
+    return places.get(spec.unit, 3 if spec.unit in ("AUC", "probability") else 4)
 
 
 def _task(block: BlockAnalysis) -> str:

@@ -70,3 +70,20 @@ def test_declared_and_valid() -> None:
     assert all(better is Better.ORACLE for spec in SPECS for better in spec.better.values())
     gaps = gap_to_oracle([value(0.0), value(1.0, group=Group.RETAIN)], [[value(1.0), value(0.0, group=Group.RETAIN)]])
     assert check_invariants(gaps) == []
+
+
+def test_what_the_full_suite_finds_in_a_model_is_held_against_the_oracle() -> None:
+    names = {spec.name for spec in COMPARED}
+    assert names >= {
+        "probing.auroc.prompt",
+        "relearning.area.mixed",
+        "relearning.original-sids.hr@10.benign",
+        "membership.auc.min-k++",
+        "forget-quality.truth-ratio",
+        "quantisation.hr@10.int4",
+    }
+    # These are distances to the oracle, or belong to another question.
+    assert not {name for name in names if "recovery" in name or "privleak" in name or ".ks." in name or "tow" in name}
+    auc = MetricValue(metric="membership.auc.loss", group=Group.FORGET, value=0.7)
+    (gap, _) = gap_to_oracle([auc], [[auc.model_copy(update={"value": 0.55})], [auc.model_copy(update={"value": 0.5})]])
+    assert gap.value == pytest.approx(0.175)

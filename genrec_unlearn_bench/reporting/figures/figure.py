@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.reporting.board import BlockKey
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ COLUMNS = ("panel", "series", "variant", "x", "mean", "low", "high", "seeds", "i
 Interval = Literal["t over seeds", "of the measurement", ""]
 
 
-class NotDrawn(BenchError):
+class NotDrawn(DataMissing):
     """There is nothing to draw; ``what`` says what is missing, ``mend`` which run would give it."""
 
 

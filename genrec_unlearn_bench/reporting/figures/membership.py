@@ -17,7 +17,7 @@ __all__ = ["KIND", "draw"]
 KIND = "membership"
 ORIGINAL = "original"
 VARIANTS = ("served SIDs", "original SIDs")
-_SCORES = {"loss": "LOSS", "min-k": "Min-k %", "min-k++": "Min-k %++", "reference": "Calibrated by the original"}
+_SCORES = {"loss": "LOSS", "min-k": "Min-k %", "min-k++": "Min-k %++", "reference": "Calibrated"}
 """As panels call them (methods sec. 11.4)."""
 
 

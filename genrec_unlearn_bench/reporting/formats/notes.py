@@ -17,7 +17,7 @@ from genrec_unlearn_bench.reporting.statistics.sign_flip import PairedTest
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.words.facts import facts
 
-__all__ = ["legend", "listed", "notes"]
+__all__ = ["legend", "listed", "notes", "suite_notes"]
 
 K = TypeVar("K")
 
@@ -34,7 +34,7 @@ def notes(table: Table, *, best: str = "Bold", second: str = "italic") -> tuple[
         f"{protocol.name.capitalize()}: paired t over training seeds, Holm within each family of a block (task × "
         f"backbone), α = {protocol.alpha:g}; intervals in the files are {confidence} t intervals.",
         *legend(table, best=best, second=second),
-        *_suite(table),
+        *suite_notes(table),
         *_families(table),
         *_seeds(table),
         *_power(table),
@@ -81,7 +81,8 @@ def legend(table: Table, *, best: str = "Bold", second: str = "italic or underli
     return tuple(out)
 
 
-def _suite(table: Table) -> Iterable[str]:
+def suite_notes(table: Table) -> Iterable[str]:
+    """That numbers of a suite beyond the core stand apart, and why; nothing below tables of the core."""
     suite = table.blocks[0].block.rows[0].first.suite
     if suite != CORE:
         yield (

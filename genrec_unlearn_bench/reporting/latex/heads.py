@@ -53,9 +53,6 @@ def _plain(column: Column) -> str:
     title, head = column.title, column.head
     if title.casefold() == head.casefold():
         return ""
-    base, _, inside = title.partition(" (")
-    if inside.removesuffix(")").casefold() == head.casefold():
-        return base
     unit = _UNITS.get(column.measure.spec.unit)
     return f"{title} ({unit})" if unit else title
 

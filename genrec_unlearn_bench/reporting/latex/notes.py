@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
-from genrec_unlearn_bench.reporting.formats.notes import listed
+from genrec_unlearn_bench.reporting.formats.notes import listed, suite_notes
 from genrec_unlearn_bench.reporting.latex.cells import marks_of
 from genrec_unlearn_bench.reporting.latex.escape import escape, shorten
 from genrec_unlearn_bench.reporting.numbers import p_text
@@ -31,6 +31,7 @@ def notes_of(table: Table) -> tuple[str, ...]:
         sentence
         for part in (
             _seeds(found),
+            map(escape, suite_notes(table)),
             _best(table, entries),
             _signs(found, entries),
             _oracle(found, entries),

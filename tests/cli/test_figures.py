@@ -1,0 +1,133 @@
+"""``bench figures`` from outside: what is drawn, where it goes, and every fault in words with its exit code."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from genrec_unlearn_bench.cli.main import app
+from tests.reporting.boards import make_records, write_records
+from tests.reporting.figures.synthetic import full_records, write_full
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("records") / "results"
+    write_full(folder, full_records(seeds=(0, 1)))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def bench(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["figures", *map(str, words)])
+
+
+def told(result: Result, code: int = 2) -> str:
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result.stderr
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def test_help_has_two_examples() -> None:
+    result = bench("--help")
+    assert result.exit_code == 0
+    assert result.output.count("$ bench ") == 2
+
+
+def test_a_figure_and_what_lies_beside_it(records: Path, tmp_path: Path) -> None:
+    result = bench(records, "--kind", "quantisation")
+    assert result.exit_code == 0, result.output
+    name = "quantisation-industrial-brand-tiger-small-tuned-suite-full"
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+        f"{name}.{ending}" for ending in ("pdf", "svg", "png", "csv", "tex")
+    }
+    assert f"figures/{name}" in result.stdout
+
+
+def test_results_of_the_folder_one_stands_in_are_the_default(records: Path, tmp_path: Path) -> None:
+    (tmp_path / "results").symlink_to(records)
+    assert bench("--kind", "quantisation", "--format", "png", "--output", "out").exit_code == 0
+    assert len(list((tmp_path / "out").glob("*.png"))) == 1
+
+
+def test_everything_there_is_data_for_and_what_there_is_none_for(records: Path) -> None:
+    result = bench(records, "--format", "png", "--json")
+    found = json.loads(result.stdout)
+    assert {one["kind"] for one in found["figures"]} == {
+        *("probing", "relearning", "membership", "forget-quality", "quantisation", "pareto", "stream"),
+    }
+    assert all(Path(path).is_file() for one in found["figures"] for path in one["files"])
+    assert {one["kind"] for one in found["skipped"]} == {"overlap", "ablation"}
+    assert all(one["mend"].startswith("bench run") for one in found["skipped"])
+    assert all("retrain" in one["caption"] or one["kind"] for one in found["figures"])
+
+
+def test_rows_and_seeds_may_be_chosen(records: Path) -> None:
+    words = (records, "--kind", "probing", "--format", "svg")
+    assert bench(*words, "--method", "npo", "--seed", "1", "--output", "one").exit_code == 0
+    (sheet,) = Path("one").glob("*.csv")
+    assert {row["series"] for row in rows(sheet)} == {"original", "retrain", "npo", "random weights"}
+    assert {row["seeds"] for row in rows(sheet)} == {"1"}
+    assert bench(*words, "--method", "t*", "--output", "two").exit_code == 0
+    (sheet,) = Path("two").glob("*.csv")
+    assert "tracer" in {row["series"] for row in rows(sheet)}
+    assert {row["seeds"] for row in rows(sheet)} == {"2"}
+
+
+def test_suites_have_figures_of_their_own(records: Path, tmp_path: Path) -> None:
+    write_records(make_records(tasks=("industrial-brand",), backbones=("tiger",), seeds=(0, 1)), tmp_path / "core")
+    both = (records, tmp_path / "core", "--kind", "pareto", "--format", "png")
+    assert bench(*both).exit_code == 0
+    assert {path.stem for path in Path("figures").glob("*.png")} == {
+        "pareto-industrial-brand-tiger-small-tuned",
+        "pareto-industrial-brand-tiger-small-tuned-suite-full",
+    }
+    assert bench(*both, "--suite", "core", "--output", "core-alone").exit_code == 0
+    assert len(list(Path("core-alone").glob("*.png"))) == 1
+    assert "full" in told(bench(*both, "--suite", "ful"))
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--kind", "probin"), "probing"),
+        (("--kind", "overlap"), "bench run --task industrial-brand"),
+        (("--kind", "probing", "--format", "eps"), "pdf, png, svg"),
+        (("--width", "wide"), "column, page"),
+        (("--method", "traser"), "did you mean tracer"),
+        (("--task", "demo-brand"), "industrial-brand"),
+        (("--seed", "7"), "there are 0, 1"),
+        (("--kind", "pareto", "--metric", "forget:hr@10"), "a forget measure and a retain measure"),
+        (("--kind", "pareto", "--metric", "forget:hr@12"), "hr@10"),
+    ],
+)
+def test_calls_that_cannot_be_answered_are_refused_in_words(records: Path, words: tuple[str, ...], part: str) -> None:
+    result = bench(records, *words)
+    assert part in told(result)
+    assert not Path("figures").exists()
+
+
+def test_a_table_that_is_broken_is_named(records: Path, tmp_path: Path) -> None:
+    write_full(tmp_path / "r", full_records(seeds=(0,)), kinds=("probing",))
+    for path in (tmp_path / "r").rglob("probing.csv"):
+        path.write_text("model,site,layer,auroc\nrun,prompt,1,high\n", encoding="utf-8")
+    assert "'high'" in told(bench(tmp_path / "r", "--kind", "probing"), 1)
+
+
+def test_a_file_in_the_way_is_told_in_words(records: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    text = told(bench(records, "--kind", "quantisation", "--format", "png", "--output", tmp_path / "file"), 1)
+    assert "cannot write" in text
