@@ -42,10 +42,10 @@ def score(
     for rows in _batches(recommender, histories.lengths, 1 + wrong.shape[1], label, progress):
         pairs = np.argwhere(others[rows] >= 0)
         step = _decode(recommender, histories.rows(rows), targets[rows], pairs[:, 0], others[rows][*pairs.T])
-        tokens = step.token_log_probs().double().cpu().numpy()
+        tokens = step.token_log_probs().cpu().double().numpy()
         log_probs[rows] = tokens[: len(rows)]
         sums[rows[pairs[:, 0]], pairs[:, 1]] = tokens[len(rows) :].sum(axis=1)
-        mean[rows], sd[rows] = (part.double().cpu().numpy() for part in own_moments(step.logits[: len(rows)]))
+        mean[rows], sd[rows] = (part.cpu().double().numpy() for part in own_moments(step.logits[: len(rows)]))
     lengths = (recommender.sids.codes >= 0).sum(axis=1)
     return Scored(
         log_probs=log_probs,
@@ -65,7 +65,7 @@ def target_tokens(
     out = np.zeros((len(targets), recommender.sids.levels))
     for rows in _batches(recommender, histories.lengths, 1, label, progress):
         step = _decode(recommender, histories.rows(rows), targets[rows], nothing, nothing)
-        out[rows] = step.token_log_probs().double().cpu().numpy()
+        out[rows] = step.token_log_probs().cpu().double().numpy()
     return out
 
 

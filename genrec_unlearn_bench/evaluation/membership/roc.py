@@ -65,7 +65,7 @@ def rate(members: FloatArray, others: FloatArray) -> Estimate:
     The interval knows both rates to be estimates. How many of the n non-members lie above the threshold whose true
     false-positive rate is 1 % is binomial; Clopper-Pearson's bounds of the true-positive rate are mixed over it, and
     the mixture's 2.5 % and 97.5 % points are the interval. By simulation (n of 190 to 2,000, m of 1,700, AUC of .5 to
-    .998) it holds the true rate in 96 to 99 of 100 cases; a stratified bootstrap in only 86 to 90 at n = 190, since
+    .998) it holds the true rate in 97 to 99 of 100 cases; a stratified bootstrap in only 86 to 90 at n = 190, since
     where there is no non-member above the true threshold it cannot know of one. With fewer than 368 non-members that
     happens in more than 2.5 of 100 cases: the lower end is then 0, whatever the scores.
 
