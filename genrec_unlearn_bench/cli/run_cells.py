@@ -116,13 +116,10 @@ def run(
         shadows=shadows,
         results_dir=results_dir,
     )
-    names = _alone(named_backbones(backbone), shared)
-    cells = _requests(shared, names, named(method), seed or [0], overrides(set_ or [], where="--set"))
+    cells = _requests(shared, named_backbones(backbone), named(method), seed or [0], overrides(set_ or []))
     with progressing() as progress:
         finished, failed = run_requests(cells, StageStore(cache_dir or default_cache(), progress), progress)
-    if place() == 0:
-        _show(finished, beam=beam, as_json=as_json)
-    _report(failed)
+    _conclude(finished, failed, beam=beam, as_json=as_json)
 
 
 def _check_beam(beam: int) -> None:
@@ -130,8 +127,12 @@ def _check_beam(beam: int) -> None:
         raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", mend="use --beam 10 or --beam 50")
 
 
-def _report(failed: Sequence[tuple[RunRequest, BenchError]]) -> None:
-    """Say what failed, and end with the worst exit code; nothing where nothing did."""
+def _conclude(
+    finished: Sequence[Finished], failed: Sequence[tuple[RunRequest, BenchError]], *, beam: int, as_json: bool
+) -> None:
+    """Show what was run, say what failed, and end with the worst exit code of that."""
+    if place() == 0:
+        _show(finished, beam=beam, as_json=as_json)
     for request, fault in failed:
         typer.echo(f"error: {request.backbone}, {request.method}, seed {request.seed}: {fault.render()}", err=True)
     if failed:
@@ -181,6 +182,7 @@ def _requests(
     changes: Mapping[str, Any],
 ) -> list[RunRequest]:
     """Reference rows first, then what was asked for, each once, for every backbone and seed."""
+    backbones = _alone(backbones, shared)
     if not asked:
         raise UsageError("no method was named", mend="--method tracer, for example (bench ls methods)")
     changed = [name for name in dict.fromkeys(asked) if name not in REFERENCE_ROWS]
