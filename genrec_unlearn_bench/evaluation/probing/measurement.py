@@ -16,7 +16,8 @@ disjoint in the items and users that are probed, not in what else their historie
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,13 +32,11 @@ from genrec_unlearn_bench.evaluation.measurement import (
     number,
     unmeasured,
 )
-from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.probing.config import ProbingConfig, probing_preset
-from genrec_unlearn_bench.evaluation.probing.specs import SITES, SPECS
+from genrec_unlearn_bench.evaluation.probing.specs import NUMBERS, SITES, SPECS
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["STATES", "Probing"]
@@ -75,37 +74,51 @@ class Probing(Measurement):
 
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
         values: list[MetricValue] = []
-        floor = references.untrained
         for site in SITES:
-            measured = [spec for spec in SPECS if spec.name.endswith(f".{site}")]
-            best, reason = _best(own, site)
-            names = {spec.name: spec for spec in measured}
-            below = names.pop(f"probing.floor.{site}")
-            if best is None:
-                values.extend(unmeasured(names.values(), reason))
-            else:
-                values.extend(_value(name, name.split(".")[1], best) for name in names)
-            lowest, reason = (None, _NO_FLOOR) if floor is None else _best(floor, site)
-            values.extend(unmeasured((below,), reason) if lowest is None else (_value(below.name, "auroc", lowest),))
+            specs = [spec for spec in SPECS if spec.name.endswith(f".{site}")]
+            below = [spec for spec in specs if spec.name.startswith("probing.floor.")]
+            floor = _NO_FLOOR if references.untrained is None else _headline(references.untrained, site)
+            values.extend(_values([spec for spec in specs if spec not in below], _headline(own, site)))
+            values.extend(_values(below, floor, "auroc"))
         order = [spec.name for spec in SPECS]
         return tuple(sorted(values, key=lambda value: order.index(value.metric)))
 
 
-def _best(parts: Mapping[str, Measured], site: str) -> tuple[pd.Series[Any] | None, str]:
-    """The curve's row at the site's layer with the best validation AUROC, or why there is none."""
+@dataclass(frozen=True)
+class _Headline:
+    """Of one site: numbers by column of the curve, the layers that the divisions chose, and the curve's note."""
+
+    numbers: Mapping[str, float]
+    layers: tuple[int, ...]
+    note: str
+
+
+def _headline(parts: Mapping[str, Measured], site: str) -> _Headline | str:
+    """What was measured at the site, or why nothing was."""
     measured = parts[""]
     if measured.curve is None:
-        return None, measured.reason
+        return measured.reason
     rows = measured.curve[measured.curve["site"] == site]
-    if not rows["n"].sum():
-        return None, " ".join(rows["note"].astype(str)) or "the site was not probed"
-    return rows.iloc[int(rows["validation_auroc"].argmax())], ""
+    note = str(rows["note"].iloc[0])
+    if f"{site}.headline" not in measured.samples:
+        return note
+    numbers = dict(zip(NUMBERS, measured.samples[f"{site}.headline"].astype(float).tolist(), strict=True))
+    return _Headline(numbers, tuple(measured.samples[f"{site}.layers"].astype(int).tolist()), note)
 
 
-def _value(metric: str, column: str, row: pd.Series[Any]) -> MetricValue:
-    """One column of the row, with its interval."""
-    low, high = float(row[f"{column}_low"]), float(row[f"{column}_high"])
-    layer = f"layer {row['layer']}"
-    if not np.isfinite(float(row[column])):
-        return MetricValue(metric=metric, group=Group.ALL, value=None, note=str(row["note"]))
-    return number(metric, Group.ALL, float(row[column]), n=int(row["n"]), interval=(low, high), note=layer)
+def _values(specs: Sequence[MetricSpec], found: _Headline | str, column: str = "") -> tuple[MetricValue, ...]:
+    """The metrics of one site; each from the column of its own name, or from ``column``."""
+    if isinstance(found, str):
+        return unmeasured(specs, found)
+    values: list[MetricValue] = []
+    layers = f"layers of the divisions: {', '.join(map(str, found.layers))}"
+    for spec in specs:
+        key = column or spec.name.split(".")[1]
+        if not np.isfinite(found.numbers[key]):
+            values.extend(unmeasured((spec,), found.note))
+            continue
+        interval = (found.numbers[f"{key}_low"], found.numbers[f"{key}_high"])
+        values.append(
+            number(spec.name, Group.ALL, found.numbers[key], n=int(found.numbers["n"]), interval=interval, note=layers)
+        )
+    return tuple(values)

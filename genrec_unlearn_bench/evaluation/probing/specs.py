@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec
 
-__all__ = ["COLUMNS", "FIRST_LAYER", "SITES", "SPECS"]
+__all__ = ["COLUMNS", "FIRST_LAYER", "NUMBERS", "SITES", "SPECS"]
 
 SITES = MappingProxyType(
     {
@@ -42,6 +42,9 @@ COLUMNS = (
 """Of the curve: a row for each site and layer. A site that cannot be probed has one row with layer -1, n = 0 and the
 reason as its note."""
 
+NUMBERS = COLUMNS[2:-1]
+"""The columns that are numbers."""
+
 _MEASURES = MappingProxyType(
     {
         "auroc": ("AUROC", Better.LOWER, 0.0, "AUROC of logistic probes that tell forget from retain by {what}"),
@@ -67,7 +70,7 @@ _MEASURES = MappingProxyType(
 )
 _PROTOCOL = (
     "mean over random divisions that are disjoint in items and users and balanced by level-1 code, "
-    "at the layer with the best validation AUROC."
+    "each at the layer with the best AUROC on its validation part."
 )
 
 SPECS = tuple(

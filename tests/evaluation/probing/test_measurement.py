@@ -18,7 +18,7 @@ from genrec_unlearn_bench.evaluation.measurements import find_measurement
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricValue
 from genrec_unlearn_bench.evaluation.probing.config import ProbingConfig, probing_preset
 from genrec_unlearn_bench.evaluation.probing.measurement import STATES, Probing
-from genrec_unlearn_bench.evaluation.probing.specs import COLUMNS, SITES, SPECS
+from genrec_unlearn_bench.evaluation.probing.specs import COLUMNS, NUMBERS, SITES, SPECS
 from genrec_unlearn_bench.progress import Progress
 from tests.evaluation.probing.worlds import CONFIG, catalogue, subject, without_items
 
@@ -31,13 +31,14 @@ def measure(given: Subject, **changes: Any) -> Measured:
     return Probing().measure(read, "", config, Progress())
 
 
-def curve(rows: list[tuple[str, int, float, float]]) -> Measured:
-    """Site, layer, AUROC and validation AUROC."""
-    table = pd.DataFrame(rows, columns=["site", "layer", "auroc", "validation_auroc"]).reindex(columns=list(COLUMNS))
-    for name in ("auroc", "accuracy", "selectivity"):
-        table[name] = table["auroc"]
-        table[f"{name}_low"], table[f"{name}_high"] = table[name] - 0.1, table[name] + 0.1
-    return Measured(curve=table.assign(n=10, note=""))
+def probed(auroc: float, layers: tuple[int, ...]) -> Measured:
+    """A model that only the prompt was measured of."""
+    numbers = [
+        {"n": 10.0, "auroc": auroc, "auroc_low": auroc - 0.1, "auroc_high": auroc + 0.1}.get(n, 0.2) for n in NUMBERS
+    ]
+    table = pd.DataFrame({"site": list(SITES), "layer": [1, -1, -1, -1], "note": ["", "so", "so", "so"]})
+    samples = {"prompt.headline": np.array(numbers), "prompt.layers": np.array(layers)}
+    return Measured(curve=table.reindex(columns=list(COLUMNS)), samples=samples)
 
 
 def values(own: Measured, untrained: Measured | None = NOTHING) -> dict[str, MetricValue]:
@@ -73,15 +74,22 @@ def test_the_curve_has_every_site_and_layer_and_no_ids() -> None:
     assert np.allclose(found["accuracy"] - found["control_accuracy"], found["selectivity"])
 
 
-def test_the_layer_is_chosen_on_validation_never_on_test() -> None:
-    own = curve([("prompt", 1, 0.9, 0.6), ("prompt", 2, 0.7, 0.8), ("pooled", 0, 0.6, 0.6)])
-    floor = curve([("prompt", 1, 0.5, 0.9), ("prompt", 2, 0.8, 0.3)])
-    found = values(own, floor)
-    chosen = found["probing.auroc.prompt"]
-    assert (chosen.value, chosen.note, chosen.n) == (0.7, "layer 2", 10)
-    assert chosen.interval == pytest.approx((0.6, 0.8))
-    assert found["probing.floor.prompt"].value == 0.5
-    assert found["probing.floor.pooled"].value is None
+def test_values_are_those_of_each_divisions_best_layer_with_their_intervals() -> None:
+    found = values(probed(0.7, (2, 1)), probed(0.5, (1, 1)))
+    own, floor = found["probing.auroc.prompt"], found["probing.floor.prompt"]
+    assert (own.value, own.n, own.note) == (0.7, 10, "layers of the divisions: 2, 1")
+    assert own.interval == pytest.approx((0.6, 0.8))
+    assert (floor.value, floor.note) == (0.5, "layers of the divisions: 1, 1")
+    assert {found[f"probing.{measure}.pooled"].note for measure in ("auroc", "selectivity", "floor")} == {"so"}
+
+
+def test_a_headline_is_between_the_layers_that_the_divisions_chose() -> None:
+    found = measure(subject(*catalogue(told=True), users=800))
+    chosen = found.samples["history.layers"]
+    rows = found.curve[found.curve["site"] == "history"].set_index("layer")["auroc"]
+    headline = dict(zip(NUMBERS, found.samples["history.headline"], strict=True))
+    assert len(chosen) == CONFIG.splits
+    assert rows[chosen].min() - 0.01 <= headline["auroc"] <= rows[chosen].max() + 0.01
 
 
 def test_the_same_model_and_seed_give_the_same_curve_and_layers_can_be_chosen() -> None:

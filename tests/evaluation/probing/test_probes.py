@@ -11,10 +11,18 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
+from genrec_unlearn_bench.evaluation.probing.estimates import Answers
 from genrec_unlearn_bench.evaluation.probing.examples import pseudo_concept
 from genrec_unlearn_bench.evaluation.probing.parts import divide
-from genrec_unlearn_bench.evaluation.probing.probes import probe
-from genrec_unlearn_bench.evaluation.probing.profile import draw_tasks
+from genrec_unlearn_bench.evaluation.probing.probes import Probed, probe
+from genrec_unlearn_bench.evaluation.probing.profile import (
+    LayerProbes,
+    Tasks,
+    best_layers,
+    draw_tasks,
+    layer_probes,
+    summary,
+)
 from genrec_unlearn_bench.evaluation.probing.rows import Rows
 from tests.evaluation.probing.worlds import CODES, CONFIG, ITEMS, FloatArray, numbers, world
 
@@ -145,3 +153,41 @@ def test_no_more_positives_are_used_than_asked_for() -> None:
     assert tasks.concept[0].rows.labels.sum() == 100
     with pytest.raises(NotMeasurable, match="the 2 positives"):
         draw_tasks(rows, CONFIG.model_copy(update={"examples": 2}), 0)
+
+
+def test_each_division_chooses_its_layer_on_its_own_validation_never_on_test() -> None:
+    right, wrong = (Answers(sign * np.array([1.0, -1.0]), np.array([True, False]), np.arange(2)) for sign in (1, -1))
+    best_on_test = LayerProbes((Probed(right, 0.6), Probed(right, 0.7)), ())
+    best_on_validation = LayerProbes((Probed(wrong, 0.9), Probed(wrong, 0.5)), ())
+    assert best_layers([best_on_test, best_on_validation]).tolist() == [1, 0]
+
+
+@pytest.mark.slow
+def test_the_chosen_layers_of_many_that_know_nothing_are_at_chance() -> None:
+    # A layer chosen by the mean over divisions has a mean AUROC of 0.55 here: it is chosen by what it is tested on.
+    config, found = CONFIG.model_copy(update={"splits": 5}), []
+    for seed in range(40):
+        rows = world(seed).rows
+        rng = np.random.default_rng(1000 + seed)
+        tasks = draw_tasks(rows, config, seed)
+        tasks = Tasks(tasks.concept, ())
+        layers = [layer_probes(rng.normal(size=(ITEMS, 16))[rows.items], tasks, config) for _ in range(12)]
+        own = tuple(layers[layer].concept[index] for index, layer in enumerate(best_layers(layers)))
+        found.append(summary(LayerProbes(own, ()), tasks, config))
+    covered = [float(each["auroc_low"]) < 0.5 < float(each["auroc_high"]) for each in found]  # type: ignore[arg-type]
+    assert np.mean([each["auroc"] for each in found]) == pytest.approx(0.5, abs=0.025)  # type: ignore[list-item]
+    assert np.mean(covered) >= 0.92
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by_item", [True, False])
+def test_intervals_over_divisions_keep_their_coverage(by_item: bool) -> None:
+    config, covered = CONFIG.model_copy(update={"splits": 5}), []
+    for seed in range(80):
+        rows = world(seed).rows
+        rng = np.random.default_rng(2000 + seed)
+        states = rng.normal(size=(ITEMS, 16))[rows.items] if by_item else rng.normal(size=(len(rows), 16))
+        found = numbers(states, rows, config, seed)
+        bounds = [(f"{name}_low", truth, f"{name}_high") for name, truth in (("auroc", 0.5), ("selectivity", 0.0))]
+        covered.append([found[low] <= truth <= found[high] for low, truth, high in bounds])
+    assert (np.mean(covered, axis=0) >= 0.93).all()

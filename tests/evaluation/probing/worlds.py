@@ -17,7 +17,7 @@ from genrec_unlearn_bench.data.holdout import Holdout
 from genrec_unlearn_bench.evaluation.measurement import Subject
 from genrec_unlearn_bench.evaluation.probing.config import ProbingConfig
 from genrec_unlearn_bench.evaluation.probing.estimates import Answers
-from genrec_unlearn_bench.evaluation.probing.profile import draw_tasks, layer_numbers
+from genrec_unlearn_bench.evaluation.probing.profile import draw_tasks, layer_probes, summary
 from genrec_unlearn_bench.evaluation.probing.rows import Rows
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.evaluation import planted
@@ -53,7 +53,8 @@ def world(seed: int = 0, *, positives: int = 300, negatives: int = 900) -> World
 
 def numbers(states: FloatArray, rows: Rows, config: ProbingConfig = CONFIG, seed: int = 0) -> dict[str, float]:
     """The curve's numbers of one layer."""
-    found = layer_numbers(states, draw_tasks(rows, config, seed), config)
+    tasks = draw_tasks(rows, config, seed)
+    found = summary(layer_probes(states, tasks, config), tasks, config)
     return {key: float(value) for key, value in found.items() if isinstance(value, float | int)}
 
 
