@@ -154,6 +154,8 @@ def _notes(setting: Setting, ground: Ground, scores: Scores) -> Iterable[str]:
     manifest = ground.split.manifest
     if setting.ruling.note:
         yield setting.ruling.note
+    if setting.request.requests > 1 and setting.ruling.choice is not None:
+        yield "tuned on the forget set as one request"
     if not manifest.within_tolerance:
         yield (
             f"no draw of the concept met the target share; the nearest was taken ({manifest.train_share:.1%} of the "

@@ -91,7 +91,8 @@ def follow(stream: Stream, row: Trained, own: Scores, *, before: Scores, cost: C
         seconds, found = [0.0] * (count - 1) + [cost.unlearn_seconds], [own] * count
     broken = next((number for number, scores in enumerate(found[: len(seconds)], start=1) if not scores.values), None)
     if broken is not None or not before.values:
-        culprit = "of the original" if not before.values else f"after request {broken} of {count}"
+        culprit = "of the model" if fixed else f"after request {broken} of {count}"
+        culprit = culprit if before.values else "of the original"
         reason = f"the weights {culprit} are not finite"
         quality = stream_quality(None, reason=reason)
         return Followed((*quality, *stream_times(seconds, retrain_seconds=cost.retrain_seconds, reason=reason)))

@@ -11,10 +11,13 @@ import pytest
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.stream import SPECS
+from genrec_unlearn_bench.runs.choice import recommender_digest, write_choice
 from genrec_unlearn_bench.runs.pipeline import Finished
 from genrec_unlearn_bench.runs.repeat import repeat_record, request_of
 from genrec_unlearn_bench.runs.results import read_record, record_text
+from genrec_unlearn_bench.runs.setting import settle
 from genrec_unlearn_bench.runs.stream.curve import COLUMNS
+from tests.runs.choices import choice_for, trial
 from tests.runs.conftest import Bench
 
 PUBLISHED = Path(__file__).parents[3] / "leaderboard" / "results"
@@ -64,6 +67,23 @@ def test_a_stream_can_be_repeated_from_its_record(trained: Bench, tmp_path: Path
     assert {"unlearned", "evaluation of unlearned 1", "stream"} <= set(trained.told.computed), "made anew"
     assert trained.run("filter", requests=2).record.key == record.key
     assert trained.told.computed == []
+
+
+def test_every_request_takes_the_tuned_configuration(trained: Bench, tmp_path: Path) -> None:
+    setting = settle(trained.request("tracer", requests=2))
+    chosen = {**setting.method_config.model_dump(mode="json"), "lr": 2e-3}
+    choice = choice_for(
+        task_digest=trained.run("original").record.task_digest,
+        backbone_digest=recommender_digest(setting.backbone_config, setting.sid_config),
+        trials=(trial(setting.method_config.model_dump(mode="json"), 0.4, 0.2), trial(chosen, 0.1, 0.2)),
+    )
+    write_choice(tmp_path, choice)
+    done = trained.run("tracer", requests=2, ruleset="tuned", tuned_dir=tmp_path, method_set={})
+    assert done.record.method_config == chosen
+    assert done.record.cell.ruleset == "tuned"
+    assert "tuned on the forget set as one request" in done.record.notes
+    assert list(done.record.report) == ["request 1", "request 2"]
+    assert stream_values(done)["stream.seconds"].value == pytest.approx(table(done)["seconds"].sum())
 
 
 def test_one_request_is_an_ordinary_run(trained: Bench) -> None:
