@@ -32,6 +32,8 @@ def full_metrics(kept: float, shift: float) -> Iterable[MetricValue]:
         **{f"membership.privleak.{score}": -40.0 * kept for score in SCORES},
         "forget-quality.ks.p": 0.05,
         "forget-quality.ks.d": 0.3 * kept,
+        "forget-quality.ceiling.d": 0.08,
+        "forget-quality.truth-ratio": 0.6 - 0.3 * kept,
         **{f"quantisation.hr@10.int{bits}": 0.02 + 0.1 * kept for bits in (8, 4)},
         **{f"quantisation.recovery.int{bits}": 0.5 * kept for bits in (8, 4)},
     }

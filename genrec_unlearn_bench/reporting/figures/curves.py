@@ -23,7 +23,7 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
 from genrec_unlearn_bench.runs.results import MEASUREMENTS
 
-__all__ = ["FLOOR_LABEL", "Cast", "Curves", "Tables", "cast_of", "estimates", "read_tables"]
+__all__ = ["FLOOR_LABEL", "Cast", "Curves", "Tables", "cast_of", "estimates", "mean_of", "read_tables"]
 
 Record = Mapping[str, str]
 FLOOR_LABEL = "random weights"

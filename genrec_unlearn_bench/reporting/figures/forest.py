@@ -22,16 +22,21 @@ LONGEST = 22
 
 
 def draw_forest(
-    panels: Sequence[Panel], labels: Sequence[str], width: Width, *, variants: tuple[str, str] = ("", "")
+    panels: Sequence[Panel],
+    labels: Sequence[str],
+    width: Width,
+    *,
+    variants: tuple[str, str] = ("", ""),
+    shared: bool = True,
 ) -> Canvas:
     """The panels; a name stands at the left of each line of panels.
 
     Args:
         variants: What filled and hollow marks are, where there are both.
+        shared: Whether all panels have one range, as they show one quantity.
     """
     figure, grid = canvas(len(panels), width, height=0.62 + ROW_INCHES * len(labels))
     across = columns(len(panels), width)
-    low, high = _range(panels)
     for number, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
         for series in panel.series:
             _draw(axes, series)
@@ -39,7 +44,7 @@ def draw_forest(
             axes.axvline(panel.line, color="#000000", linewidth=0.6, linestyle=(0.0, (1.0, 2.0)), zorder=0.5)
         axes.set_title(panel.title, loc="left", pad=3.0)
         axes.set_xlabel(panel.xlabel, labelpad=1.5)
-        axes.set_xlim(low, high)
+        axes.set_xlim(*_range(panels if shared else (panel,)))
         axes.set_ylim(len(labels) - 0.4, -0.6)
         names = [_cut(label) for label in labels] if number % across == 0 else [""] * len(labels)
         axes.set_yticks(range(len(labels)), names)
@@ -70,7 +75,7 @@ def _draw(axes: Axes, series: Series) -> None:
 
 
 def _range(panels: Sequence[Panel]) -> tuple[float, float]:
-    """One range for all panels, with chance in it."""
+    """A range for all panels, with chance in it."""
     numbers = [n for panel in panels for s in panel.series for y in s.y for n in (y.mean, y.low, y.high)]
     numbers = [*(n for n in numbers if math.isfinite(n)), *(panel.line for panel in panels if panel.line is not None)]
     low, high = min(numbers), max(numbers)

@@ -2,38 +2,91 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.board import Block
-from genrec_unlearn_bench.reporting.figures.asked import Asked, lined, parts, unmeasured
-from genrec_unlearn_bench.reporting.figures.curves import Cast, Tables, estimates, read_tables
-from genrec_unlearn_bench.reporting.figures.figure import Estimate, Figure, Panel, Series
+from genrec_unlearn_bench.reporting.figures.asked import Asked, arrow, lined, named, parts, reading, unmeasured
+from genrec_unlearn_bench.reporting.figures.curves import Cast, Tables, estimates, mean_of, read_tables
+from genrec_unlearn_bench.reporting.figures.figure import COLUMNS, Estimate, Figure, Panel, Series, sheet
+from genrec_unlearn_bench.reporting.figures.forest import draw_forest
 from genrec_unlearn_bench.reporting.figures.style import Look
+from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 
 __all__ = ["KIND", "draw"]
 
 KIND = "forget-quality"
+KS_D = "forget-quality.ks.d"
+_CEILING = Measure("forget-quality.ceiling.d", Group.FORGET)
+_SINGLE = (
+    (Measure(KS_D, Group.FORGET), "KS distance D"),
+    (Measure("forget-quality.truth-ratio", Group.FORGET), "truth ratio"),
+    (Measure("forget-quality.tow", Group.ALL), "ToW-rel"),
+)
 _TITLES = {Group.FORGET.value: "Forget", Group.RETAIN.value: "Retain"}
 
 
 def draw(block: Block, asked: Asked) -> tuple[Figure, ...]:
-    """One figure, or more where there are many rows. Raises NotDrawn."""
+    """One figure, or more where there are many rows: distributions where results have them, else their distances.
+
+    Raises NotDrawn.
+    """
     tables = read_tables(block, KIND, asked.protocol)
-    if not tables.own:
-        raise unmeasured(
-            block, "truth ratios (measurements/forget-quality.csv)", "--suite full --measure forget-quality"
-        )
     cast = asked.cast(block)
     out = []
     for mark, rows in parts(cast):
         labels = (cast.original, cast.oracle, *(row.label for row in rows))
-        panels = _panels(tables, labels, cast, asked.protocol)
-        if panels:
+        if tables.own:
+            panels = _panels(tables, labels, cast, asked.protocol)
             caption = (
                 f"Truth ratio on {block.key.title}: the share of examples below a value, quantiles averaged over "
                 f"seeds. Forgotten is what lies on {cast.oracle}'s curve.",
             )
-            out.append(lined(KIND, block, panels, caption, cast=cast, mark=mark))
+            out += [lined(KIND, block, panels, caption, cast=cast, mark=mark)] if panels else []
+        else:
+            found = _distances(block, labels, cast, asked.protocol)
+            out += [_forest(block, found, labels, cast, mark)] if found else []
+    if not out:
+        raise unmeasured(block, "truth ratios", "--suite full --measure forget-quality")
+    return tuple(out)
+
+
+def _forest(block: Block, panels: tuple[Panel, ...], labels: tuple[str, ...], cast: Cast, mark: str) -> Figure:
+    return Figure(
+        name=named(KIND, block, mark),
+        kind=KIND,
+        block=block.key,
+        paint=partial(draw_forest, panels, labels, shared=False),
+        caption=(
+            f"Forget quality on {block.key.title}: how far the truth ratios of forgotten interactions are from those "
+            f"of {cast.oracle}.",
+            "Dotted: the distance between two retrained models.",
+            *reading(panels),
+            *cast.notes,
+        ),
+        heads=COLUMNS,
+        rows=sheet(panels),
+    )
+
+
+def _distances(block: Block, labels: tuple[str, ...], cast: Cast, protocol: StatisticsProtocol) -> tuple[Panel, ...]:
+    place = {row.label: number for number, row in enumerate(block.rows)}
+    ceiling = mean_of(block.values(_CEILING).ravel(), protocol)
+    ticks = tuple((float(number), label) for number, label in enumerate(labels))
+    out = []
+    for measure, title in _SINGLE:
+        values = block.values(measure)
+        found = [(label, mean_of(values[place[label]], protocol)) for label in labels if label in place]
+        series = tuple(
+            Series(label, cast.looks[label], (float(labels.index(label)),), (each,))
+            for label, each in found
+            if each.seeds
+        )
+        if series:
+            line = ceiling.mean if measure.metric == KS_D and ceiling.seeds else None
+            axis = f"{title} {arrow(measure.metric, measure.group)}".strip()
+            out.append(Panel("", axis, "", series, ticks, line=line))
     return tuple(out)
 
 

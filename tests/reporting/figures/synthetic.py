@@ -37,7 +37,9 @@ ATTACKS = ("mixed", "forget-1", "forget-10", "forget-100", "benign")
 Row = Mapping[str, object]
 
 
-def full_records(*, seeds: Sequence[int] = (0, 1, 2), methods: Iterable[str] = METHODS) -> list[RunRecord]:
+def full_records(
+    *, seeds: Sequence[int] = (0, 1, 2), methods: Iterable[str] = METHODS, suite: str = "full"
+) -> list[RunRecord]:
     """Records of the suite ``full``: one block with three reference rows and some methods."""
     return make_records(
         tasks=("industrial-brand",),
@@ -45,7 +47,7 @@ def full_records(*, seeds: Sequence[int] = (0, 1, 2), methods: Iterable[str] = M
         methods={name: METHODS[name] for name in methods},
         references=REFERENCES,
         seeds=seeds,
-        suite="full",
+        suite=suite,
     )
 
 

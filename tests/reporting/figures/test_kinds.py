@@ -83,6 +83,17 @@ def test_a_stream_has_no_earlier_requests_at_its_first(measured: Block, asked: A
     assert one(rows, panel="Cost so far", series="npo", x="5")["mean"] == pytest.approx(0.15)
 
 
+def test_forget_quality_without_distributions_shows_distances(tmp_path: Path, asked: Asked) -> None:
+    write_full(tmp_path, full_records(), kinds=())
+    rows = drawn("forget-quality", block_of(tmp_path), asked)
+    assert {row["panel"] for row in rows} == {""}
+    assert {row["series"] for row in rows} == KEPT.keys() - {"untrained"}
+    (figure,) = find_kind("forget-quality")(block_of(tmp_path), asked)
+    (panels, _) = figure.paint.args  # type: ignore[attr-defined]
+    assert [panel.line for panel in panels] == [pytest.approx(0.08, abs=0.01), None, None]
+    assert [panel.xlabel for panel in panels] == ["KS distance D ↓", "truth ratio ↑", "ToW-rel ↑"]
+
+
 def test_truth_ratios_are_distributions(measured: Block, asked: Asked) -> None:
     rows = [row for row in drawn("forget-quality", measured, asked) if row["panel"] == "Forget"]
     for name in ("original", "npo", "retrain"):
@@ -116,7 +127,7 @@ def test_one_seed_has_an_interval_only_where_the_measurement_gives_one(kind: str
 def test_what_was_not_measured_is_said_with_the_run_that_would(
     kind: str, part: str, tmp_path: Path, asked: Asked
 ) -> None:
-    write_full(tmp_path, full_records(seeds=(0,)), kinds=())
+    write_full(tmp_path, full_records(seeds=(0,), suite="core"), kinds=())
     with pytest.raises(NotDrawn) as fault:
         find_kind(kind)(block_of(tmp_path), asked)
     assert str(fault.value.mend).startswith("bench run --task industrial-brand --backbone tiger --scale small")
@@ -138,7 +149,7 @@ def test_a_kind_that_is_named_and_has_no_data_is_a_fault(measured: Block, asked:
 
 
 def test_nothing_at_all_to_draw_is_a_fault(tmp_path: Path, asked: Asked) -> None:
-    write_full(tmp_path, [r for r in full_records(seeds=(0,)) if r.cell.method == "npo"], kinds=())
+    write_full(tmp_path, [r for r in full_records(seeds=(0,), suite="core") if r.cell.method == "npo"], kinds=())
     with pytest.raises(NotDrawn, match="none of these results"):
         draw_all(Board((block_of(tmp_path),)), (), asked)
 
