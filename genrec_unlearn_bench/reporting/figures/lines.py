@@ -50,7 +50,9 @@ def _draw(axes: Axes, series: Series, shift: float, *, whiskers: bool) -> None:
         style: object = (0.0, SECOND)
     else:
         style = (0.0, look.dash) if look.dash else "-"
-    shape = {"marker": look.marker or None, "markerfacecolor": "white" if series.second else look.colour}
+    # A line without marks would be nothing where there is one point.
+    marker = look.marker or ("_" if len(places) == 1 else None)
+    shape = {"marker": marker, "markerfacecolor": "white" if series.second else look.colour}
     axes.plot(
         places,
         means,
