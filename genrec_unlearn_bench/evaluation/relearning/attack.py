@@ -50,13 +50,22 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
     steps = permitted(data, config)
     start = {name: np.asarray(subject.readings[START.name][f"{space}.{name}"], dtype=np.bool_) for name in PARTS}
     held = {"train": division.train, "test": division.test}
-    hits = attacked(
-        found.clone(), data, held, config, steps=steps, start=start, seed=subject.seed, progress=progress, space=space
-    )
+    if _withheld(found, held):
+        # Whatever the weights learn, it cannot come back: zeros without a step.
+        hits = {name: torch.from_numpy(row)[None].repeat(len(steps), 1) for name, row in start.items()}
+    else:
+        model, seed = found.clone(), subject.seed
+        hits = attacked(model, data, held, config, steps=steps, start=start, seed=seed, progress=progress, space=space)
     planned = np.asarray(config.steps, dtype=np.int64)
     passes = np.asarray([data.passes(step) for step in config.steps], dtype=np.float64)
     train, test = (np.asarray(hits[name].numpy(), dtype=np.bool_) for name in PARTS)
     return Trace(planned, passes, train, test, division.train.targets).measured(attack, space)
+
+
+def _withheld(model: Recommender, held: Mapping[str, Examples]) -> bool:
+    """Whether serving rules keep every scored item from being recommended."""
+    blocked = model.serving.blocked
+    return blocked is not None and all(bool(blocked[part.targets].all()) for part in held.values())
 
 
 def permitted(data: AttackSet, config: RelearningConfig) -> tuple[int, ...]:

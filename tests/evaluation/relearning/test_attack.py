@@ -11,6 +11,7 @@ import torch
 
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.minionerec.shape import CausalShape, NetworkShape
+from genrec_unlearn_bench.backbones.recommender import ServingRules
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.data.forget import ConceptKind
@@ -51,7 +52,7 @@ def test_a_killed_attack_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dropout: bool
 ) -> None:
     config = CONFIG.model_copy(update={"dropout": dropout, "steps": (0, 4, 8, 12)})
-    shape = world.trained(on_concept=True).shape.model_copy(update={"dropout": 0.2})
+    shape = world.SHAPE.model_copy(update={"dropout": 0.2})
 
     def fresh() -> T5Recommender:
         return T5Recommender.fresh(shape, world.table(), seed=3)
@@ -131,6 +132,21 @@ def test_step_0_is_read_once_and_not_decoded_by_attacks(monkeypatch: pytest.Monk
     assert np.array_equal(found.samples["train"][0], subject.readings[START.name]["served.train"])
 
 
+def test_what_may_not_be_served_is_not_attacked_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    original, marked = world.trained(on_concept=True), world.concept()
+    almost = marked.copy()
+    almost[np.flatnonzero(divide(world.split(), 0).items)[0]] = False
+    steps: list[int] = []
+    monkeypatch.setattr(attack, "attacked", lambda *_, **options: steps.append(1) or attacked(*_, **options))
+    rates = []
+    for blocked in (marked, almost):
+        found = world.attacked(original.with_serving(ServingRules(blocked=blocked)), "forget-100/served")
+        rates.append(found["forget-100/served"].samples["train"].mean(axis=1).tolist())
+    assert rates[0] == [0.0, 0.0, 0.0]
+    assert len(steps) == 1
+    assert min(rates[1]) > 0
+
+
 def test_attacks_longer_than_their_data_end_early_or_do_not_begin() -> None:
     config = preset("small")
     assert permitted(_data(Attack.BENIGN), config) == config.steps
@@ -192,7 +208,7 @@ def test_a_step_in_parts_is_the_same_step() -> None:
     base = RelearningConfig(steps=(0, 3), lr=1e-3)
     models = []
     for at_once in (None, 7):
-        model = T5Recommender.fresh(world.trained(on_concept=True).shape, world.table(), seed=3)
+        model = T5Recommender.fresh(world.SHAPE, world.table(), seed=3)
         _attacked(model, base.model_copy(update={"rows_at_once": at_once}), Progress())
         models.append(model)
     for one, two in zip(*(model.module.parameters() for model in models), strict=True):

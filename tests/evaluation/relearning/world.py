@@ -33,6 +33,7 @@ GROUPS, PLACES = 5, 24
 ITEMS = GROUPS * PLACES
 CONCEPT_CODE = 3
 CONFIG = RelearningConfig(steps=(0, 5, 20), lr=1e-3)
+SHAPE = T5Shape(d_model=32, d_kv=8, d_ff=64, layers=1, heads=4, dropout=0.0, history_limit=2)
 
 
 def concept() -> BoolArray:
@@ -75,8 +76,7 @@ def split(kind: ConceptKind = ConceptKind.BRAND) -> ForgetSplit:
 def trained(*, on_concept: bool, seed: int = 0) -> T5Recommender:
     """The original, or a model that never learned the concept. Not to be changed: tests share them."""
     torch.set_num_threads(1)
-    shape = T5Shape(d_model=32, d_kv=8, d_ff=64, layers=1, heads=4, dropout=0.0, history_limit=2)
-    model = T5Recommender.fresh(shape, table(), seed=seed)
+    model = T5Recommender.fresh(SHAPE, table(), seed=seed)
     train, valid = _walks(200, 1), _walks(20, 3)
     if not on_concept:
         train, valid = (split().cleaned(part.subset(~concept()[part.targets])) for part in (train, valid))
