@@ -118,7 +118,8 @@ def reading(panels: Sequence[Panel]) -> Iterator[str]:
     if "t over seeds" in kinds:
         yield "Bands and whiskers: 95 % t intervals over training seeds."
     if "of the measurement" in kinds:
-        yield "Of a single seed they are the 95 % intervals that the measurement gives, over its examples."
+        rows = "of rows with a single seed" if "t over seeds" in kinds else "of a single seed"
+        yield f"Bands and whiskers {rows}: 95 % intervals of the measurement, over its examples."
     by_number: dict[int, list[str]] = {}
     for label in dict.fromkeys(each.label for each in series):
         most = max((e.seeds for one in series if one.label == label for e in one.y), default=0)

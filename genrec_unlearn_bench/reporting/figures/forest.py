@@ -79,7 +79,7 @@ def _range(panels: Sequence[Panel]) -> tuple[float, float]:
     numbers = [n for panel in panels for s in panel.series for y in s.y for n in (y.mean, y.low, y.high)]
     numbers = [*(n for n in numbers if math.isfinite(n)), *(panel.line for panel in panels if panel.line is not None)]
     low, high = min(numbers), max(numbers)
-    room = 0.05 * max(high - low, 0.05)
+    room = max(0.05 * (high - low), 0.02)
     return low - room, high + room
 
 

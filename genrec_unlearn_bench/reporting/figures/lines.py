@@ -18,7 +18,7 @@ __all__ = ["draw_lines"]
 
 SECOND = (3.2, 1.6)
 """Dashes of a second variant."""
-BAND = 0.13
+BAND = 0.1
 """Opacity of a band."""
 STEP = 0.07
 """Between marks that stand apart."""

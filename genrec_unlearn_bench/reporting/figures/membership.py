@@ -15,7 +15,8 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 __all__ = ["KIND", "draw"]
 
 KIND = "membership"
-ORIGINAL = "original"
+SERVED = "own"
+"""The space in which a model is served, as the table calls it; the other one is the original's."""
 VARIANTS = ("served SIDs", "original SIDs")
 _SCORES = {"loss": "LOSS", "min-k": "Min-k %", "min-k++": "Min-k %++", "reference": "Calibrated"}
 """As panels call them (methods sec. 11.4)."""
@@ -66,8 +67,8 @@ def _panels(tables: Tables, labels: tuple[str, ...], cast: Cast, protocol: Stati
             where={"group": Group.FORGET.value},
         )
         for (score, space), estimate in found.items():
-            second = space == ORIGINAL
-            served = found.get((score, "served"))
+            second = space != SERVED
+            served = found.get((score, SERVED))
             if estimate.seeds and not (second and served is not None and served.mean == estimate.mean):
                 look = cast.looks[label]
                 series = Series(label, look, (float(place),), (estimate,), variant=VARIANTS[second], second=second)

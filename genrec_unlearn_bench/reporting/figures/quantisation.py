@@ -43,29 +43,32 @@ def _panels(tables: Tables, labels: tuple[str, ...], cast: Cast, protocol: Stati
         for label in labels:
             found = estimates(
                 tables.of(label),
-                ("bits",),
+                ("bits", "scheme"),
                 "value",
                 protocol,
                 interval=("low", "high"),
                 where={"metric": METRIC, "group": group.value},
             )
-            measured = {float(bits): each for (bits,), each in found.items() if each.seeds}
+            # Two schemes may have the same number of bits: by their names, whole weights first.
+            measured = {(-float(bits), scheme): each for (bits, scheme), each in found.items() if each.seeds}
             if measured:
-                # From the whole weights to the coarsest, at even distances.
-                order = sorted(measured, reverse=True)
-                series.append((label, measured, order))
-        every = sorted({bits for _, measured, _ in series for bits in measured}, reverse=True)
+                series.append((label, measured))
+        every = sorted({place for _, measured in series for place in measured})
         if every:
             drawn = tuple(
                 Series(
                     label,
                     cast.looks[label],
-                    tuple(float(every.index(bits)) for bits in order),
-                    tuple(measured[bits] for bits in order),
+                    tuple(float(every.index(place)) for place in sorted(measured)),
+                    tuple(measured[place] for place in sorted(measured)),
                 )
-                for label, measured, order in series
+                for label, measured in series
             )
-            ticks = tuple((float(place), f"{bits:g}") for place, bits in enumerate(every))
+            bits = [minus for minus, _ in every]
+            ticks = tuple(
+                (float(place), scheme if scheme and bits.count(minus) > 1 else f"{-minus:g}")
+                for place, (minus, scheme) in enumerate(every)
+            )
             way = arrow(METRIC, group)
             out.append(
                 Panel(

@@ -139,11 +139,11 @@ def _relearning(model: str, method: str, seed: int) -> Iterable[Row]:
 
 def _membership(model: str, method: str, seed: int) -> Iterable[Row]:
     for place, score in enumerate(("loss", "min-k", "min-k++", "reference")):
-        for space in ("served", "original"):
+        for space in ("own", "original-sids"):
             for group in (Group.FORGET, Group.RETAIN):
                 kept = 1.0 if group is Group.RETAIN else KEPT[method]
                 auc = 0.5 + (0.2 + 0.03 * place) * kept + _jitter(seed, score, method)
-                auc += 0.05 if space == "original" and method == "tracer" else 0.0
+                auc += 0.05 if space == "original-sids" and method == "tracer" else 0.0
                 yield {
                     "model": model,
                     "score": score,
@@ -161,7 +161,7 @@ def _membership(model: str, method: str, seed: int) -> Iterable[Row]:
 
 
 def _quantisation(model: str, method: str, seed: int) -> Iterable[Row]:
-    for bits in (32, 8, 4):
+    for scheme, bits in (("full", 32), ("int8", 8), ("int4", 4)):
         for group in (Group.FORGET, Group.RETAIN):
             for metric in ("hr@10", "ndcg@10"):
                 forget = 0.2 if method == "original" else 0.02 + (0.12 * KEPT[method] if bits == 4 else 0.0)
@@ -170,6 +170,7 @@ def _quantisation(model: str, method: str, seed: int) -> Iterable[Row]:
                 value *= 1.0 if metric == "hr@10" else 0.6
                 yield {
                     "model": model,
+                    "scheme": scheme,
                     "bits": bits,
                     "group": group.value,
                     "metric": metric,

@@ -12,8 +12,9 @@ from genrec_unlearn_bench.reporting.board import Block, Board
 from genrec_unlearn_bench.reporting.figures.asked import Asked, named
 from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, find_kind, kinds
 from genrec_unlearn_bench.reporting.figures.figure import COLUMNS, NotDrawn
+from genrec_unlearn_bench.runs.results import MEASUREMENTS
 from tests.reporting.figures.conftest import block_of
-from tests.reporting.figures.synthetic import ATTACKS, KEPT, LAYERS, STEPS, full_records, write_full
+from tests.reporting.figures.synthetic import ATTACKS, KEPT, LAYERS, STEPS, full_records, write_full, write_table
 
 FROM_TABLES = ("probing", "relearning", "membership", "quantisation", "stream")
 Row = dict[str, object]
@@ -75,6 +76,18 @@ def test_quantisation_goes_from_whole_weights_to_four_bits(measured: Block, aske
     assert [row["x"] for row in npo] == ["32", "8", "4"]
     assert float(str(npo[2]["mean"])) > 5 * float(str(npo[0]["mean"]))
     assert one(rows, panel="Retain", series="npo", x="4")["mean"] == pytest.approx(0.1, abs=0.004)
+
+
+def test_schemes_of_as_many_bits_are_not_averaged(tmp_path: Path, asked: Asked) -> None:
+    write_full(tmp_path, full_records(seeds=(0,)), kinds=())
+    table = [
+        {"model": "run", "scheme": scheme, "bits": bits, "group": "forget", "metric": "hr@10", "value": value}
+        for scheme, bits, value in (("full", 32, 0.1), ("nf4", 4, 0.4), ("int4", 4, 0.2))
+    ]
+    for folder in tmp_path.rglob(MEASUREMENTS):
+        write_table(folder / "quantisation.csv", table)
+    npo = [row for row in drawn("quantisation", block_of(tmp_path), asked) if row["series"] == "npo"]
+    assert [(row["x"], row["mean"]) for row in npo] == [("32", 0.1), ("int4", 0.2), ("nf4", 0.4)]
 
 
 def test_a_stream_has_no_earlier_requests_at_its_first(measured: Block, asked: Asked) -> None:
