@@ -20,7 +20,7 @@ COLUMNS = (
     Column("", "history", "probing.auroc.history", Group.ALL, lists=False),
     Column("membership", "AUC", "membership.auc.loss", Group.FORGET, lists=False),
     Column("", "TPR", "membership.tpr.loss", Group.FORGET, lists=False),
-    Column("quality", "KS p", "forget-quality.ks.p", Group.ALL, lists=False),
+    Column("quality", "KS p", "forget-quality.ks.p", Group.FORGET, lists=False),
     Column("", "ToW", "forget-quality.tow", Group.ALL, lists=False),
     Column("4 bit", "R", "quantisation.recovery.int4", Group.FORGET, lists=False),
     Column("", "damage", "quantisation.damage.int4", Group.RETAIN, signed=True, lists=False),

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from genrec_unlearn_bench.cli.measured_table import measured_table
+from genrec_unlearn_bench.cli.measured_table import COLUMNS, measured_table
+from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.runs.record import RunRecord
 
@@ -62,3 +63,8 @@ def test_seeds_stand_beside_each_other(full: Make) -> None:
         ["npo", "1"],
     ]
     assert text.count("cannot resolve") == 1
+
+
+def test_its_columns_are_declared() -> None:
+    for column in COLUMNS:
+        assert column.group in metric_spec(column.metric).better, column.metric
