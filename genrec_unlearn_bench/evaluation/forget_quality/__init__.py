@@ -1,1 +1,0 @@
-"""Forget quality: do a run and the retrained model answer forgotten questions alike?"""

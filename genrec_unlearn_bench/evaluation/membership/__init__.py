@@ -1,1 +1,0 @@
-"""Membership inference: can it still be told which interactions a model was trained on?"""

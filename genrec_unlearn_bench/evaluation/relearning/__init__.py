@@ -1,1 +1,0 @@
-"""Relearning attacks: how fast does a forgotten concept come back under fine-tuning?"""
