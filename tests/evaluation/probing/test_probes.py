@@ -166,7 +166,7 @@ def test_each_division_chooses_its_layer_on_its_own_validation_never_on_test() -
 def test_the_chosen_layers_of_many_that_know_nothing_are_at_chance() -> None:
     # A layer chosen by the mean over divisions has a mean AUROC of 0.55 here: it is chosen by what it is tested on.
     config, found = CONFIG.model_copy(update={"splits": 5}), []
-    for seed in range(40):
+    for seed in range(20):
         rows = world(seed).rows
         rng = np.random.default_rng(1000 + seed)
         tasks = draw_tasks(rows, config, seed)
@@ -175,19 +175,19 @@ def test_the_chosen_layers_of_many_that_know_nothing_are_at_chance() -> None:
         own = tuple(layers[layer].concept[index] for index, layer in enumerate(best_layers(layers)))
         found.append(summary(LayerProbes(own, ()), tasks, config))
     covered = [float(each["auroc_low"]) < 0.5 < float(each["auroc_high"]) for each in found]  # type: ignore[arg-type]
-    assert np.mean([each["auroc"] for each in found]) == pytest.approx(0.5, abs=0.025)  # type: ignore[list-item]
-    assert np.mean(covered) >= 0.92
+    assert np.mean([each["auroc"] for each in found]) == pytest.approx(0.5, abs=0.035)  # type: ignore[list-item]
+    assert np.mean(covered) >= 0.9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by_item", [True, False])
 def test_intervals_over_divisions_keep_their_coverage(by_item: bool) -> None:
     config, covered = CONFIG.model_copy(update={"splits": 5}), []
-    for seed in range(80):
+    for seed in range(40):
         rows = world(seed).rows
         rng = np.random.default_rng(2000 + seed)
         states = rng.normal(size=(ITEMS, 16))[rows.items] if by_item else rng.normal(size=(len(rows), 16))
         found = numbers(states, rows, config, seed)
         bounds = [(f"{name}_low", truth, f"{name}_high") for name, truth in (("auroc", 0.5), ("selectivity", 0.0))]
         covered.append([found[low] <= truth <= found[high] for low, truth, high in bounds])
-    assert (np.mean(covered, axis=0) >= 0.93).all()
+    assert (np.mean(covered, axis=0) >= 0.92).all()
