@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,15 @@ from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable,
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["BEAM", "ForgetQualityConfig", "Hits", "Ratios", "answered"]
 
 FloatArray = NDArray[np.float64]
 
+QUANTILES = np.arange(1, 50) / 50
+"""Where the published distributions are given."""
 BEAM = 10
 """Beam of the hits, and length of the lists."""
 
@@ -72,7 +78,25 @@ def answered(subject: Subject, config: ForgetQualityConfig, progress: Progress) 
     }
     for name, examples in _decoded(subject).items():
         samples[name] = _hits(subject, name, examples, config.decoded, progress)
-    return Measured(samples=samples)
+    return Measured(
+        curve=_distributions({"forget": samples[Ratios.FORGET], "retain": samples[Ratios.RETAIN]}), samples=samples
+    )
+
+
+def _distributions(ratios: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
+    """Quantiles of the truth ratios by group: ``group``, ``quantile``, ``truth_ratio``. The ends are left out, as they
+    are single examples."""
+    import pandas as pd
+
+    there = {group: values.astype(np.float64) for group, values in ratios.items() if len(values)}
+    found = {group: np.exp(np.quantile(values, QUANTILES)) for group, values in there.items()}
+    return pd.DataFrame(
+        {
+            "group": np.repeat(list(found), len(QUANTILES)),
+            "quantile": np.tile(QUANTILES, len(found)),
+            "truth_ratio": np.concatenate(list(found.values())),
+        }
+    )
 
 
 def _decoded(subject: Subject) -> Mapping[Hits, Examples]:

@@ -114,6 +114,17 @@ def test_examples_are_capped_and_the_same_for_all(original: Parts, oracles: list
     assert ForgetQuality().config("small").examples == ForgetQuality().config("smoke").examples == 400
 
 
+def test_distributions_are_published_as_quantiles(original: Parts, oracles: list[Parts]) -> None:
+    curve = original[""].curve
+    assert curve is not None
+    for group, name in (("forget", "ratios.forget"), ("retain", "ratios.retain")):
+        part = curve[curve["group"] == group]
+        assert part["quantile"].tolist() == pytest.approx(np.arange(1, 50) / 50)
+        assert part["truth_ratio"].is_monotonic_increasing
+        middle = float(part["truth_ratio"].iloc[24])
+        assert np.log(middle) == pytest.approx(float(np.median(original[""].samples[name])))
+
+
 def test_what_needs_oracles_says_so(original: Parts, oracles: list[Parts]) -> None:
     alone = compared(oracles[0], original, oracles[:1])
     for name, group in (("ks.p", Group.FORGET), ("ks.d", Group.FORGET), ("tow", Group.ALL)):
