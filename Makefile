@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint types smoke matrix leaderboard slow speed clean
+.PHONY: install demo test lint types smoke full matrix leaderboard slow speed clean
 
 install: $(STAMP)
 
@@ -30,6 +30,10 @@ types: install
 
 smoke: install
 	$(BIN)/bench smoke --backbone all
+
+# What is measured beyond the core, on rows whose answers are known.
+full: install
+	$(BIN)/bench smoke --full
 
 matrix: install
 	$(BIN)/bench smoke --matrix --processes 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -89,18 +88,16 @@ def _datasets(data_dir: Path | None) -> Listing:
 
 
 def _measurements(data_dir: Path | None) -> Listing:
-    from genrec_unlearn_bench.evaluation.measurements import find_measurement, measurements
+    from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+    from genrec_unlearn_bench.evaluation.measurements import measurements
 
-    found = [find_measurement(name) for name in measurements()]
-    summaries = [(inspect.getdoc(measurement) or "").partition("\n")[0] for measurement in found]
+    found = measurements()
+    metrics = {name: [metric for metric in metric_specs() if metric.startswith(f"{name}.")] for name in found}
     return Listing(
         "measurements",
-        ("measurement", "metrics", "summary"),
-        tuple((one.name, str(len(one.specs)), text) for one, text in zip(found, summaries, strict=True)),
-        tuple(
-            {"name": one.name, "metrics": [spec.name for spec in one.specs], "summary": text}
-            for one, text in zip(found, summaries, strict=True)
-        ),
+        ("measurement", "metrics", "what it asks"),
+        tuple((name, str(len(metrics[name])), asks) for name, asks in found.items()),
+        tuple({"name": name, "metrics": metrics[name], "asks": asks} for name, asks in found.items()),
     )
 
 

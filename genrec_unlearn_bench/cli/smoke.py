@@ -1,7 +1,7 @@
 """``bench smoke``: the whole line on the demo in minutes, with the directions that every honest run must show.
 
 With ``--method`` one's own methods run along, and are asked what anyone's method is asked. With ``--matrix`` instead
-every method on every backbone for every kind of request, a few steps each.
+every method on every backbone for every kind of request, a few steps each. With ``--full`` instead the suite full.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -52,6 +52,9 @@ def smoke(
     matrix: Annotated[
         bool, typer.Option("--matrix", help="Try every method on every backbone and kind of request instead.")
     ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Take the suite full on rows whose answers are known instead.")
+    ] = False,
     method: Annotated[
         list[str] | None,
         typer.Option(help="Methods that run along: names or path/to/file.py:Class. With --matrix: these alone."),
@@ -70,6 +73,7 @@ def smoke(
 ) -> None:
     """Run the demo with every method and check that the numbers point the right way.
 
+    With --full: probing, membership, forget quality, quantisation and relearning of original, retrain and a filter.
     With --backbone all (or several names) the main methods run on those as well.
     Retraining forgets and the original does not, gradient ascent at a high rate destroys, TRACER forgets and keeps the
     rest … With --method also: the original is left as it is, nothing diverged, something changed. Exit code 1 if one of
@@ -87,15 +91,11 @@ def smoke(
     if task:
         raise UsageError("--task chooses cells of --matrix", mend="add --matrix, or use bench run")
     names = named_backbones(backbone or [FIRST])
-    report = _report(names, named(method or []), cache, results_dir, threads)
+    if full and method:
+        raise UsageError("--full takes rows whose answers are known", mend="for a method: bench run --suite full")
+    report = _report(names, named(method or []), cache, results_dir, threads, full=full)
     if as_json:
-        print_json(
-            {
-                "records": [record.model_dump(mode="json") for record in report.records],
-                "claims": [{"backbone": where, **vars(one)} for where, one in report.claims],
-                "violations": report.violations,
-            }
-        )
+        print_json(report.document())
     else:
         _draw(report)
     if report.violations:
@@ -115,11 +115,22 @@ class _Report:
     def violations(self) -> list[str]:
         return [f"{where}: {one.text} ({one.numbers})" for where, one in self.claims if one.holds is False]
 
+    def document(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        return {
+            "records": [record.model_dump(mode="json") for record in self.records],
+            "claims": [{"backbone": where, **vars(one)} for where, one in self.claims],
+            "violations": self.violations,
+        }
 
-def _report(names: list[str], own: list[str], cache: Path, results_dir: Path | None, threads: int | None) -> _Report:
+
+def _report(
+    names: list[str], own: list[str], cache: Path, results_dir: Path | None, threads: int | None, *, full: bool
+) -> _Report:
     """Run everything. Raises the first fault, but for a backbone that one's own method declares it cannot serve."""
     from genrec_unlearn_bench.cli.run_cells import run_requests
     from genrec_unlearn_bench.cli.smoke_claims import judged, own_claims
+    from genrec_unlearn_bench.cli.smoke_full import full_claims, full_requests
     from genrec_unlearn_bench.registry import find_method
     from genrec_unlearn_bench.runs.matrix import run_matrix
     from genrec_unlearn_bench.runs.store import StageStore
@@ -127,10 +138,13 @@ def _report(names: list[str], own: list[str], cache: Path, results_dir: Path | N
     called = {find_method(text).name: text for text in own}
     with tempfile.TemporaryDirectory() as place, progressing() as progress:
         store = StageStore(cache, progress)
+        out = results_dir or Path(place)
         requests = [
             request
             for name in names
-            for request in _requests(name, [*called.values()], results_dir or Path(place), threads)
+            for request in (
+                full_requests(name, out, threads) if full else _requests(name, [*called.values()], out, threads)
+            )
         ]
         finished, failed = run_requests(requests, store, progress)
         tried = run_matrix([*called.values()], names, [TASK], store, progress) if called else []
@@ -140,7 +154,7 @@ def _report(names: list[str], own: list[str], cache: Path, results_dir: Path | N
     claims: list[tuple[str, Judged]] = []
     for name in names:
         records = {done.record.cell.method: done.record for done in finished if done.record.cell.backbone == name}
-        claims += [(name, one) for one in judged(records)]
+        claims += [(name, one) for one in (full_claims(records) if full else judged(records))]
         for method in (method for method in called if method in records):
             faults = [part for cell in tried if (cell.method, cell.backbone) == (method, name) for part in cell.faults]
             claims += [(name, one) for one in own_claims(method, records, tuple(faults))]
@@ -172,10 +186,14 @@ def _is_refusal(fault: BenchError) -> bool:
 
 
 def _draw(report: _Report) -> None:
+    from genrec_unlearn_bench.cli.measured_table import measured_table
     from genrec_unlearn_bench.cli.run_table import run_table
 
     console = stdout()
     console.print(run_table(report.records, beam=10))
+    beyond = measured_table(report.records)
+    if beyond is not None:
+        console.print(beyond)
     several = len({where for where, _ in report.claims}) > 1
     for where, one in report.claims:
         console.print(f"  {where}: {one}" if several else f"  {one}", soft_wrap=True)

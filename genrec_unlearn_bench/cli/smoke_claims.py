@@ -6,7 +6,7 @@ Margins are far from what was measured on the demo at three seeds (docs/own-meth
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,6 +44,14 @@ class Reading:
             return float("nan")
         for value in self.records[method].metrics:
             if (value.metric, value.group, value.beam) == (metric, group, BEAM) and value.value is not None:
+                return value.value
+        return float("nan")
+
+    def single(self, method: str, metric: str, group: Group) -> float:
+        """A number that belongs to no beam; NaN where it was not measured."""
+        found = self.records[method].metrics if method in self.records else ()
+        for value in found:
+            if (value.metric, value.group) == (metric, group) and value.value is not None:
                 return value.value
         return float("nan")
 
@@ -205,12 +213,12 @@ CLAIMS = (
 )
 
 
-def judged(records: Mapping[str, RunRecord]) -> list[Judged]:
+def judged(records: Mapping[str, RunRecord], claims: Sequence[Claim] = CLAIMS) -> list[Judged]:
     """Every claim about one backbone's smoke run; ``records`` by method."""
     found = Reading(records)
     backbones = {record.cell.backbone for record in records.values()}
-    claims = [claim for claim in CLAIMS if claim.method in records and claim.backbone in ("", *backbones)]
-    return [_judged(claim, found) for claim in claims] + [
+    asked = [claim for claim in claims if claim.method in records and claim.backbone in ("", *backbones)]
+    return [_judged(claim, found) for claim in asked] + [
         Judged(f"{name} did not diverge", "a loss or weight is not finite", holds=False)
         for name, record in records.items()
         if record.diverged and name != "grad-ascent"

@@ -26,10 +26,20 @@ _TARGETS: Mapping[str, str] = MappingProxyType(
 )
 """Name -> ``module:Class`` below ``genrec_unlearn_bench.evaluation``."""
 
+_QUESTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "probing": "Can a linear probe on hidden states tell the concept, by site and layer?",
+        "membership": "Can forgotten interactions be told from never-trained ones of the same concept?",
+        "forget-quality": "Are answers to forgotten examples distributed as the retrained model's?",
+        "quantisation": "Does the concept come back with 8 or 4 bits a weight, and what does that cost?",
+        "relearning": "Does the concept come back under fine-tuning faster than a retrained model learns it?",
+    }
+)
 
-def measurements() -> tuple[str, ...]:
-    """Names of the measurements beyond the core, in the order in which they are taken."""
-    return tuple(_TARGETS)
+
+def measurements() -> Mapping[str, str]:
+    """Names of the measurements beyond the core with what each asks, in the order in which they are taken."""
+    return _QUESTIONS
 
 
 def find_measurement(name: str) -> Measurement:

@@ -33,7 +33,7 @@ class Suite:
 
 
 CORE = Suite("core")
-FULL = Suite("full", holdout=True, measurements=measurements())
+FULL = Suite("full", holdout=True, measurements=tuple(measurements()))
 
 _SUITES = MappingProxyType({suite.name: suite for suite in (CORE, FULL)})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from genrec_unlearn_bench.runs.record import Cell, Cost, RunRecord, StageRef
 from genrec_unlearn_bench.runs.stage_log import read_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from genrec_unlearn_bench.evaluation.metric import MetricValue
@@ -64,8 +65,9 @@ def assemble(
     cost: Cost,
     metrics: tuple[MetricValue, ...],
     beyond: Beyond,
+    tables: Mapping[str, bytes],
 ) -> RunRecord:
-    """The record of one run."""
+    """The record of one run. ``tables``: of measurements, as they are written."""
     setting = room.setting
     request = setting.request
     told = read_notes(row.stage.path)
@@ -100,6 +102,7 @@ def assemble(
         metrics=metrics,
         measuring={name: config.model_dump(mode="json") for name, config in setting.measuring.items()},
         holdout=ground.holdout.digest if ground.holdout is not None else "",
+        tables={name: hashlib.blake2b(table, digest_size=32).hexdigest() for name, table in tables.items()},
         report=told["notes"],
         per_user_digest=file_digest(scores.per_user) if scores.per_user is not None else "",
         command=request.command(),

@@ -24,7 +24,7 @@ from genrec_unlearn_bench.runs.ground import Ground, lay_ground
 from genrec_unlearn_bench.runs.measured import Beyond, measure_beyond
 from genrec_unlearn_bench.runs.record import Cost, RunRecord
 from genrec_unlearn_bench.runs.request import RunRequest
-from genrec_unlearn_bench.runs.results import result_folder, write_result
+from genrec_unlearn_bench.runs.results import result_folder, table_bytes, write_result
 from genrec_unlearn_bench.runs.rulesets import Ruling
 from genrec_unlearn_bench.runs.scored import Scores, score
 from genrec_unlearn_bench.runs.setting import settle
@@ -112,8 +112,17 @@ def _run(room: Workroom) -> Finished:
     metrics = _values(own, scores[id(before)], reference, beyond) if own.values else ()
     followed = follow(stream, row, own, before=scores[id(before)], cost=cost) if stream is not None else Followed()
     metrics = (*metrics, *_cost_metrics(cost), *followed.values)
+    tables = {name: table_bytes(table) for name, table in {**beyond.tables, **followed.tables}.items()}
     record = assemble(
-        room, ground, row, own, list(zip(oracles, reference, strict=True)), cost=cost, metrics=metrics, beyond=beyond
+        room,
+        ground,
+        row,
+        own,
+        list(zip(oracles, reference, strict=True)),
+        cost=cost,
+        metrics=metrics,
+        beyond=beyond,
+        tables=tables,
     )
     _check(metrics)
     if place() > 0:
@@ -124,7 +133,7 @@ def _run(room: Workroom) -> Finished:
         ground.split.manifest,
         per_user=own.per_user,
         losses=row.stage.path / LOSSES,
-        tables={**beyond.tables, **followed.tables},
+        tables=tables,
     )
     return Finished(record, folder)
 

@@ -105,6 +105,8 @@ class RunRecord(StrictModel):
     """Configurations of the measurements beyond the core, by name."""
     holdout: str = ""
     """Digest of the interactions that nothing was trained on; empty where everything was."""
+    tables: dict[str, str] = Field(default_factory=dict)
+    """blake2b-256 of each ``measurements/<name>.csv``."""
     report: dict[str, Any] = Field(default_factory=dict)
     """What the method said about itself: items moved by level, collisions, overlap before and after …"""
     per_user_digest: str

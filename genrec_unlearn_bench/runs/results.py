@@ -24,7 +24,17 @@ from genrec_unlearn_bench.runs.record import RunRecord
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MEASUREMENTS", "PER_USER", "RECORD", "read_record", "record_text", "result_folder", "write_result"]
+__all__ = [
+    "MEASUREMENTS",
+    "PER_USER",
+    "RECORD",
+    "read_record",
+    "record_text",
+    "result_folder",
+    "table_bytes",
+    "table_place",
+    "write_result",
+]
 
 RECORD = "result.json"
 PER_USER = "per_user.parquet"
@@ -33,7 +43,7 @@ MANIFEST = "manifest.json"
 MEASUREMENTS = "measurements"
 
 
-_OF_SOME_SUITES = ("measuring", "holdout")
+_OF_SOME_SUITES = ("measuring", "holdout", "tables")
 """Fields that a record of the core has nothing to say about."""
 
 
@@ -51,12 +61,12 @@ def write_result(
     *,
     per_user: Path | None,
     losses: Path | None,
-    tables: Mapping[str, pd.DataFrame] = MappingProxyType({}),
+    tables: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Path:
     """Write a run's folder; the same run written again takes the old one's place. Returns the folder.
 
     Args:
-        tables: Written to ``measurements/<name>.csv``; floats keep all their bits.
+        tables: Written to ``measurements/<name>.csv`` (``table_bytes``).
 
     Raises StorageError where the file system refuses; then nothing is left behind, and what was there stays.
     """
@@ -68,9 +78,20 @@ def write_result(
             if source is not None and source.is_file():
                 shutil.copyfile(source, draft / name)
         for name, table in tables.items():
-            (draft / MEASUREMENTS).mkdir(exist_ok=True)
-            table.to_csv(draft / MEASUREMENTS / f"{name}.csv", index=False, lineterminator="\n")
+            place = draft / table_place(name)
+            place.parent.mkdir(exist_ok=True)
+            place.write_bytes(table)
     return folder
+
+
+def table_place(name: str) -> str:
+    """Where a measurement's table stands in a result's folder."""
+    return f"{MEASUREMENTS}/{name}.csv"
+
+
+def table_bytes(table: pd.DataFrame) -> bytes:
+    """A measurement's table as CSV; floats keep all their bits."""
+    return bytes(table.to_csv(index=False, lineterminator="\n").encode("utf-8"))
 
 
 def record_text(record: RunRecord) -> str:
@@ -108,4 +129,8 @@ def read_record(folder: Path) -> RunRecord:
     table = folder / PER_USER
     if record.per_user_digest and (not table.is_file() or file_digest(table) != record.per_user_digest):
         raise CorruptArtefact("the per-user table is missing or was changed", where=str(table), mend=mend)
+    for name, digest in record.tables.items():
+        table = folder / table_place(name)
+        if not table.is_file() or file_digest(table) != digest:
+            raise CorruptArtefact("a measurement's table is missing or was changed", where=str(table), mend=mend)
     return record

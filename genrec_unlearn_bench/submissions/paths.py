@@ -13,7 +13,7 @@ __all__ = ["colliding", "layout_fault", "unsafe"]
 
 _LONGEST = 300
 _RESERVED = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(\..*)?$", re.IGNORECASE)
-_CELL = r"([A-Za-z0-9_.+-]+/){4}(result\.json|per_user\.parquet)"
+_CELL = r"([A-Za-z0-9_.+-]+/){4}(result\.json|per_user\.parquet|measurements/[a-z0-9-]+\.csv)"
 _SUBMISSION = re.compile(
     rf"^(submission\.yaml|verification\.json|method\.py|manifests/[a-z0-9_.-]+\.json|results/{_CELL})$"
 )

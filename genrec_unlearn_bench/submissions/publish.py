@@ -1,12 +1,13 @@
 """Makes results of ``bench run`` publishable: no users, no items, no paths, and small enough for git.
 
-``<target>/<task>/<backbone>/<method>/<scale>-seed<seed>-<key>/{result.json, per_user.parquet}``, and every manifest
-once, as ``manifests/<task>.json``. Losses stay at home.
+``<target>/<task>/<backbone>/<method>/<scale>-seed<seed>-<key>/`` with result.json, per_user.parquet and the tables of
+measurements, and every manifest once, as ``manifests/<task>.json``. Losses stay at home.
 """
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.runs.files import atomic_folder, atomic_text
 from genrec_unlearn_bench.runs.record import RunRecord
-from genrec_unlearn_bench.runs.results import PER_USER, RECORD, read_record, record_text, result_folder
+from genrec_unlearn_bench.runs.results import PER_USER, RECORD, read_record, record_text, result_folder, table_place
 from genrec_unlearn_bench.submissions.families import known_families
 from genrec_unlearn_bench.submissions.plain_record import paths_in, plain_record
 from genrec_unlearn_bench.submissions.table import published_bytes
@@ -93,6 +94,10 @@ def publish_result(found: Found, target: Path, *, withhold: Iterable[str] = ()) 
         (draft / RECORD).write_text(record_text(record), encoding="utf-8")
         if table:
             (draft / PER_USER).write_bytes(table)
+        for name in record.tables:
+            copy = draft / table_place(name)
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copyfile(found.folder / table_place(name), copy)
     return record
 
 

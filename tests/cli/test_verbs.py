@@ -69,7 +69,7 @@ def test_lists_read_as_json_and_as_tables(kind: str) -> None:
 
 def test_the_overview_counts_every_kind() -> None:
     found = json.loads(bench("ls", "--json").stdout)
-    assert set(found) == {"tasks", "methods", "backbones", "datasets", "metrics"}
+    assert set(found) == {"tasks", "methods", "backbones", "datasets", "measurements", "metrics"}
     assert set(REFERENCE_ROWS) <= set(found["methods"])
     assert {"demo-brand", "demo-price", "demo-item", "demo-interaction"} <= set(found["tasks"])
     assert f"tasks ({len(found['tasks'])})" in bench("ls").stdout

@@ -91,7 +91,7 @@ class Weighing(Measurement):
 @pytest.fixture
 def weighing(monkeypatch: pytest.MonkeyPatch) -> type[Weighing]:
     specs = {**metric_specs(), WEIGHT.name: WEIGHT, LACKING.name: LACKING}
-    monkeypatch.setattr(measurements, "_TARGETS", {"weighing": ""})
+    monkeypatch.setattr(measurements, "_QUESTIONS", {"weighing": ""})
     monkeypatch.setattr(invariants, "metric_specs", lambda: specs)
     for module in (measured, measure_configs, repeat):
         monkeypatch.setattr(module, "find_measurement", lambda name: Weighing())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from genrec_unlearn_bench.runs.results import MEASUREMENTS, table_place
 from genrec_unlearn_bench.submissions.bundle import Bundle
 from genrec_unlearn_bench.submissions.fault import Fault
 from genrec_unlearn_bench.submissions.inventory import VERIFICATION
@@ -37,6 +38,7 @@ def check_pairs(bundle: Bundle) -> Iterable[Fault]:
         folder, _, name = path.rpartition("/")
         if name == "per_user.parquet" and path not in known and f"{folder}/result.json" not in broken:
             yield Fault(what="there is a per-user table without a record", where=path, mend="submit both, or neither")
+    yield from _measured(bundle)
     for result in bundle.results:
         told, found = result.record.per_user_digest, bundle.inventory.digests.get(result.table_path, "")
         if told and found and told != found:
@@ -51,3 +53,19 @@ def check_pairs(bundle: Bundle) -> Iterable[Fault]:
                 where=result.table_path,
                 mend="publish the result again with `bench submit`",
             )
+
+
+def _measured(bundle: Bundle) -> Iterable[Fault]:
+    """Tables of measurements: those that the records name, and no others."""
+    mend = "publish the result again with `bench submit`"
+    named = {
+        f"{result.place}/{table_place(name)}": digest
+        for result in bundle.results
+        for name, digest in result.record.tables.items()
+    }
+    for path, digest in named.items():
+        if bundle.inventory.digests.get(path) != digest:
+            yield Fault(what="the measurement's table is not the one that the record names", where=path, mend=mend)
+    for path in bundle.inventory.digests:
+        if f"/{MEASUREMENTS}/" in path and path not in named:
+            yield Fault(what="there is a measurement's table that no record names", where=path, mend=mend)

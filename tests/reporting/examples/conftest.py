@@ -7,9 +7,6 @@ import pytest
 from genrec_unlearn_bench.reporting.examples.page import Page
 from genrec_unlearn_bench.reporting.examples.scene import Scene
 from tests.reporting.examples.scenes import made_page, made_scene, odd_page
-from tests.reporting.html.conftest import browser, opened
-
-__all__ = ["browser", "opened"]
 
 
 @pytest.fixture(scope="package")

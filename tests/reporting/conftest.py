@@ -1,4 +1,4 @@
-"""A headless browser for the tests of this folder, or a reason why there is none."""
+"""A headless browser for the tests of pages, or a reason why there is none. One a session: a second would not start."""
 
 from __future__ import annotations
 
