@@ -77,7 +77,8 @@ CEILING_D = _spec(
 TRUTH_RATIO = _spec(
     "truth-ratio",
     "truth ratio",
-    {Group.FORGET: Better.HIGHER, Group.RETAIN: Better.HIGHER},
+    # Neither way on forget examples: a retrained model may be surer of wrong items than one that is undecided.
+    {Group.FORGET: Better.NONE, Group.RETAIN: Better.HIGHER},
     "With TR the mean likelihood by token of an item's five semantic neighbours over its own: mean of min(TR, 1/TR) on "
     "forget train examples (1: right and wrong items are equally likely), of max(0, 1 - TR) on retain train examples "
     "(1: the right item is certain). The target is the retrained model's. 95 % t interval.",

@@ -13,12 +13,16 @@ __all__ = ["KIND", "draw"]
 
 KIND = "probing"
 _SITES = {
-    "prompt": "Next-item state",
-    "pooled": "History, mean",
-    "history": "Concept items in it",
-    "embedding": "Item embeddings",
+    "prompt": "Prompt: next-item state",
+    "pooled": "Pooled: mean of input",
+    "history": "History: concept items",
+    "embedding": "Embedding: items",
 }
-"""As panels call the places where hidden states are taken (methods sec. 11.3)."""
+"""As panels call the places where hidden states are taken, after the site in the metric's name."""
+
+
+MOST_APART = 4
+"""Layers up to which marks stand beside each other."""
 
 
 def draw(block: Block, asked: Asked) -> tuple[Figure, ...]:
@@ -68,5 +72,6 @@ def _panel(site: str, series: tuple[Series, ...]) -> Panel:
         series=series,
         ticks=tuple((layer, f"{layer:g}") for layer in layers[::step]),
         line=0.5,
-        apart=len(layers) == 1,
+        # Bands of many rows over each other are one grey; whiskers beside each other have room for a few layers.
+        apart=len(layers) <= MOST_APART,
     )

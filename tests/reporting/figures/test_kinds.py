@@ -34,13 +34,13 @@ def one(rows: list[Row], **facts: object) -> Row:
 def test_probing_shows_every_site_and_layer_with_the_floor(measured: Block, asked: Asked) -> None:
     rows = drawn("probing", measured, asked)
     assert {row["panel"] for row in rows} == {
-        "Next-item state",
-        "History, mean",
-        "Concept items in it",
-        "Item embeddings",
+        "Prompt: next-item state",
+        "Pooled: mean of input",
+        "History: concept items",
+        "Embedding: items",
     }
     assert {row["series"] for row in rows} == {*KEPT.keys() - {"untrained"}, "random weights"}
-    last = {name: one(rows, panel="Next-item state", series=name, x=f"{LAYERS[-1]}") for name in ("npo", "tracer")}
+    last = {name: one(rows, panel="Prompt: next-item state", series=name, x=f"{LAYERS[-1]}") for name in ("npo", "tracer")}
     assert last["npo"]["mean"] == pytest.approx(0.5 + 0.42 * 0.9 * 5 / 6, abs=0.015)
     assert last["tracer"]["mean"] == pytest.approx(0.5 + 0.42 * 0.15 * 5 / 6, abs=0.015)
     assert last["npo"]["seeds"] == 3
@@ -104,7 +104,7 @@ def test_forget_quality_without_distributions_shows_distances(tmp_path: Path, as
     (figure,) = find_kind("forget-quality")(block_of(tmp_path), asked)
     (panels, _) = figure.paint.args  # type: ignore[attr-defined]
     assert [panel.line for panel in panels] == [pytest.approx(0.08, abs=0.01), None, None]
-    assert [panel.xlabel for panel in panels] == ["KS distance D ↓", "truth ratio ↑", "ToW-rel ↑"]
+    assert [panel.xlabel for panel in panels] == ["KS distance D ↓", "truth ratio", "ToW-rel ↑"]
 
 
 def test_truth_ratios_are_distributions(measured: Block, asked: Asked) -> None:
