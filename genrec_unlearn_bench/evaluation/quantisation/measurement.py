@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Quantisation", "QuantisationConfig"]
 
 _PACKAGE = "genrec_unlearn_bench.evaluation.quantisation"
+_NO_PART = "this way of quantising is there for decoder-only models alone"
 _RETAIN_EXAMPLES = {"smoke": 400, "small": 1500}
 
 
@@ -77,16 +78,15 @@ class Quantisation(Measurement):
         return Measured(curve=curve(part, found), samples=found)
 
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
-        """Values of round-to-nearest for every model, and of NF4 where it was a part of the measurement."""
-        schemes = [scheme for scheme in SCHEMES if scheme != "nf4" or scheme in own]
-        return tuple(value for scheme in schemes for value in _values(scheme, own, references))
+        """Values of every scheme; NF4 says why it was not measured where it was no part of the measurement."""
+        return tuple(value for scheme in SCHEMES for value in _values(scheme, own, references))
 
 
 def _values(scheme: str, own: Mapping[str, Measured], references: References) -> list[MetricValue]:
     # A ranker without a network is one part without a name.
     here = own.get(scheme, own.get(""))
     if here is None or here.reason:
-        return list(unmeasured(names(scheme), here.reason if here else f"{scheme} was not measured"))
+        return list(unmeasured(names(scheme), here.reason if here else _NO_PART))
     out = scores(f".{scheme}", here.samples)
     recovery, damage, of_original = (
         next(spec for spec in names(scheme) if spec.name == f"quantisation.{name}.{scheme}")

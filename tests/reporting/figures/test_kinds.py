@@ -40,7 +40,9 @@ def test_probing_shows_every_site_and_layer_with_the_floor(measured: Block, aske
         "Embedding: items",
     }
     assert {row["series"] for row in rows} == {*KEPT.keys() - {"untrained"}, "random weights"}
-    last = {name: one(rows, panel="Prompt: next-item state", series=name, x=f"{LAYERS[-1]}") for name in ("npo", "tracer")}
+    last = {
+        name: one(rows, panel="Prompt: next-item state", series=name, x=f"{LAYERS[-1]}") for name in ("npo", "tracer")
+    }
     assert last["npo"]["mean"] == pytest.approx(0.5 + 0.42 * 0.9 * 5 / 6, abs=0.015)
     assert last["tracer"]["mean"] == pytest.approx(0.5 + 0.42 * 0.15 * 5 / 6, abs=0.015)
     assert last["npo"]["seeds"] == 3
