@@ -32,7 +32,7 @@ def _spec(
 
 KS_P = _spec(
     "ks.p",
-    "forget quality p",
+    "KS p",
     {Group.FORGET: Better.HIGHER},
     "p-value of the two-sample Kolmogorov-Smirnov test between the truth ratios of the run and of the retrained model "
     f"on the same 400 forget train examples, {_EACH}. It falls with the number of examples, and is too high for two "
@@ -42,7 +42,7 @@ KS_P = _spec(
 )
 KS_D = _spec(
     "ks.d",
-    "forget quality D",
+    "KS D",
     {Group.FORGET: Better.LOWER},
     "Largest distance between the distributions of the truth ratios of the run and of the retrained model on the same "
     f"400 forget train examples, {_EACH}. 95 % interval by paired bootstrap over examples.",
@@ -51,7 +51,7 @@ KS_D = _spec(
 )
 SPLIT_P = _spec(
     "ks.split-p",
-    "forget quality p, split",
+    "KS p, split",
     {Group.FORGET: Better.HIGHER},
     "As forget-quality.ks.p, with the retrained model's truth ratios from 400 other forget train examples: two "
     "independent samples, so that p is uniform where both models answer alike.",
@@ -60,7 +60,7 @@ SPLIT_P = _spec(
 )
 CEILING_P = _spec(
     "ceiling.p",
-    "forget quality p, ceiling",
+    "KS p, ceiling",
     {Group.FORGET: Better.NONE},
     "forget-quality.ks.p between two retrained models of different seeds: as good as it gets.",
     "protocol sec. 4",
@@ -68,7 +68,7 @@ CEILING_P = _spec(
 )
 CEILING_D = _spec(
     "ceiling.d",
-    "forget quality D, ceiling",
+    "KS D, ceiling",
     {Group.FORGET: Better.NONE},
     "forget-quality.ks.d between two retrained models of different seeds: as good as it gets.",
     "protocol sec. 4",
