@@ -18,6 +18,8 @@ from genrec_unlearn_bench.runs.request import RunRequest
 __all__ = ["CLAIMS", "METHODS", "full_claims", "full_requests"]
 
 METHODS = ("original", "retrain", "filter")
+STEPS = (0, 20)
+"""Of the attacks: what is claimed of them holds after any number of steps."""
 
 
 def _same(method: str, text: str, metric: str, *, of: str = "original", as_: str = "", group: Group) -> Claim:
@@ -85,6 +87,7 @@ def full_requests(backbone: str, results_dir: Path, threads: int | None) -> list
             device="cpu",
             threads=threads,
             oracle_seeds=2,
+            measure_set={"relearning.steps": list(STEPS)},
             results_dir=results_dir,
         )
         for method in METHODS
