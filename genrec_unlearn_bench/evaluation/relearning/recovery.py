@@ -50,7 +50,8 @@ def recovery(own: Trace, original: Trace, retrain: Trace) -> Estimate:
 
 
 def peak(own: Trace, original: Trace, retrain: Trace) -> Estimate:
-    """The largest R of all scored steps, step 0 among them. Noise lifts a maximum, and its samples with it."""
+    """The largest R of all scored steps, step 0 among them. Noise lifts a maximum, and its samples with it; the interval
+    is widened to hold the measured value where it lifts nearly all of them."""
     value, sampled = _ratios(own, original, retrain)
     return _estimate(float(value.max()), sampled.max(axis=1), own.train.shape[1])
 
@@ -100,4 +101,4 @@ def _weights(n: int) -> FloatArray:
 
 def _estimate(value: float, sampled: FloatArray, n: int) -> Estimate:
     low, high = np.nanquantile(sampled, (0.025, 0.975))
-    return Estimate(value, (float(low), float(high)), n)
+    return Estimate(value, (min(float(low), value), max(float(high), value)), n)

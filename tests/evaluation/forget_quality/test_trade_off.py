@@ -42,6 +42,17 @@ def test_models_are_looked_at_on_the_same_draws() -> None:
     assert interval(average_gap, hits) == (0.0, 0.0)
 
 
+def test_it_holds_what_was_measured_though_samples_lean_away() -> None:
+    """As good as the retrained model by number, on other examples: nearly every sample is worse."""
+    run, retrained = np.zeros(400), np.zeros(400)
+    run[:40], retrained[40:80] = 1.0, 1.0
+    hits = [np.stack([run, retrained, np.ones(400)], axis=1) for _ in range(3)]
+    for measure, value in ((tug_of_war, 1.0), (average_gap, 0.0)):
+        low, high = interval(measure, hits)
+        assert low <= value <= high
+        assert low < high
+
+
 def test_the_interval_holds_the_truth() -> None:
     rates = np.array([[0.6, 0.2, 0.7], [0.4, 0.5, 0.5], [0.5, 0.5, 0.6]])
     truth = float(tug_of_war(Accuracies(*rates.T)))
