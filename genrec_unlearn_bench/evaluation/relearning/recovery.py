@@ -50,8 +50,8 @@ def recovery(own: Trace, original: Trace, retrain: Trace) -> Estimate:
 
 
 def peak(own: Trace, original: Trace, retrain: Trace) -> Estimate:
-    """The largest R of all scored steps, step 0 among them. Noise lifts a maximum, and its samples with it; the interval
-    is widened to hold the measured value where it lifts nearly all of them."""
+    """The largest R of all scored steps, step 0 among them. Noise lifts a maximum, and its samples with it; where it
+    lifts nearly all of them, the interval is widened to hold the measured value."""
     value, sampled = _ratios(own, original, retrain)
     return _estimate(float(value.max()), sampled.max(axis=1), own.train.shape[1])
 
