@@ -91,6 +91,8 @@ def _frame(axes: Axes, panel: Panel, *, first: bool) -> None:
         axes.axhline(panel.line, color="#000000", linewidth=0.6, linestyle=(0.0, (1.0, 2.0)), zorder=0.5)
     if panel.symlog:
         axes.set_xscale("symlog", linthresh=panel.symlog, linscale=0.5)
+        # Powers as plain numbers: the figures' texts are not read as mathematics.
+        axes.xaxis.set_major_formatter(lambda x, place: f"{x:g}")
     if panel.ticks:
         shown = _apart(panel)
         axes.set_xticks([x for x, _ in shown], [name for _, name in shown])

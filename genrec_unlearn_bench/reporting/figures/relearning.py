@@ -26,6 +26,10 @@ _ATTACKS = {
 """As panels call them (methods sec. 11.2)."""
 
 
+SCORED = "train"
+"""The held-out forgotten interactions, of which the metrics are; ``test`` is the held-out users' future."""
+
+
 def draw(block: Block, asked: Asked) -> tuple[Figure, ...]:
     """One figure, or more where there are many rows. Raises NotDrawn."""
     tables = read_tables(block, KIND, asked.protocol)
@@ -56,7 +60,7 @@ def _panels(tables: Tables, labels: tuple[str, ...], cast: Cast, protocol: Stati
             "hr@10",
             protocol,
             interval=("low", "high"),
-            where={"part": "test"},
+            where={"part": SCORED},
         )
         curves: dict[tuple[str, str], list[tuple[float, tuple[str, ...]]]] = {}
         for place in found:

@@ -123,7 +123,7 @@ def _relearning(model: str, method: str, seed: int) -> Iterable[Row]:
                     left = KEPT[method] if space == "original" or method != "tracer" else 0.0
                     gained = step / (step + 300.0)
                     rate = 0.2 * ({"original": 1.0}.get(method, 0.1) * (1 - gained) + gained * (teaches + 0.7 * left))
-                    rate += 0.2 * abs(_jitter(seed, attack, step, method)) + (0.1 if part == "train" else 0.0)
+                    rate += 0.2 * abs(_jitter(seed, attack, step, method)) + (0.1 if part == "test" else 0.0)
                     yield {
                         "model": model,
                         "attack": attack,

@@ -56,7 +56,7 @@ def test_relearning_is_scored_on_the_held_out_part_in_both_spaces(measured: Bloc
     assert steps == [f"{step}" for step in STEPS]
     end = one(rows, panel=panel, series="npo", x="2000")
     gained = 2000 / 2300
-    # The train part is .1 higher; with it in the mean this would be .05 off.
+    # The test part is .1 higher; with it in the mean this would be .05 off.
     assert end["mean"] == pytest.approx(0.2 * (0.1 * (1 - gained) + gained * (0.3 + 0.7 * 0.9)), abs=0.004)
     served = one(rows, panel=panel, series="tracer", x="2000", variant="served SIDs")
     old = one(rows, panel=panel, series="tracer", x="2000", variant="original SIDs")
