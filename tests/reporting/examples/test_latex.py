@@ -61,6 +61,7 @@ def test_floats_compile_in_papers(page: Page, layout: str, tmp_path: Path) -> No
         ]
     )
     compiled(tmp_path, document)
+    assert (tmp_path / "paper.pdf").stat().st_size > 10_000
 
 
 def test_many_lists_go_below_each_other(page: Page) -> None:
