@@ -57,7 +57,7 @@ HEAVY = {"torch", "transformers", "sklearn", "pandas", "accelerate", "sentence_t
 
 def sources() -> list[Path]:
     engine = sorted((ROOT / PACKAGE).rglob("*.py"))
-    content = sorted(path for folder in ("methods", "tasks", "leaderboard") for path in (ROOT / folder).rglob("*.py"))
+    content = sorted(path for folder in ("methods", "tasks", "grids", "leaderboard") for path in (ROOT / folder).rglob("*.py"))
     return [*engine, *content]
 
 

@@ -1,0 +1,1 @@
+"""Ready grids: one YAML each (``bench ls grids``)."""
