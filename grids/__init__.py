@@ -1,1 +1,0 @@
-"""Ready grids: one YAML each (``bench ls grids``)."""
