@@ -59,6 +59,9 @@ class Progress:
         if not all(math.isfinite(value) for value in losses.values()):
             self.diverged = True
 
+    def follow(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
+        """Losses of a stage that keeps its own log, as they come: for those that show them to somebody."""
+
     def note(self, name: str, value: NoteValue) -> None:
         """Keep a fact for the result record."""
         self.notes[name] = value

@@ -10,12 +10,9 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import typer
-
-from genrec_unlearn_bench.errors import BenchError, StorageError
 
 __all__ = ["handled"]
 
@@ -46,47 +43,14 @@ def handled(verb: Callable[P, R]) -> Callable[P, R]:
         except Exception as fault:
             if options.get("debug"):
                 traceback.print_exception(fault)
+            # Imported here: the runs floor is not needed to print a help text.
+            from genrec_unlearn_bench.runs.translation import translated
+
             told = translated(fault)
             _print(f"error: {told.render()}")
             raise typer.Exit(told.exit_code) from None
 
     return call
-
-
-def translated(fault: Exception) -> BenchError:
-    """The user's error for any fault."""
-    if isinstance(fault, BenchError):
-        return fault
-    refusal = _storage(fault)
-    if refusal is not None:
-        return refusal
-    if isinstance(fault, MemoryError) or "out of memory" in str(fault).lower():
-        return BenchError(
-            f"memory is exhausted: {_first_line(fault)}",
-            mend="use a smaller --scale or batch (--set-backbone training.batch_size=64), or another --device",
-        )
-    return BenchError(
-        f"{type(fault).__name__}: {_first_line(fault)}",
-        where=_place(fault),
-        mend="this is a fault of the suite or of a method, not of your call: run it again with --debug and report it",
-    )
-
-
-def _storage(fault: Exception) -> StorageError | None:
-    # Imported here: the runs floor is not needed to print a help text.
-    from genrec_unlearn_bench.runs.files import storage_error
-
-    return storage_error(fault, Path.cwd(), "--cache-dir, --results-dir")
-
-
-def _first_line(fault: Exception) -> str:
-    text = str(fault).strip()
-    return text.splitlines()[0] if text else "no details"
-
-
-def _place(fault: Exception) -> str | None:
-    frames = traceback.extract_tb(fault.__traceback__)
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else None
 
 
 def _print(text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +35,13 @@ class StageLog(Progress):
 
     def say(self, text: str) -> None:
         self._outer.say(text)
+
+    def log(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
+        super().log(stage, step, losses)
+        self._outer.follow(stage, step, losses)
+
+    def follow(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
+        self._outer.follow(stage, step, losses)
 
     def write(self, folder: Path) -> None:
         """``losses.jsonl`` (one line a step) and ``notes.json``. A loss that is not finite is written as null."""

@@ -13,27 +13,19 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.runs.keys import KeyContent
 from genrec_unlearn_bench.runs.memory import enough_memory
 from genrec_unlearn_bench.runs.setting import Setting
+from genrec_unlearn_bench.runs.shelf import Shelf
 from genrec_unlearn_bench.runs.store import Compute, StageStore, StoredStage
 from genrec_unlearn_bench.seeding import derive
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from genrec_unlearn_bench.backbones.recommender import Ranker
+    from genrec_unlearn_bench.runs.trained import Trained
+
 __all__ = ["Desk", "Shelf", "Workroom"]
 
 T = TypeVar("T")
-
-
-class Shelf:
-    """Stages and loaded objects of one session, so that ten methods in one call read the dataset once.
-
-    Only what nobody changes is kept: datasets, splits, features, tables. Recommenders are loaded anew each time, as a
-    method that forgets to clone would otherwise spoil the next one's original.
-    """
-
-    def __init__(self) -> None:
-        self.stages: dict[str, StoredStage] = {}
-        self.objects: dict[str, Any] = {}
 
 
 class Desk:
@@ -100,7 +92,15 @@ class Workroom(Desk):
     def of_seed(self, seed: int) -> Workroom:
         """The same cell with another training seed, at the same store."""
         request = self.setting.request.model_copy(update={"seed": seed})
-        return Workroom(replace(self.setting, request=request), self._store, self.progress, self._shelf)
+        return type(self)(replace(self.setting, request=request), self._store, self.progress, self._shelf)
+
+    def looked_at(self, trained: Trained, load: Callable[[], Ranker] | None = None) -> Ranker:
+        """The ranker that is to be measured.
+
+        Args:
+            load: Gives it, where it is made from ``trained`` and not that itself.
+        """
+        return (load or trained.load)()
 
     def _prepared(self, name: str, compute: Compute) -> Compute:
         """Dropout has no generator of its own: it reads torch's global one. It is therefore set for each stage, and put

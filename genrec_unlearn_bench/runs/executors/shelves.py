@@ -1,0 +1,35 @@
+"""Which shelf a process uses for a job: one for all jobs of a dataset, a new one when the dataset changes."""
+
+from __future__ import annotations
+
+from genrec_unlearn_bench.data.tasks import find_task
+from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.runs.grid.job import Job
+from genrec_unlearn_bench.runs.shelf import Shelf
+
+__all__ = ["Shelves", "dataset_of"]
+
+
+class Shelves:
+    """Keeps the shelf of the latest dataset: a process does not read it again for each job, and never holds two."""
+
+    def __init__(self) -> None:
+        self._dataset = ""
+        self._shelf = Shelf()
+
+    def of(self, job: Job) -> Shelf:
+        """The shelf for a job."""
+        dataset = dataset_of(job)
+        if dataset != self._dataset:
+            self._dataset, self._shelf = dataset, Shelf()
+        return self._shelf
+
+
+def dataset_of(job: Job) -> str:
+    """The dataset a job reads, and from where; the task's name where it cannot be told."""
+    try:
+        found = find_task(job.request.task, job.request.data_dir).dataset
+    except BenchError:
+        # The job itself will say what is wrong with its task.
+        found = job.request.task
+    return f"{job.request.data_dir or ''}:{found}"
