@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from genrec_unlearn_bench.runs.choice import (
     read_choice,
     tune_command,
 )
-from genrec_unlearn_bench.runs.fixed_rules import WHERE, shipped_fixed
+from genrec_unlearn_bench.runs.fixed_rules import WHERE, FixedRules
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.registry import Entry
@@ -60,8 +60,12 @@ class Ruling:
             check_task(self.choice, digest, path=self.path)
 
 
-def ruled(request: RunRequest, entry: Entry, *, task: str, scale: str) -> Ruling:
-    """The ruling for a request. Raises UsageError or ProtocolMismatch where there is none that holds."""
+def ruled(request: RunRequest, entry: Entry, *, task: str, scale: str, fixed: Callable[[], FixedRules]) -> Ruling:
+    """The ruling for a request. Raises UsageError or ProtocolMismatch where there is none that holds.
+
+    Args:
+        fixed: Reads the ruleset ``fixed``.
+    """
     if request.ruleset == "default" or entry.kind == "reference":
         return Ruling(fields=request.method_set)
     if request.method_set:
@@ -69,11 +73,11 @@ def ruled(request: RunRequest, entry: Entry, *, task: str, scale: str) -> Ruling
             f"--ruleset {request.ruleset} fixes the configuration of {entry.name!r}, and --set changes it",
             mend="leave one of the two out",
         )
-    return _fixed(entry) if request.ruleset == "fixed" else _tuned(request, entry, task, scale)
+    return _fixed(entry, fixed()) if request.ruleset == "fixed" else _tuned(request, entry, task, scale)
 
 
-def _fixed(entry: Entry) -> Ruling:
-    rules = shipped_fixed().methods
+def _fixed(entry: Entry, found: FixedRules) -> Ruling:
+    rules = found.methods
     if entry.name in rules:
         return Ruling("fixed", rules[entry.name], f"{WHERE}, {entry.name}")
     if entry.variant_of in rules:

@@ -3,7 +3,7 @@ work is done."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +11,17 @@ from genrec_unlearn_bench.backbones.backbone import Backbone, BackboneConfig, Sc
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.task_spec import TaskSpec
-from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import CapabilityMissing, UnknownName
 from genrec_unlearn_bench.evaluation.suites import Suite, find_suite
-from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
-from genrec_unlearn_bench.registry import Entry, find_method, load_class
+from genrec_unlearn_bench.features.encoder_spec import EncoderSpec
+from genrec_unlearn_bench.registry import Entry, load_class
 from genrec_unlearn_bench.runs.choice import recommender_digest
 from genrec_unlearn_bench.runs.environment import default_threads, resolve_device
 from genrec_unlearn_bench.runs.measure_configs import measure_configs
+from genrec_unlearn_bench.runs.names import Names
 from genrec_unlearn_bench.runs.request import RunRequest, changed
 from genrec_unlearn_bench.runs.rulesets import Ruling, ruled
 from genrec_unlearn_bench.sids.config import SidConfig
@@ -31,7 +30,7 @@ from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMetho
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ENCODERS", "Setting", "settle"]
+__all__ = ["ENCODERS", "Setting", "settle", "settle_method", "settle_recommender"]
 
 ENCODERS = {
     Scale.SMOKE: "tfidf",
@@ -97,38 +96,38 @@ def settle(request: RunRequest, ruling: Ruling | None = None) -> Setting:
     Args:
         ruling: Where the method's configuration comes from, if not from the request's ruleset (a record's own).
     """
-    task = find_task(request.task, request.data_dir)
-    entry = find_method(request.method)
+    names = Names()
+    return settle_method(settle_recommender(request, names), request, names, ruling)
+
+
+def settle_recommender(request: RunRequest, names: Names) -> Setting:
+    """The setting of the row ``original``: all of a request but its method. Raises UsageError."""
+    task = names.task(request.task, request.data_dir)
+    entry = names.method("original")
     scale = _scale(request.scale, task)
     backbone = load_backbone(request.backbone)
-    ruling = ruling or ruled(request, entry, task=task.name, scale=scale.value)
-    method, method_config = _method(entry, ruling.fields, where=ruling.where)
     backbone_config = changed(backbone.preset(scale), request.backbone_set, where="--set-backbone")
     sid_config = changed(backbone.sid_preset(scale), request.sid_set, where="--set-sid")
-    capabilities = backbone.capabilities(backbone_config, sid_config)
-    if method is not None:
-        _check_capabilities(method, backbone.name, capabilities)
-        _check_kind(method, task)
     suite = find_suite(request.suite, request.measure)
-    measuring = measure_configs(suite, scale.value, request.measure_set)
-    encoder = parse_encoder(request.encoder or (ENCODERS[Scale.SMOKE] if task.dataset == DEMO else ENCODERS[scale]))
-    ruling.check_recommender(recommender_digest(backbone_config, sid_config), encoder.key)
+    plain = ENCODERS[Scale.SMOKE] if task.dataset == DEMO else ENCODERS[scale]
     setting = Setting(
-        request=request.model_copy(update={"scale": scale.value}),
+        request=request.model_copy(
+            update={"scale": scale.value, "method": entry.name, "method_set": {}, "ruleset": "default"}
+        ),
         task=task,
-        dataset=find_dataset(task.dataset, request.data_dir),
+        dataset=names.dataset(task.dataset, request.data_dir),
         scale=scale,
         backbone=backbone,
         backbone_config=backbone_config,
         sid_config=sid_config,
-        capabilities=capabilities,
+        capabilities=backbone.capabilities(backbone_config, sid_config),
         entry=entry,
-        method=method,
-        method_config=method_config,
-        ruling=ruling,
+        method=None,
+        method_config=MethodConfig(),
+        ruling=Ruling(),
         suite=suite,
-        measuring=measuring,
-        encoder=encoder,
+        measuring=measure_configs(suite, scale.value, request.measure_set),
+        encoder=names.encoder(request.encoder or plain),
         device=resolve_device(request.device),
         # At smoke scale the matrices are so small that a second thread only costs (demo original: 31 s, alone 26 s).
         threads=request.threads or (1 if scale is Scale.SMOKE else default_threads()),
@@ -138,6 +137,31 @@ def settle(request: RunRequest, ruling: Ruling | None = None) -> Setting:
 
         check_shadows(setting)
     return setting
+
+
+def settle_method(before: Setting, request: RunRequest, names: Names, ruling: Ruling | None = None) -> Setting:
+    """The setting of a request, from that of its original. Raises UsageError.
+
+    Args:
+        before: What ``settle_recommender`` gave for this request, or for one that differs in method and seed alone.
+        ruling: As in ``settle``.
+    """
+    entry = names.method(request.method)
+    scale = before.scale.value
+    ruling = ruling or ruled(request, entry, task=before.task.name, scale=scale, fixed=names.fixed)
+    method, method_config = _method(entry, ruling.fields, where=ruling.where)
+    if method is not None:
+        _check_capabilities(method, before.backbone.name, before.capabilities)
+        _check_kind(method, before.task)
+    ruling.check_recommender(recommender_digest(before.backbone_config, before.sid_config), before.encoder.key)
+    return replace(
+        before,
+        request=request.model_copy(update={"scale": scale}),
+        entry=entry,
+        method=method,
+        method_config=method_config,
+        ruling=ruling,
+    )
 
 
 def _scale(name: str | None, task: TaskSpec) -> Scale:

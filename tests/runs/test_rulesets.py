@@ -10,7 +10,7 @@ import yaml
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
-from genrec_unlearn_bench.runs import rulesets
+from genrec_unlearn_bench.runs import names
 from genrec_unlearn_bench.runs.choice import write_choice
 from genrec_unlearn_bench.runs.fixed_rules import FixedRules, parse_fixed, shipped_fixed, update_fixed
 from genrec_unlearn_bench.runs.request import RunRequest
@@ -25,7 +25,7 @@ def settled(folder: Path, method: str = "tracer", **changes: Any) -> Setting:
 
 def with_rules(monkeypatch: pytest.MonkeyPatch, methods: dict[str, dict[str, Any]]) -> None:
     rules = shipped_fixed().model_copy(update={"methods": methods})
-    monkeypatch.setattr(rulesets, "shipped_fixed", lambda: rules)
+    monkeypatch.setattr(names, "shipped_fixed", lambda: rules)
 
 
 def test_a_tuned_run_takes_the_chosen_configuration(tmp_path: Path) -> None:
