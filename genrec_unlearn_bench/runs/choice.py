@@ -18,8 +18,8 @@ from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageErro
 from genrec_unlearn_bench.registry import source_file
 from genrec_unlearn_bench.runs.files import atomic_text
 from genrec_unlearn_bench.runs.keys import content_key
+from genrec_unlearn_bench.runs.plain_source import source_digest
 from genrec_unlearn_bench.runs.selection import FLOOR, RULE, Trial, choose
-from genrec_unlearn_bench.runs.sources import source_digest
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.backbone import BackboneConfig

@@ -21,6 +21,8 @@ __all__ = [
     "file_digest",
     "folder_digest",
     "guarded",
+    "make_folder",
+    "storage_error",
     "sync",
     "write_json",
 ]
@@ -33,16 +35,24 @@ _REFUSALS = {
     errno.EPERM: ("no permission to write", "mend the permissions, or choose another place"),
     errno.EEXIST: ("a file stands where a folder is needed", "choose another place"),
     errno.ENOTDIR: ("a part of the path is a file, not a folder", "choose another place"),
+    errno.EFBIG: (
+        "the file is larger than the limit for files (ulimit -f)",
+        "raise the limit, or choose another place",
+    ),
+    errno.EIO: ("the disk reports an input/output error", "check the disk, or choose another place"),
+    errno.ESTALE: ("the file server has lost the folder", "mount it again, or choose another place"),
     errno.ENAMETOOLONG: ("the path is too long", "choose a place with a shorter path"),
 }
+
+_TOLD = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
 
 
 def storage_error(fault: BaseException, place: Path, option: str) -> StorageError | None:
     """The user's error for a refusal of the file system, or None where the fault is something else."""
     code = fault.errno if isinstance(fault, OSError) else None
     # safetensors and pyarrow wrap the system's error in their own; only its text is left.
-    if code is None and "No space left on device" in str(fault):
-        code = errno.ENOSPC
+    if code is None:
+        code = next((number for text, number in _TOLD.items() if text in str(fault)), None)
     if code not in _REFUSALS:
         return None
     what, mend = _REFUSALS[code]
@@ -74,9 +84,12 @@ def atomic_folder(target: Path, option: str, *, replace: bool = False) -> Iterat
     draft = target.parent / f"{draft_prefix(target)}{uuid.uuid4().hex[:8]}"
     try:
         with guarded(target, option):
-            draft.mkdir(parents=True)
+            make_folder(draft.parent)
+            draft.mkdir()
             yield draft
-            for path in [*draft.rglob("*"), draft]:
+            # What the folder names has to be on the disk before the folder is, and both before its name.
+            inside = sorted(draft.rglob("*"), key=lambda path: len(path.parts), reverse=True)
+            for path in [*inside, draft]:
                 sync(path)
             _move(draft, target, replace=replace)
             sync(target.parent)
@@ -97,7 +110,7 @@ def atomic_bytes(target: Path, content: bytes, option: str) -> None:
     draft = target.parent / f"{draft_prefix(target)}{uuid.uuid4().hex[:8]}"
     try:
         with guarded(target, option):
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(target.parent)
             draft.write_bytes(content)
             sync(draft)
             draft.replace(target)
@@ -112,13 +125,26 @@ def draft_prefix(target: Path) -> str:
     return f".draft-{target.name[:24]}-"
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, so that a crash right afterwards does not take them away again."""
+    missing = [one for one in (path, *path.parents) if not one.is_dir()]
+    path.mkdir(parents=True, exist_ok=True)
+    for one in reversed(missing):
+        sync(one.parent)
+
+
 def sync(path: Path) -> None:
     """Have the system write a file or folder to the disk before going on (folders: where it can)."""
-    if path.is_dir() and os.name == "nt":
+    folder = path.is_dir()
+    if folder and os.name == "nt":
         return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as fault:
+        # Some network file systems know no fsync of folders: they write names through.
+        if not folder or fault.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(handle)
 

@@ -2,7 +2,8 @@
 
 A key is blake2b-256 over canonical JSON, so it is the same on every machine, operating system and Python version, and
 the JSON itself (``key.json`` beside the artefact) explains it: two keys differ where their contents differ.
-``KEY_VERSION`` is raised only when the recipe below changes; a test pins the key of a known content.
+``KEY_VERSION`` is raised only when the recipe below changes; a test pins the keys of known contents. ``bench cache
+migrate`` carries stages from one version to the next.
 """
 
 from __future__ import annotations
@@ -14,9 +15,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import BaseModel
 
-__all__ = ["KEY_VERSION", "KeyContent", "KeyValue", "canonical", "content_key", "differences"]
+from genrec_unlearn_bench.runs.equal_code import code_digest
 
-KEY_VERSION = 1
+__all__ = ["CODE", "KEY_VERSION", "KeyContent", "KeyValue", "canonical", "content_key", "differences", "envelope"]
+
+KEY_VERSION = 2
+"""Of contents that name code. Version 1 held its listing (modules and digests of their text), version 2 holds one
+digest of what the modules mean (``sources``, ``equal_code``)."""
+
+PLAIN_VERSION = 1
+"""Of contents without code, whose recipe is the first."""
+
+CODE = "code"
+"""The field of a content that lists its code (``sources.code_digests``)."""
 
 KeyValue = None | bool | int | float | str | Sequence["KeyValue"] | Mapping[str, "KeyValue"] | BaseModel
 KeyContent = Mapping[str, KeyValue]
@@ -36,17 +47,35 @@ def content_key(stage: str, content: KeyContent) -> str:
 
 
 def envelope(stage: str, content: KeyContent) -> str:
-    """What is hashed, and what ``key.json`` holds: the content with the stage's name and the key version."""
-    return canonical({"key_version": KEY_VERSION, "stage": stage, "content": dict(content)})
+    """What is hashed: the content, its code as one digest, with the stage's name and the key version."""
+    version = KEY_VERSION if CODE in content else PLAIN_VERSION
+    return canonical({"key_version": version, "stage": stage, "content": hashed(content)})
+
+
+def hashed(content: KeyContent) -> dict[str, KeyValue]:
+    """A content with one digest in place of the listing of its code."""
+    code = content.get(CODE)
+    if not isinstance(code, Mapping):
+        return dict(content)
+    return {**content, CODE: code_digest({str(module): str(digest) for module, digest in code.items()})}
 
 
 def differences(one: KeyContent, other: KeyContent) -> list[str]:
-    """Dotted names of the fields in which two contents differ, sorted."""
+    """Dotted names of the fields in which two contents differ, sorted; modules as ``code.<module>``.
+
+    Code that differs and is known to do the same is no difference.
+    """
+    if CODE in one and CODE in other and hashed(one)[CODE] == hashed(other)[CODE]:
+        one, other = _without_code(one), _without_code(other)
     left, right = dict(_leaves(_plain(dict(one), ""))), dict(_leaves(_plain(dict(other), "")))
     missing = object()
     return sorted(
         name for name in left.keys() | right.keys() if repr(left.get(name, missing)) != repr(right.get(name, missing))
     )
+
+
+def _without_code(content: KeyContent) -> KeyContent:
+    return {name: value for name, value in content.items() if name != CODE}
 
 
 def _plain(value: object, place: str) -> object:

@@ -1,81 +1,46 @@
 """The store of computed stages: ``<cache>/<stage>/<key[:2]>/<key>/``, complete or not there at all.
 
-A stage is computed into a temporary folder and renamed; a lock lets two processes compute it once (locks are the
-operating system's, so they end with their owner); every file's digest is checked when a stage is read again, and what
-does not match is moved to ``quarantine/`` and computed anew. So after a kill, a full disk or a damaged file the same
-command simply goes on where it stopped.
+A stage is computed into a temporary folder and renamed; a lock lets two processes compute it once; every file's digest
+is checked when a stage is read again, and what does not match is moved to ``quarantine/`` and computed anew. So after a
+kill, a full disk or a damaged file the same command simply goes on where it stopped.
+
+A second store may lie under one's own (``$GENREC_UNLEARN_BENCH_SHARED_CACHE``): what it holds is read there, and
+nothing is ever written to it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-from pydantic import Field, ValidationError
-
-from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.runs.files import (
-    atomic_folder,
-    draft_prefix,
-    file_digest,
-    folder_digest,
-    guarded,
-    write_json,
-)
-from genrec_unlearn_bench.runs.keys import KeyContent, content_key, envelope
+from genrec_unlearn_bench.runs.cache.locks import held
+from genrec_unlearn_bench.runs.cache.sharing import SHARED_VARIABLE, is_shared, opened_to_group
+from genrec_unlearn_bench.runs.files import atomic_folder, draft_prefix, guarded, make_folder
+from genrec_unlearn_bench.runs.keys import KeyContent, content_key
+from genrec_unlearn_bench.runs.stage_manifest import MANIFEST, StageManifest, StoredStage, verified, write_manifest
 
 __all__ = ["CACHE_VARIABLE", "StageManifest", "StageStore", "StoredStage", "default_cache"]
 
 CACHE_VARIABLE = "GENREC_UNLEARN_BENCH_CACHE"
-MANIFEST = "stage.json"
-KEY_FILE = "key.json"
 OPTION = f"--cache-dir or ${CACHE_VARIABLE}"
+
+READ_AGAIN = 60.0
+"""Seconds after which another reading of a stage is noted (as its folder's time)."""
 
 Compute = Callable[[Path], Mapping[str, Any] | None]
 """Writes a stage's files into a folder; may return facts about the computation itself (time, memory), which are kept
 in the manifest but are no part of the content, so that they change no digest."""
 
-
-class StageManifest(StrictModel):
-    """What lies in a stage's folder."""
-
-    stage: str
-    key: str
-    digest: str
-    """blake2b-256 over the files' names and digests, without key.json and this file."""
-    seconds: float
-    """Wall-clock of the computation."""
-    files: dict[str, str]
-    """Relative path -> blake2b-256."""
-    account: dict[str, Any] = Field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class StoredStage:
-    """A complete stage, verified.
-
-    Attributes:
-        seconds: Wall-clock when it was computed, in whichever process that was.
-        cached: Whether it was found in the store.
-    """
-
-    name: str
-    path: Path
-    key: str
-    digest: str
-    seconds: float
-    cached: bool
-    account: Mapping[str, Any]
+_Signature = tuple[tuple[str, int, int, int], ...]
 
 
 def default_cache() -> Path:
@@ -87,11 +52,19 @@ def default_cache() -> Path:
 
 
 class StageStore:
-    """Stages by content key under one root folder."""
+    """Stages by content key under one root folder.
 
-    def __init__(self, root: Path, progress: Progress | None = None) -> None:
+    Args:
+        shared: A store that is read where this one has nothing, and never written; by default the one that
+            ``$GENREC_UNLEARN_BENCH_SHARED_CACHE`` names, if it does.
+    """
+
+    def __init__(self, root: Path, progress: Progress | None = None, *, shared: Path | None = None) -> None:
         self.root = root
         self._progress = progress or Progress()
+        named = os.environ.get(SHARED_VARIABLE)
+        self.shared = shared or (Path(named) if named else None)
+        self._verified: dict[tuple[str, str], tuple[StoredStage, _Signature]] = {}
 
     @staticmethod
     def key(name: str, content: KeyContent) -> str:
@@ -105,7 +78,8 @@ class StageStore:
     def work(self, name: str, content: KeyContent) -> Path:
         """Where the stage's computation may keep what it needs to go on after a kill; removed once it is stored.
 
-        What stays behind when the content's key changes (say, with the code) is never read again and may be deleted.
+        What stays behind when the content's key changes (say, with the code) is never read again; ``bench cache gc``
+        removes it.
         """
         return self.root / "unfinished" / name / content_key(name, content)
 
@@ -116,12 +90,23 @@ class StageStore:
     def known(self, name: str, key: str) -> StoredStage | None:
         """As ``find``, for a key that a record names."""
         folder = self.folder(name, key)
-        if not folder.is_dir():
+        if folder.is_dir():
+            try:
+                return self._read(name, key, folder)
+            except CorruptArtefact as fault:
+                self._set_aside(folder, name, key, fault)
+        if self.shared is None or self.shared == self.root:
+            return None
+        below = self.shared / folder.relative_to(self.root)
+        if not below.is_dir():
             return None
         try:
-            return self._verified(name, key, folder)
+            return self._read(name, key, below)
         except CorruptArtefact as fault:
-            self._set_aside(folder, name, key, fault)
+            self._progress.say(
+                f"warning: the stage {name!r} in the shared store is damaged ({fault.what}) and is not used; "
+                f"tell whoever keeps it: {below}"
+            )
             return None
 
     def stage(self, name: str, content: KeyContent, compute: Compute) -> StoredStage:
@@ -134,18 +119,18 @@ class StageStore:
         if found is not None:
             return found
         folder = self.folder(name, content_key(name, content))
+        shared = is_shared(self.root)
         with guarded(folder, OPTION):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = self._lock(folder, name)
-        try:
-            # Another process may have finished it while this one waited.
-            found = self.find(name, content)
-            if found is not None:
-                return found
-            self._sweep(folder)
-            self._compute(name, content, folder, compute)
-        finally:
-            lock.release()
+            make_folder(folder.parent)
+            if shared:
+                opened_to_group(folder.parent, self.root)
+            with held(folder, waiting=lambda: self._waits(name), shared=shared):
+                # Another process may have finished it while this one waited.
+                found = self.find(name, content)
+                if found is not None:
+                    return found
+                self._sweep(folder)
+                self._compute(name, content, folder, compute, shared=shared)
         computed = self.find(name, content)
         if computed is None:
             raise CorruptArtefact(
@@ -153,54 +138,35 @@ class StageStore:
                 where=str(folder),
                 mend="check the disk, or choose another place with --cache-dir",
             )
-        return StoredStage(**{**vars(computed), "cached": False})
+        return replace(computed, cached=False)
 
-    def _compute(self, name: str, content: KeyContent, folder: Path, compute: Compute) -> None:
-        key = folder.name
+    def _compute(self, name: str, content: KeyContent, folder: Path, compute: Compute, *, shared: bool) -> None:
         with atomic_folder(folder, OPTION) as draft:
             began = time.perf_counter()
             account = dict(compute(draft) or {})
             seconds = time.perf_counter() - began
-            files = {
-                path.relative_to(draft).as_posix(): file_digest(path)
-                for path in sorted(draft.rglob("*"))
-                if path.is_file()
-            }
-            manifest = StageManifest(
-                stage=name, key=key, digest=folder_digest(files), seconds=seconds, files=files, account=account
-            )
-            write_json(draft / KEY_FILE, json.loads(envelope(name, content)))
-            write_json(draft / MANIFEST, manifest.model_dump(mode="json"))
+            write_manifest(draft, name, folder.name, content, seconds=seconds, account=account)
+            if shared:
+                opened_to_group(draft)
         shutil.rmtree(self.work(name, content), ignore_errors=True)
 
-    def _verified(self, name: str, key: str, folder: Path) -> StoredStage:
-        try:
-            manifest = StageManifest.model_validate_json((folder / MANIFEST).read_bytes())
-        except (OSError, ValidationError) as fault:
-            raise CorruptArtefact(f"the manifest cannot be read: {fault}", where=str(folder)) from None
-        if manifest.key != key or manifest.stage != name:
-            raise CorruptArtefact("the manifest belongs to another stage", where=str(folder))
-        for relative, digest in manifest.files.items():
-            try:
-                actual = file_digest(folder / relative)
-            except OSError as fault:
-                raise CorruptArtefact(f"{relative} cannot be read: {fault.strerror}", where=str(folder)) from None
-            if actual != digest:
-                raise CorruptArtefact(f"{relative} does not match its digest", where=str(folder))
-        if folder_digest(manifest.files) != manifest.digest:
-            raise CorruptArtefact("the manifest does not match its digest", where=str(folder))
-        return StoredStage(name, folder, key, manifest.digest, manifest.seconds, True, manifest.account)
+    def _read(self, name: str, key: str, folder: Path) -> StoredStage:
+        """The stage, every byte checked; in one process once, as long as nothing says that a file was touched since.
 
-    def _lock(self, folder: Path, name: str) -> FileLock:
-        lock = FileLock(folder.parent / f".{folder.name}.lock")
-        try:
-            with guarded(folder, OPTION):
-                lock.acquire(timeout=0)
-        except Timeout:
-            self._progress.say(f"waiting for another process that is computing the stage {name!r}")
-            with guarded(folder, OPTION):
-                lock.acquire(poll_interval=0.1)
-        return lock
+        Raises CorruptArtefact.
+        """
+        known = self._verified.get((name, key))
+        if known is not None and known[0].path == folder and known[1] == _signature(folder):
+            return known[0]
+        # Taken before the files are read: what changes meanwhile is then read again.
+        signature = _signature(folder)
+        found = verified(folder, name, key)
+        self._verified[name, key] = (found, signature)
+        _note_reading(folder)
+        return found
+
+    def _waits(self, name: str) -> None:
+        self._progress.say(f"waiting for another process that is computing the stage {name!r}")
 
     def _sweep(self, folder: Path) -> None:
         """Remove drafts of processes that were killed: the lock is ours, so nobody is writing them."""
@@ -216,8 +182,27 @@ class StageStore:
             return
         except OSError as refusal:
             raise CorruptArtefact(
-                f"the stored stage {name!r} is damaged ({fault.what}) and cannot be moved aside",
+                f"the stored stage {name!r} is damaged ({fault.what}) and cannot be moved aside: {refusal.strerror}",
                 where=str(folder),
-                mend="remove that folder, or choose another place with --cache-dir",
+                mend="have its owner remove that folder, or choose a cache of your own with --cache-dir and lay this "
+                f"one under it (${SHARED_VARIABLE})",
             ) from refusal
         self._progress.say(f"warning: the stored stage {name!r} is damaged ({fault.what}); moved to {place}")
+
+
+def _signature(folder: Path) -> _Signature:
+    """What tells that a file was written to or replaced: sizes, times and numbers of all files."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        with suppress(OSError):
+            status = path.stat()
+            if not path.is_dir():
+                found.append((str(path), status.st_size, status.st_mtime_ns, status.st_ino))
+    return tuple(found)
+
+
+def _note_reading(folder: Path) -> None:
+    """Set the folder's time, by which ``bench cache gc`` knows what was read last; others' folders keep theirs."""
+    with suppress(OSError):
+        if time.time() - folder.stat().st_mtime > READ_AGAIN and (folder / MANIFEST).is_file():
+            os.utime(folder)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.runs import keys
+from genrec_unlearn_bench.runs import equal_code, keys
+from genrec_unlearn_bench.runs.equal_code import code_digest, ledger_text, read_ledger
 from genrec_unlearn_bench.runs.keys import KeyContent, canonical, content_key, differences
 from genrec_unlearn_bench.sids.config import SidConfig
 
@@ -22,13 +23,44 @@ CONTENT: KeyContent = {
 }
 
 
-def test_known_content_has_a_known_key() -> None:
-    """If this fails, every stored stage of every user is recomputed: raise KEY_VERSION and say so."""
-    assert keys.KEY_VERSION == 1
-    assert content_key("original", CONTENT) == PINNED
+LISTING = {"genrec_unlearn_bench.seeding": "de87dd84bb2c03432a8852ee0d5c818e", "genrec_unlearn_bench.launch": "2df6"}
 
 
-PINNED = "ed4c35f6de6d8b074f9f9666d06173fa98401ce094deed2d63a1bec23b0a76f9"
+def test_known_contents_have_known_keys() -> None:
+    """If this fails, every stored stage of every user is recomputed: raise KEY_VERSION and write a migration."""
+    assert keys.KEY_VERSION == 2
+    assert content_key("original", {**CONTENT, "code": LISTING}) == PINNED
+    assert content_key("result", CONTENT) == PLAIN, "contents without code have the key of version 1 for ever"
+
+
+PINNED = "bce44e12b38b70a52398b004b28beb261b595cf3977949f29f309cc848101788"
+PLAIN = "77bd912f465c2e88b33eb4817541b822acea60a1b6e6663fabd6a20bf883cb7f"
+
+
+def test_code_counts_as_one_digest_and_is_listed_in_differences() -> None:
+    content: KeyContent = {**CONTENT, "code": LISTING}
+    edited: KeyContent = {**CONTENT, "code": {**LISTING, "genrec_unlearn_bench.launch": "0000"}}
+    assert content_key("original", edited) != content_key("original", content)
+    assert differences(content, edited) == ["code.genrec_unlearn_bench.launch"]
+    assert content_key("original", {**CONTENT, "code": code_digest(LISTING)}) == content_key("original", content)
+    assert differences(content, {**CONTENT, "code": code_digest(LISTING)}) == []
+
+
+def test_code_of_the_ledger_keeps_its_keys_and_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    content: KeyContent = {**CONTENT, "code": LISTING}
+    moved = {**LISTING, "genrec_unlearn_bench.launch": "0000"}
+    monkeypatch.setattr(equal_code, "_known", lambda: {equal_code.combined(moved): equal_code.combined(LISTING)})
+    assert content_key("original", {**CONTENT, "code": moved}) == content_key("original", content)
+    assert differences({**CONTENT, "code": moved}, {**content, "seed": 1}) == ["seed"]
+    assert content_key("original", {**CONTENT, "code": {**moved, "x": "1"}}) != content_key("original", content)
+
+
+def test_the_ledger_that_ships_leads_to_the_oldest_code_in_one_step() -> None:
+    entries = read_ledger()
+    assert not {entry.equals for entry in entries} & {entry.code for entry in entries}
+    assert len({entry.code for entry in entries}) == len(entries)
+    assert all(entry.compared > 0 and entry.on for entry in entries)
+    assert equal_code.LEDGER.read_text(encoding="utf-8") == ledger_text(entries)
 
 
 def test_order_of_names_does_not_change_the_key() -> None:
@@ -76,8 +108,12 @@ def test_each_field_alone_changes_the_key(place: str, value: object) -> None:
 def test_stage_and_key_version_change_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = content_key("original", CONTENT)
     assert content_key("retrain", CONTENT) != before
-    monkeypatch.setattr(keys, "KEY_VERSION", keys.KEY_VERSION + 1)
+    monkeypatch.setattr(keys, "PLAIN_VERSION", keys.PLAIN_VERSION + 1)
     assert content_key("original", CONTENT) != before
+    content: KeyContent = {**CONTENT, "code": LISTING}
+    before = content_key("original", content)
+    monkeypatch.setattr(keys, "KEY_VERSION", keys.KEY_VERSION + 1)
+    assert content_key("original", content) != before
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: "a"}, {"a", "b"}, b"x", np.float64(1.0), object()])

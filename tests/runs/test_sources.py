@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.runs import sources
-from genrec_unlearn_bench.runs.sources import code_digests, source_digest
+from genrec_unlearn_bench.runs.plain_source import source_digest
+from genrec_unlearn_bench.runs.sources import code_digests
 
 CODE = '''"""A module."""
 
@@ -37,11 +38,8 @@ def double(x: int) -> int:
 '''
 
 
-def test_comments_docstrings_and_blank_lines_do_not_count() -> None:
+def test_choices_know_a_file_by_its_text_without_comments() -> None:
     assert source_digest(CODE) == source_digest(SAME)
-
-
-def test_every_change_of_code_counts() -> None:
     for old, new in [
         ("LIMIT = 3", "LIMIT = 4"),
         ("2 * x", "3 * x"),
@@ -88,3 +86,21 @@ def test_a_module_counts_as_it_was_imported_even_if_it_is_edited_meanwhile(
     assert code_digests([], {"mine": own}) == first
     own.write_text("from planted_package.engine import LIMIT\n\nLIMIT += 1\n")
     assert code_digests([], {"mine": own}) != first, "a file of one's own is imported anew, so it is read anew"
+
+
+def test_what_only_type_checkers_import_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "typed_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    for name in ("run", "checked", "starred"):
+        (package / f"{name}.py").write_text("__all__ = ['X']\nX = 1\n")
+    own = tmp_path / "mine.py"
+    own.write_text(
+        "from typing import TYPE_CHECKING\nfrom typed_package.run import X\nfrom typed_package.starred import *\n"
+        "if TYPE_CHECKING:\n    from typed_package.checked import X as Y\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sources, "PACKAGE", "typed_package")
+    found = code_digests([], {"mine": own})
+    assert set(found) == {"mine", "typed_package.run", "typed_package.starred", "typed_package.starred.*"}
+    assert found["typed_package.starred.*"] != found["typed_package.starred"], "a star takes what __all__ says"

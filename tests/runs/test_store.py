@@ -206,7 +206,7 @@ def test_a_hit_takes_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def no_lock(*arguments: object) -> None:
         raise AssertionError("a hit must not write")
 
-    monkeypatch.setattr(store, "FileLock", no_lock)
+    monkeypatch.setattr(store, "held", no_lock)
     assert StageStore(tmp_path).stage("original", CONTENT, Work()).cached
 
 
