@@ -30,7 +30,7 @@ class Names:
 
     def task(self, name: str, data_dir: Path | None = None) -> TaskSpec:
         """As ``find_task``."""
-        known = self._once("tasks", tasks)
+        known = self.known_tasks()
         return known[name] if name in known else self._once(("task", name, data_dir), lambda: find_task(name, data_dir))
 
     def dataset(self, name: str, data_dir: Path | None = None) -> DatasetSpec:
@@ -39,8 +39,16 @@ class Names:
 
     def method(self, name: str) -> Entry:
         """As ``find_method``."""
-        known = self._once("methods", methods)
+        known = self.known_methods()
         return known[name] if name in known else self._once(("method", name), lambda: find_method(name))
+
+    def known_tasks(self) -> dict[str, TaskSpec]:
+        """As ``tasks``."""
+        return self._once("tasks", tasks)
+
+    def known_methods(self) -> dict[str, Entry]:
+        """As ``methods``."""
+        return self._once("methods", methods)
 
     def encoder(self, text: str) -> EncoderSpec:
         """As ``parse_encoder``, which reads a folder's weights."""
