@@ -26,6 +26,7 @@ from genrec_unlearn_bench.cli import (
     sids,
     site,
     smoke,
+    status,
     submit,
     tune,
     verify,
@@ -143,6 +144,7 @@ app.command(
     epilog=examples("bench verify leaderboard/submissions/mine --write", "bench verify mine.zip --no-demo --json"),
 )(verify.verify)
 app.command("site", epilog=examples("bench site", "bench site --leaderboard leaderboard --check"))(site.site)
+app.command("status", epilog=examples("bench status", "bench status paper-main --failed --once"))(status.status)
 app.command("smoke", epilog=examples("bench smoke", "bench smoke --cache-dir smoke-cache"))(smoke.smoke)
 app.command("doctor", epilog=examples("bench doctor", "bench doctor --network --json"))(doctor.doctor)
 
