@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.runs.grid.job import Job
@@ -27,9 +30,13 @@ class Shelves:
 
 def dataset_of(job: Job) -> str:
     """The dataset a job reads, and from where; the task's name where it cannot be told."""
+    return f"{job.request.data_dir or ''}:{_dataset(job.request.task, job.request.data_dir)}"
+
+
+@cache
+def _dataset(task: str, data_dir: Path | None) -> str:
     try:
-        found = find_task(job.request.task, job.request.data_dir).dataset
+        return find_task(task, data_dir).dataset
     except BenchError:
         # The job itself will say what is wrong with its task.
-        found = job.request.task
-    return f"{job.request.data_dir or ''}:{found}"
+        return task

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 
-from genrec_unlearn_bench.errors import DataFault, OutOfMemory, ProtocolMismatch, StorageError, UsageError
+from genrec_unlearn_bench.errors import DataFault, OutOfMemory, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.runs.memory import is_out_of_memory
 
 __all__ = ["is_transient", "pause"]
@@ -53,7 +53,7 @@ failed assertion in a kernel is not among them: those are faults of the code."""
 _NETWORK = frozenset(["ConnectionError", "ConnectTimeout", "ReadTimeout", "Timeout", "ChunkedEncodingError"])
 """Errors of HTTP libraries, which give them no error number."""
 
-_OWN = (UsageError, DataFault, OutOfMemory, ProtocolMismatch, StorageError)
+_OWN = (UsageError, DataFault, OutOfMemory, ProtocolMismatch)
 
 PAUSES = (2.0, 10.0, 60.0, 300.0)
 """Seconds before the second, third … attempt."""
