@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import MetricValue
     from genrec_unlearn_bench.runs.choice import Choice
     from genrec_unlearn_bench.runs.ground import Ground
-    from genrec_unlearn_bench.runs.measured import Beyond
     from genrec_unlearn_bench.runs.scored import Scores
     from genrec_unlearn_bench.runs.setting import Setting
+    from genrec_unlearn_bench.runs.store import StoredStage
     from genrec_unlearn_bench.runs.trained import Trained
     from genrec_unlearn_bench.runs.workroom import Workroom
 
-__all__ = ["assemble", "cost_of"]
+__all__ = ["assemble", "cell_of", "cost_of", "result_key"]
 
 
 def cost_of(entry: Entry, row: Trained, oracle: Trained | None, choice: Choice | None = None) -> Cost:
@@ -62,29 +62,21 @@ def assemble(
     scores: Scores,
     oracles: Sequence[tuple[Trained, Scores]],
     *,
+    key: str,
     cost: Cost,
     metrics: tuple[MetricValue, ...],
-    beyond: Beyond,
+    beyond: Sequence[tuple[str, StoredStage]],
     tables: Mapping[str, bytes],
 ) -> RunRecord:
-    """The record of one run. ``tables``: of measurements, as they are written."""
+    """The record of one run. ``key``: ``result_key``; ``tables``: of measurements, as they are written."""
     setting = room.setting
     request = setting.request
     told = read_notes(row.stage.path)
     return RunRecord(
         protocol_version=PROTOCOL_VERSION,
         suite_version=__version__,
-        key=_key(setting, scores, [measured for _, measured in oracles], beyond),
-        cell=Cell(
-            task=setting.task.name,
-            backbone=setting.backbone.name,
-            method=setting.entry.name,
-            seed=setting.seed,
-            scale=setting.scale.value,
-            suite=request.suite,
-            ruleset=setting.ruling.name,
-            requests=request.requests,
-        ),
+        key=key,
+        cell=cell_of(setting),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         dataset_digest=ground.dataset.manifest.digest,
         task_digest=ground.split.manifest.digest,
@@ -110,26 +102,51 @@ def assemble(
     )
 
 
-def _key(setting: Setting, scores: Scores, oracles: Sequence[Scores], beyond: Beyond) -> str:
-    """Two rows may share an evaluation (the oracle is its own reference) and still be two results; so may two rulesets
-    that came to the same configuration."""
-    ruleset = setting.ruling.name
+def cell_of(setting: Setting) -> Cell:
+    """The cell that a setting is."""
+    return Cell(
+        task=setting.task.name,
+        backbone=setting.backbone.name,
+        method=setting.entry.name,
+        seed=setting.seed,
+        scale=setting.scale.value,
+        suite=setting.request.suite,
+        ruleset=setting.ruling.name,
+        requests=setting.request.requests,
+    )
+
+
+def result_key(
+    cell: Cell, *, evaluation: StoredStage, oracles: Sequence[StoredStage], beyond: Sequence[StoredStage] = ()
+) -> str:
+    """The key of a result. Two rows may share an evaluation (the oracle is its own reference) and still be two results;
+    so may two rulesets that came to the same configuration.
+
+    Args:
+        evaluation: Of the row.
+        oracles: Evaluations of the oracles that it is held against.
+        beyond: What the suite measured beyond the core, on every model.
+    """
     return content_key(
         "result",
         {
-            "row": setting.entry.name,
-            **({"ruleset": ruleset} if ruleset != "default" else {}),
-            **({"requests": setting.request.requests} if setting.request.requests > 1 else {}),
-            **({"beyond": [stage.key for _, stage in beyond.stages]} if beyond.stages else {}),
-            "evaluation": scores.stage.digest,
-            "evaluation_key": scores.stage.key,
-            "oracles": [oracle.stage.digest for oracle in oracles],
+            "row": cell.method,
+            **({"ruleset": cell.ruleset} if cell.ruleset != "default" else {}),
+            **({"requests": cell.requests} if cell.requests > 1 else {}),
+            **({"beyond": [stage.identity for stage in beyond]} if beyond else {}),
+            "evaluation": evaluation.digest,
+            "evaluation_key": evaluation.identity,
+            "oracles": [oracle.digest for oracle in oracles],
         },
     )
 
 
 def _references(
-    ground: Ground, row: Trained, scores: Scores, oracles: Sequence[tuple[Trained, Scores]], beyond: Beyond
+    ground: Ground,
+    row: Trained,
+    scores: Scores,
+    oracles: Sequence[tuple[Trained, Scores]],
+    beyond: Sequence[tuple[str, StoredStage]],
 ) -> Iterable[StageRef]:
     """Every stage the result was built from, once, upstream first."""
     named = [(stage.name, stage) for stage in (*ground.stages, *row.upstream, row.stage)]
@@ -137,7 +154,7 @@ def _references(
         suffix = f" {number}" if number else ""
         named += [(f"{trained.stage.name}{suffix}", trained.stage), (f"evaluation of retrain{suffix}", measured.stage)]
     named.append(("evaluation", scores.stage))
-    named += beyond.stages
+    named += beyond
     distinct = {stage.key: (name, stage) for name, stage in named}
     for name, stage in distinct.values():
         yield StageRef(name=name, key=stage.key, digest=stage.digest, seconds=stage.seconds, cached=stage.cached)
@@ -164,7 +181,7 @@ def _notes(setting: Setting, ground: Ground, scores: Scores) -> Iterable[str]:
             f"no draw of the concept met the target share; the nearest was taken ({manifest.train_share:.1%} of the "
             "train targets)"
         )
-    if not scores.values:
+    if not scores.measured:
         yield "not evaluated: the weights are not finite"
     if ground.holdout is not None:
         yield (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from genrec_unlearn_bench.runs.stage_log import StageLog
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
-    from genrec_unlearn_bench.data.examples import Examples
+    from genrec_unlearn_bench.backbones.training_data import TrainingData
     from genrec_unlearn_bench.runs.keys import KeyContent
     from genrec_unlearn_bench.runs.store import StoredStage
     from genrec_unlearn_bench.runs.workroom import Workroom
@@ -35,17 +35,16 @@ class Collaborative:
 
 
 def collaborative(
-    room: Workroom, data: KeyContent, config: SasRecConfig, *, train: Examples, valid: Examples, items: int
+    room: Workroom, identity: KeyContent, config: SasRecConfig, data: Callable[[], TrainingData]
 ) -> Collaborative:
-    """Train SASRec on ``train`` (or read it from the store).
+    """Train SASRec on the train part of ``data`` (or read it from the store).
 
     Args:
-        data: What identifies the examples, for the key.
-        items: Size of the catalogue.
+        identity: What identifies the examples, for the key.
     """
     setting = room.setting
     content: KeyContent = {
-        **data,
+        **identity,
         "config": config,
         "seed": setting.seed,
         "device": setting.device_kind,
@@ -54,9 +53,16 @@ def collaborative(
 
     def compute(folder: Path) -> Mapping[str, Any]:
         log = StageLog(room.progress)
+        examples = data()
         with metered(setting.device) as reading:
             ranker = SasRec.fit(
-                config, train=train, valid=valid, items=items, seed=setting.seed, device=setting.device, progress=log
+                config,
+                train=examples.train,
+                valid=examples.valid,
+                items=len(examples.items),
+                seed=setting.seed,
+                device=setting.device,
+                progress=log,
             )
         ranker.save(folder)
         log.write(folder)

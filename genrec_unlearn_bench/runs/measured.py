@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     Subject,
 )
 from genrec_unlearn_bench.evaluation.measurements import find_measurement
+from genrec_unlearn_bench.runs.equal_code import code_digest
 from genrec_unlearn_bench.runs.files import write_json
 from genrec_unlearn_bench.runs.sources import code_digests
 from genrec_unlearn_bench.runs.stage_log import StageLog
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.runs.trained import Tokens, Trained
     from genrec_unlearn_bench.runs.workroom import Workroom
 
-__all__ = ["MODEL_COLUMN", "Beyond", "measure_beyond", "read_measured", "write_measured"]
+__all__ = ["MODEL_COLUMN", "Beyond", "Taken", "read_measured", "take_beyond", "write_measured"]
+
+T = TypeVar("T")
 
 CURVE = "curve.parquet"
 SAMPLES = "samples.safetensors"
@@ -63,23 +66,49 @@ class Beyond:
         values: Of the run.
         oracles: Of each oracle; measurements that look at the first alone have none for the others.
         tables: By measurement, what may be published with the result; ``MODEL_COLUMN`` says which model a row is of.
-        stages: The stored parts, each with what the record calls it.
     """
 
     values: tuple[MetricValue, ...] = ()
     oracles: tuple[tuple[MetricValue, ...], ...] = ()
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """The stages of all measurements beyond the core, before anything is read of them.
+
+    Attributes:
+        stages: The stored parts, each with what the record calls it.
+    """
+
     stages: tuple[tuple[str, StoredStage], ...] = ()
+    found: tuple[tuple[Measurement, Parts, References], ...] = ()
+
+    def compared(self, oracles: int) -> Beyond:
+        """What they say.
+
+        Args:
+            oracles: How many there are.
+        """
+        values: list[MetricValue] = []
+        retrained: list[list[MetricValue]] = [[] for _ in range(oracles)]
+        tables: dict[str, pd.DataFrame] = {}
+        for measurement, own, references in self.found:
+            values += measurement.compare(own, references)
+            for number, parts in enumerate(references.oracles):
+                retrained[number] += measurement.compare(parts, replace(references, row="retrain"))
+            table = _table(own, references)
+            if table is not None:
+                tables[measurement.name] = table
+        return Beyond(tuple(values), tuple(tuple(found) for found in retrained), tables)
 
 
-def measure_beyond(
+def take_beyond(
     room: Workroom, ground: Ground, sids: Tokens, row: Trained, *, before: Trained, oracles: Sequence[Trained]
-) -> Beyond:
+) -> Taken:
     """Take every measurement of the setting's suite; nothing where the suite is the core."""
     desk = _Measuring(room, ground, sids)
-    values: list[MetricValue] = []
-    retrained: list[list[MetricValue]] = [[] for _ in oracles]
-    tables: dict[str, pd.DataFrame] = {}
+    taken = []
     for name in room.setting.suite.measurements:
         measurement = find_measurement(name)
         held = oracles[: measurement.oracles or None]
@@ -90,13 +119,40 @@ def measure_beyond(
             untrained=desk.parts(measurement, desk.floor(before)) if measurement.untrained else None,
             row=room.setting.entry.name,
         )
-        values += measurement.compare(own, references)
-        for number, parts in enumerate(references.oracles):
-            retrained[number] += measurement.compare(parts, replace(references, row="retrain"))
-        table = _table(own, references)
-        if table is not None:
-            tables[name] = table
-    return Beyond(tuple(values), tuple(tuple(found) for found in retrained), tables, tuple(desk.stages.values()))
+        taken.append((measurement, own, references))
+    return Taken(tuple(desk.stages.values()), tuple(taken))
+
+
+class _Loaded(Mapping[str, T]):
+    """A mapping whose values are read when they are asked for."""
+
+    def __init__(self, readers: Mapping[str, Callable[[], T]]) -> None:
+        self._readers = dict(readers)
+
+    def __getitem__(self, name: str) -> T:
+        return self._readers[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+
+class _Arrays(Mapping[str, "NDArray[np.generic]"]):
+    """The arrays of a reading, read when one is asked for."""
+
+    def __init__(self, read: Callable[[], Arrays]) -> None:
+        self._read = read
+
+    def __getitem__(self, name: str) -> NDArray[np.generic]:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,26 +190,28 @@ class _Measuring:
             drawn: Recommender = untrained(recommender, seed)
             return drawn
 
-        code = code_digests([untrained.__module__])
-        return self._known(_Model("untrained", f"untrained {before.stage.digest} {json.dumps(code)}", load))
+        code = code_digest(code_digests([untrained.__module__]))
+        identity = f"untrained {before.stage.digest} {code}"
+        return self._known(_Model("untrained", identity, lambda: self._room.looked_at(before, load)))
 
     def parts(self, measurement: Measurement, of: Trained | _Model) -> Parts:
         """All parts of a measurement on one model."""
         model = of if isinstance(of, _Model) else self._model(of)
         key = (measurement.name, model.digest)
         if key not in self._done:
-            self._done[key] = dict(self._measured(measurement, model))
+            self._done[key] = _Loaded(dict(self._measured(measurement, model)))
         return self._done[key]
 
-    def _measured(self, measurement: Measurement, model: _Model) -> Iterator[tuple[str, Measured]]:
+    def _measured(self, measurement: Measurement, model: _Model) -> Iterator[tuple[str, Callable[[], Measured]]]:
         if not isinstance(model.ranker, Recommender):
-            yield "", Measured(reason=f"{model.name} is no generative recommender: it has no tokens and no layers")
+            reason = f"{model.name} is no generative recommender: it has no tokens and no layers"
+            yield "", partial(Measured, reason=reason)
             return
         subject, stages = self._subject(model, model.ranker), []
         for reading in measurement.readings:
             stage, arrays, reason = self._reading(reading, model, subject)
             if reason:
-                yield "", Measured(reason=reason)
+                yield "", partial(Measured, reason=reason)
                 return
             stages.append(stage)
             subject = replace(subject, readings={**subject.readings, reading.name: arrays})
@@ -162,7 +220,7 @@ class _Measuring:
 
     def _part(
         self, measurement: Measurement, part: str, model: _Model, subject: Subject, readings: Sequence[StoredStage]
-    ) -> Measured:
+    ) -> Callable[[], Measured]:
         room = self._room
         config = room.setting.measuring[measurement.name]
         content: KeyContent = {
@@ -184,7 +242,7 @@ class _Measuring:
         label = f"{part} of {model.name}".strip() if part else model.name
         stage = room.stage(measurement.name, content, compute, of=label)
         self.stages[stage.key] = (f"{measurement.name}: {label}", stage)
-        return room.load(stage, read_measured)
+        return lambda: room.load(stage, read_measured)
 
     def _reading(self, reading: Reading, model: _Model, subject: Subject) -> tuple[StoredStage, Arrays, str]:
         room = self._room
@@ -203,8 +261,7 @@ class _Measuring:
 
         stage = room.stage(reading.name, content, compute, of=model.name)
         self.stages[stage.key] = (f"{reading.name}: {model.name}", stage)
-        found = room.load(stage, read_measured)
-        return stage, found.samples, found.reason
+        return stage, _Arrays(lambda: room.load(stage, read_measured).samples), _reason(stage.path)
 
     def _identity(self, model: _Model) -> dict[str, str | int]:
         setting = self._room.setting
@@ -217,7 +274,7 @@ class _Measuring:
         }
 
     def _model(self, trained: Trained) -> _Model:
-        return self._known(_Model(trained.stage.name, trained.stage.digest, trained.load))
+        return self._known(_Model(trained.stage.name, trained.stage.digest, lambda: self._room.looked_at(trained)))
 
     def _known(self, model: _Model) -> _Model:
         """Each model is loaded once, however many measurements look at it."""
@@ -257,13 +314,17 @@ def read_measured(folder: Path) -> Measured:
     import pandas as pd
     from safetensors.numpy import load_file
 
-    reason = str(json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["reason"])
+    reason = _reason(folder)
     curve, samples = folder / CURVE, folder / SAMPLES
     return Measured(
         curve=pd.read_parquet(curve, engine="pyarrow") if curve.is_file() else None,
         samples=load_file(samples) if samples.is_file() else {},
         reason=reason,
     )
+
+
+def _reason(folder: Path) -> str:
+    return str(json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["reason"])
 
 
 def _table(own: Parts, references: References) -> pd.DataFrame | None:

@@ -18,11 +18,11 @@ from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.runs.account import assemble, cost_of
+from genrec_unlearn_bench.runs.account import assemble, cell_of, cost_of, result_key
 from genrec_unlearn_bench.runs.environment import determinism
 from genrec_unlearn_bench.runs.ground import Ground, lay_ground
-from genrec_unlearn_bench.runs.measured import Beyond, measure_beyond
-from genrec_unlearn_bench.runs.record import Cost, RunRecord
+from genrec_unlearn_bench.runs.measured import Beyond, Taken, take_beyond
+from genrec_unlearn_bench.runs.record import Cell, Cost, RunRecord
 from genrec_unlearn_bench.runs.request import RunRequest
 from genrec_unlearn_bench.runs.results import result_folder, table_bytes, write_result
 from genrec_unlearn_bench.runs.rulesets import Ruling
@@ -31,7 +31,7 @@ from genrec_unlearn_bench.runs.setting import settle
 from genrec_unlearn_bench.runs.shadows import Shadowed, shadowed
 from genrec_unlearn_bench.runs.sources import code_digests
 from genrec_unlearn_bench.runs.stage_log import LOSSES
-from genrec_unlearn_bench.runs.store import StageStore
+from genrec_unlearn_bench.runs.store import StageStore, StoredStage
 from genrec_unlearn_bench.runs.stream.chain import unlearned_in_turn
 from genrec_unlearn_bench.runs.stream.curve import Followed, follow
 from genrec_unlearn_bench.runs.stream.requests import Stream, divide
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.evaluation.metric import MetricValue
 
-__all__ = ["Finished", "run_cell"]
+__all__ = ["Finished", "Footing", "Made", "lay_footing", "make_row", "run_cell"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,59 @@ def run_cell(
         return _run(room)
 
 
-def _run(room: Workroom) -> Finished:
+@dataclass(frozen=True, eq=False)
+class Footing:
+    """What a cell shares with all other methods on its task, backbone and seed.
+
+    Attributes:
+        sids: The deployed semantic IDs.
+        before: The original recommender.
+    """
+
+    ground: Ground
+    stream: Stream | None
+    sids: Tokens
+    before: Trained
+    oracles: tuple[Trained, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """All stages of a cell, before anything is read of them.
+
+    Attributes:
+        row: What the cell is about.
+        own: Its scores.
+        before: Scores of the original.
+        oracles: Scores of the oracles.
+        beyond: What the suite measures beyond the core.
+        judged: What shadow models say.
+    """
+
+    row: Trained
+    own: Scores
+    before: Scores
+    oracles: tuple[Scores, ...]
+    beyond: Taken
+    judged: Shadowed
+
+    @property
+    def further(self) -> tuple[tuple[str, StoredStage], ...]:
+        """Stages beyond the core, each with what the record calls it."""
+        return (*self.beyond.stages, *self.judged.stages)
+
+    def key(self, cell: Cell) -> str:
+        """The key of the cell's result."""
+        return result_key(
+            cell,
+            evaluation=self.own.stage,
+            oracles=[scores.stage for scores in self.oracles],
+            beyond=[stage for _, stage in self.further],
+        )
+
+
+def lay_footing(room: Workroom) -> Footing:
+    """The stages that a cell shares with others, up to the oracles; each from the store where it is there."""
     setting = room.setting
     ground = lay_ground(room)
     setting.ruling.check_task(ground.split.manifest.digest)
@@ -100,28 +152,52 @@ def _run(room: Workroom) -> Finished:
     sids = tokens(room, ground)
     before = original(room, ground, sids)
     sids = deployed(room, sids, before)
-    oracles = [oracle(room, ground, sids, number) for number in range(setting.request.oracle_seeds)]
-    row = _row(room, ground, sids, before, oracles, stream)
+    oracles = tuple(oracle(room, ground, sids, number) for number in range(setting.request.oracle_seeds))
+    return Footing(ground, stream, sids, before, oracles)
+
+
+def make_row(room: Workroom, footing: Footing) -> Made:
+    """The stages of a cell's own, and the measurements of what it is held against.
+
+    Of a plan's room, which computes nothing, this is what the cell's result stands on: see ``grid.probe``.
+    """
+    ground, sids, before, oracles = footing.ground, footing.sids, footing.before, footing.oracles
+    row = _row(room, footing)
     scores = {id(trained): score(room, ground, sids, trained) for trained in _distinct([before, *oracles, row])}
     own = scores[id(row)]
-    reference = [scores[id(trained)] for trained in oracles]
+    return Made(
+        row,
+        own,
+        scores[id(before)],
+        tuple(scores[id(trained)] for trained in oracles),
+        take_beyond(room, ground, sids, row, before=before, oracles=oracles) if own.measured else Taken(),
+        shadowed(room, ground, sids, before) if own.measured else Shadowed(),
+    )
+
+
+def _run(room: Workroom) -> Finished:
+    setting = room.setting
+    footing = lay_footing(room)
+    made = make_row(room, footing)
+    ground, oracles, row, own = footing.ground, footing.oracles, made.row, made.own
     cost = cost_of(setting.entry, row, oracles[0] if oracles else None, setting.ruling.choice)
-    beyond = measure_beyond(room, ground, sids, row, before=before, oracles=oracles) if own.values else Beyond()
-    judged = shadowed(room, ground, sids, before) if own.values else Shadowed()
-    beyond = replace(beyond, values=(*beyond.values, *judged.values), stages=(*beyond.stages, *judged.stages))
-    metrics = _values(own, scores[id(before)], reference, beyond) if own.values else ()
-    followed = follow(stream, row, own, before=scores[id(before)], cost=cost) if stream is not None else Followed()
+    found = made.beyond.compared(len(oracles))
+    found = replace(found, values=(*found.values, *made.judged.values))
+    metrics = _values(made, found) if own.measured else ()
+    stream = footing.stream
+    followed = follow(stream, row, own, before=made.before, cost=cost) if stream is not None else Followed()
     metrics = (*metrics, *_cost_metrics(cost), *followed.values)
-    tables = {name: table_bytes(table) for name, table in {**beyond.tables, **followed.tables}.items()}
+    tables = {name: table_bytes(table) for name, table in {**found.tables, **followed.tables}.items()}
     record = assemble(
         room,
         ground,
         row,
         own,
-        list(zip(oracles, reference, strict=True)),
+        list(zip(oracles, made.oracles, strict=True)),
+        key=made.key(cell_of(setting)),
         cost=cost,
         metrics=metrics,
-        beyond=beyond,
+        beyond=made.further,
         tables=tables,
     )
     _check(metrics)
@@ -138,13 +214,12 @@ def _run(room: Workroom) -> Finished:
     return Finished(record, folder)
 
 
-def _row(
-    room: Workroom, ground: Ground, sids: Tokens, before: Trained, oracles: list[Trained], stream: Stream | None
-) -> Trained:
+def _row(room: Workroom, footing: Footing) -> Trained:
     """The row that was asked for."""
     setting = room.setting
-    if setting.method is not None and stream is not None:
-        return unlearned_in_turn(room, ground, sids, before, stream)
+    ground, sids, before, oracles = footing.ground, footing.sids, footing.before, footing.oracles
+    if setting.method is not None and footing.stream is not None:
+        return unlearned_in_turn(room, ground, sids, before, footing.stream)
     if setting.method is not None:
         return unlearned(room, ground, sids, before)
     if setting.entry.name == "original":
@@ -164,14 +239,15 @@ def _distinct(rankers: list[Trained]) -> list[Trained]:
     return list({id(trained): trained for trained in rankers}.values())
 
 
-def _values(own: Scores, before: Scores, oracles: list[Scores], beyond: Beyond) -> tuple[MetricValue, ...]:
+def _values(made: Made, beyond: Beyond) -> tuple[MetricValue, ...]:
     """What was measured on the run itself, against the original, and against the oracles."""
+    own, before = made.own, made.before
     values = (*own.values, *beyond.values)
-    further = beyond.oracles or [()] * len(oracles)
+    further = beyond.oracles or [()] * len(made.oracles)
     return (
         *values,
         *change_from_original(own.values, before.values, tables=_tables(own, before)),
-        *gap_to_oracle(values, [(*scores.values, *more) for scores, more in zip(oracles, further, strict=True)]),
+        *gap_to_oracle(values, [(*scores.values, *more) for scores, more in zip(made.oracles, further, strict=True)]),
     )
 
 

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.runs.files import atomic_folder, file_digest
-from genrec_unlearn_bench.runs.record import RunRecord
+from genrec_unlearn_bench.runs.record import Cell, RunRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,9 +28,11 @@ __all__ = [
     "MEASUREMENTS",
     "PER_USER",
     "RECORD",
+    "folder_prefix",
     "read_record",
     "record_text",
     "result_folder",
+    "row_folder",
     "table_bytes",
     "table_place",
     "write_result",
@@ -49,9 +51,18 @@ _OF_SOME_SUITES = ("measuring", "holdout", "tables")
 
 def result_folder(root: Path, record: RunRecord) -> Path:
     """Where a record belongs under the results folder."""
-    cell = record.cell
+    return row_folder(root, record.cell) / f"{folder_prefix(record.cell)}{record.key[:10]}"
+
+
+def row_folder(root: Path, cell: Cell) -> Path:
+    """Where all results of a method on a task and backbone lie."""
+    return root / cell.task / cell.backbone / cell.method
+
+
+def folder_prefix(cell: Cell) -> str:
+    """How the names of a cell's results begin there; ten digits of the key follow."""
     stream = f"-requests{cell.requests}" if cell.requests > 1 else ""
-    return root / cell.task / cell.backbone / cell.method / f"{cell.scale}-seed{cell.seed}{stream}-{record.key[:10]}"
+    return f"{cell.scale}-seed{cell.seed}{stream}-"
 
 
 def write_result(

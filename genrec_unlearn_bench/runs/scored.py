@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +39,17 @@ class Scores:
     """What was measured. A model whose weights are not finite ranks nothing: it has neither values nor table."""
 
     stage: StoredStage
-    values: tuple[MetricValue, ...]
+    read: Callable[[], tuple[MetricValue, ...]]
+
+    @property
+    def measured(self) -> bool:
+        """Whether anything was."""
+        return self.per_user is not None
+
+    @cached_property
+    def values(self) -> tuple[MetricValue, ...]:
+        """What was measured; read when it is asked for."""
+        return self.read()
 
     @property
     def per_user(self) -> Path | None:
@@ -81,5 +93,4 @@ def score(room: Workroom, ground: Ground, sids: Tokens, trained: Trained) -> Sco
         write_lists(measured.groups, folder / LISTS)
 
     stage = room.stage("evaluation", content, compute, of=trained.stage.name)
-    values = room.load(stage, lambda path: _VALUES.validate_json((path / VALUES).read_bytes()))
-    return Scores(stage, values)
+    return Scores(stage, lambda: room.load(stage, lambda path: _VALUES.validate_json((path / VALUES).read_bytes())))

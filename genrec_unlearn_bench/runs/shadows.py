@@ -8,7 +8,7 @@ judged is exactly what the run does: same configuration, same semantic IDs, same
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from genrec_unlearn_bench.runs.weights import first_not_finite
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 
 if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.recommender import Ranker
     from genrec_unlearn_bench.data.examples import Examples
     from genrec_unlearn_bench.evaluation.metric import MetricValue
     from genrec_unlearn_bench.runs.ground import Ground
@@ -54,8 +55,13 @@ _CONFIDENCES = "confidences.npy"
 class Shadowed:
     """What the shadows say, and the stages that it rests on, each with what the record calls it."""
 
-    values: tuple[MetricValue, ...] = ()
     stages: tuple[tuple[str, StoredStage], ...] = ()
+    read: Callable[[], tuple[MetricValue, ...]] = tuple
+
+    @property
+    def values(self) -> tuple[MetricValue, ...]:
+        """The metrics; read from the stages when they are asked for."""
+        return self.read()
 
 
 def check_shadows(setting: Setting) -> None:
@@ -109,19 +115,24 @@ def shadowed(room: Workroom, ground: Ground, sids: Tokens, before: Trained) -> S
         return Shadowed()
     if setting.method is None and setting.entry.name != "original":
         reason = f"the row {setting.entry.name!r} unlearns nothing, so that no shadow models of it are trained"
-        return Shadowed(unmeasured(SPECS, reason))
+        return Shadowed(read=lambda: unmeasured(SPECS, reason))
     try:
         examples = _examples(ground, setting.seed)
     except NotMeasurable as fault:
-        return Shadowed(unmeasured(SPECS, fault.what))
-    _check_size(before)
+        refusal = unmeasured(SPECS, fault.what)
+        return Shadowed(read=lambda: refusal)
+    _check_size(room.looked_at(before))
     pairs = forget_pairs(ground)
     included = halves(shadows, len(pairs), numpy_generator(setting.seed, "shadows", "halves"))
     places = np.searchsorted(pairs, pair_codes(ground, examples.users, examples.targets))
     found = list(_confidences(room, ground, sids, examples, [pairs[~half] for half in included]))
-    values = ulira_values(np.stack([row for _, row in found]), included[:, places])
-    named = tuple((f"{STAGE}: shadow {number}", stage) for number, (stage, _) in enumerate(found, start=1))
-    return Shadowed(values, named)
+
+    def values() -> tuple[MetricValue, ...]:
+        confidences = np.stack([room.load(stage, lambda path: _read(path)) for stage in found])
+        return ulira_values(confidences, included[:, places])
+
+    named = tuple((f"{STAGE}: shadow {number}", stage) for number, stage in enumerate(found, start=1))
+    return Shadowed(named, values)
 
 
 def _examples(ground: Ground, seed: int) -> Examples:
@@ -134,8 +145,7 @@ def _examples(ground: Ground, seed: int) -> Examples:
     return forget.subset(np.sort(generator.choice(first, size=min(EXAMPLES, len(first)), replace=False)))
 
 
-def _check_size(before: Trained) -> None:
-    recommender = before.load()
+def _check_size(recommender: Ranker) -> None:
     if not isinstance(recommender, Recommender):
         raise BenchError("shadow models are made of generative recommenders")
     size = sum(parameter.numel() for parameter in recommender.module.parameters())
@@ -149,7 +159,7 @@ def _check_size(before: Trained) -> None:
 
 def _confidences(
     room: Workroom, ground: Ground, sids: Tokens, examples: Examples, left_out: list[NDArray[np.int64]]
-) -> Iterator[tuple[StoredStage, NDArray[np.float64]]]:
+) -> Iterator[StoredStage]:
     """Train and unlearn one shadow after the other, and take its confidences [T] in the examples."""
     for number, pairs in enumerate(left_out, start=1):
         room.progress.say(f"shadow {number} of {len(left_out)}")
@@ -158,8 +168,7 @@ def _confidences(
         trained = original(own_room, own_ground, sids)
         if room.setting.method is not None:
             trained = unlearned(own_room, own_ground, sids, trained)
-        stage = _stage(room, ground, trained, examples)
-        yield stage, room.load(stage, lambda path: _read(path))
+        yield _stage(room, ground, trained, examples)
 
 
 def _stage(room: Workroom, ground: Ground, trained: Trained, examples: Examples) -> StoredStage:

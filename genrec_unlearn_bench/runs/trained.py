@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,11 @@ class Trained:
     stage: StoredStage
     upstream: tuple[StoredStage, ...]
     load: Callable[[], Ranker]
+
+    @property
+    def model(self) -> Path:
+        """Folder of the ranker."""
+        return self.stage.path / MODEL
 
     @property
     def seconds(self) -> float:
@@ -161,32 +167,43 @@ class _Source:
     Attributes:
         examples: Identity of the examples.
         texts: Identity of texts and features.
+        make: Gives the data themselves, which are needed only where something is computed.
     """
 
     examples: KeyContent
     texts: KeyContent
-    data: TrainingData
+    make: Callable[[], TrainingData]
+
+    @cached_property
+    def data(self) -> TrainingData:
+        """The data, made once."""
+        return self.make()
 
     def collaborative(self, room: Workroom, config: SasRecConfig) -> Collaborative:
         """SASRec on these examples."""
-        return collaborative(
-            room,
-            self.examples,
-            config,
-            train=self.data.train,
-            valid=self.data.valid,
-            items=len(self.data.items),
-        )
+        return collaborative(room, self.examples, config, lambda: self.data)
 
-    def with_vectors(self, room: Workroom) -> tuple[TrainingData, tuple[StoredStage, ...]]:
+    def with_vectors(self, room: Workroom) -> tuple[Callable[[], TrainingData], tuple[StoredStage, ...]]:
         """The data with the collaborative vectors that the setting's backbone asks for, if it does."""
         setting = room.setting
         config = setting.backbone.collaborative(setting.backbone_config, setting.sid_config)
         if config is None:
-            return self.data, ()
+            return self.plain, ()
         found = self.collaborative(room, config)
-        vectors = room.remember(f"vectors/{found.stage.key}", lambda: found.load().item_vectors())
-        return replace(self.data, collaborative=vectors), (found.stage,)
+
+        def make() -> TrainingData:
+            import torch
+
+            # Weights are drawn before they are read: the draws of the stage that asks must not depend on it.
+            with torch.random.fork_rng():
+                vectors = room.remember(f"vectors/{found.stage.key}", lambda: found.load().item_vectors())
+            return replace(self.data, collaborative=vectors)
+
+        return make, (found.stage,)
+
+    def plain(self) -> TrainingData:
+        """The data without such vectors."""
+        return self.data
 
 
 def _whole(room: Workroom, ground: Ground) -> _Source:
@@ -196,8 +213,11 @@ def _whole(room: Workroom, ground: Ground) -> _Source:
         examples: KeyContent = ground.examples_identity
         known = np.ones(len(dataset.items), dtype=np.bool_)
         texts = _texts(ground.features.plain, known)
-        data = TrainingData(dataset.train, dataset.valid, dataset.items, ground.features.plain, known)
-        return _Source(examples, texts, data)
+        return _Source(
+            examples,
+            texts,
+            lambda: TrainingData(dataset.train, dataset.valid, dataset.items, ground.features.plain, known),
+        )
 
     return room.remember(f"whole/{ground.identity}", make)
 
@@ -207,14 +227,18 @@ def _cleaned(room: Workroom, ground: Ground) -> _Source:
 
     def make() -> _Source:
         examples: KeyContent = {**ground.examples_identity, "task": split.manifest.digest}
-        data = TrainingData(
-            train=split.cleaned(split.train.retain),
-            valid=split.cleaned(split.valid.retain),
-            items=scrubbed_items(ground.dataset.items, split),
-            features=ground.features.scrubbed,
-            known=~split.items,
-        )
-        return _Source(examples, _texts(data.features, data.known), data)
+        features, known = ground.features.scrubbed, ~split.items
+
+        def data() -> TrainingData:
+            return TrainingData(
+                train=split.cleaned(split.train.retain),
+                valid=split.cleaned(split.valid.retain),
+                items=scrubbed_items(ground.dataset.items, split),
+                features=features,
+                known=known,
+            )
+
+        return _Source(examples, _texts(features, known), data)
 
     return room.remember(f"cleaned/{ground.identity}", make)
 
@@ -242,7 +266,7 @@ def _tokens(room: Workroom, name: str, source: _Source) -> Tokens:
 
     def compute(folder: Path) -> None:
         log = StageLog(room.progress)
-        table = backbone.tokenise(setting.sid_config, data, seed=setting.seed, device=setting.device, progress=log)
+        table = backbone.tokenise(setting.sid_config, data(), seed=setting.seed, device=setting.device, progress=log)
         save_table(table, folder)
         log.write(folder)
 
@@ -254,7 +278,7 @@ def _fit(room: Workroom, name: str, source: _Source, sids: Tokens, *, seed: int)
     setting = room.setting
     backbone = setting.backbone
     # A frozen table needs no vectors any more: the recommender alone is trained.
-    data, upstream = (source.data, ()) if sids.table.frozen else source.with_vectors(room)
+    data, upstream = (source.plain, ()) if sids.table.frozen else source.with_vectors(room)
     content: KeyContent = {
         **source.examples,
         **(source.texts if Capability.TEXT_TASKS in setting.capabilities else {}),
@@ -269,12 +293,13 @@ def _fit(room: Workroom, name: str, source: _Source, sids: Tokens, *, seed: int)
     }
 
     def compute(folder: Path) -> Mapping[str, Any]:
-        check_items(sids.table, len(data.items))
+        examples = data()
+        check_items(sids.table, len(examples.items))
         log = StageLog(room.progress, room.work(name, content))
         with metered(setting.device) as reading:
             recommender = backbone.fit(
                 setting.backbone_config,
-                data=data,
+                data=examples,
                 sids=sids.table,
                 seed=seed,
                 device=setting.device,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +53,13 @@ class Desk:
         known = self._shelf.stages.get(key)
         if known is not None:
             return replace(known, cached=True)
-        stored = self._stored(name, content, self._prepared(name, compute), together=together)
+        prepared = self._prepared(name, compute)
+
+        def told(folder: Path) -> Mapping[str, Any] | None:
+            with self.progress.computing(name):
+                return prepared(folder)
+
+        stored = self._stored(name, content, told, together=together)
         self._shelf.stages[key] = stored
         label = f"{name} of {of}" if of else name
         self.progress.say(f"{label}: from the cache" if stored.cached else f"{label}: {stored.seconds:.1f} s")

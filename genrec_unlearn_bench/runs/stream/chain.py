@@ -43,6 +43,10 @@ class Streamed(Trained):
     steps: tuple[Trained, ...]
     scores: tuple[Scores, ...]
 
+    @property
+    def model(self) -> Path:
+        return self.steps[-1].model
+
 
 @dataclass(frozen=True, eq=False)
 class _Ground(Ground):
@@ -90,7 +94,7 @@ def unlearned_in_turn(room: Workroom, ground: Ground, sids: Tokens, before: Trai
         if number < count:
             found = score(room, _at(ground, stream.so_far(number), number), sids, last)
             scores.append(found)
-            if not found.values:
+            if not found.measured:
                 break
     return _whole(room, steps, scores)
 

@@ -89,10 +89,10 @@ def follow(stream: Stream, row: Trained, own: Scores, *, before: Scores, cost: C
         seconds, found = [step.seconds for step in row.steps], [*row.scores, own]
     else:
         seconds, found = [0.0] * (count - 1) + [cost.unlearn_seconds], [own] * count
-    broken = next((number for number, scores in enumerate(found[: len(seconds)], start=1) if not scores.values), None)
-    if broken is not None or not before.values:
+    broken = next((number for number, scores in enumerate(found[: len(seconds)], start=1) if not scores.measured), None)
+    if broken is not None or not before.measured:
         culprit = "of the model" if fixed else f"after request {broken} of {count}"
-        culprit = culprit if before.values else "of the original"
+        culprit = culprit if before.measured else "of the original"
         reason = f"the weights {culprit} are not finite"
         quality = stream_quality(None, reason=reason)
         return Followed((*quality, *stream_times(seconds, retrain_seconds=cost.retrain_seconds, reason=reason)))

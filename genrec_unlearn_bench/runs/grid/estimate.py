@@ -1,0 +1,188 @@
+"""What stages will take, from what stages like them took. Nothing is guessed: where nothing like it was run, nobody
+knows, and the plan says so.
+
+Like is, in this order: the same stage of the same backbone, method and configuration on the same dataset; of whatever
+configuration; of whatever method; on whatever dataset. Scale, kind of device and number of requests are always the
+same. Among equals the median counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from genrec_unlearn_bench.runs.grid.probe import Visit, Walk
+    from genrec_unlearn_bench.runs.setting import Setting
+
+__all__ = ["Costs", "Expected", "own_stages", "together"]
+
+SAMPLES = 25
+"""Stages that are remembered of each group; more would not change a median by much."""
+
+BEYOND = "beyond"
+"""All measurements beyond the core on one model together."""
+
+SHADOWS = "shadows"
+"""Training and unlearning of shadow models, of which nothing is learnt."""
+
+_CORE = frozenset(
+    {"dataset", "task", "features", "sids", "sasrec", "original", "retrain", "sids-full", "retrain-full"}
+    | {"popularity", "unlearned", "stream", "evaluation"}
+)
+
+_BY_METHOD = frozenset({"unlearned", "stream"})
+"""Stages whose cost depends on the method."""
+
+_OF_DATASET = frozenset({"dataset", "task", "features"})
+"""Stages that no backbone has a part in."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What something will take.
+
+    Attributes:
+        seconds: Wall-clock; None where nobody knows.
+        size: Bytes in the cache.
+        memory_mib: Peak memory of the process or the device.
+        alike: Whether all of it was told by stages of the same backbone, method, configuration and dataset.
+    """
+
+    seconds: float | None
+    size: int | None = None
+    memory_mib: float | None = None
+    alike: bool = True
+
+
+@dataclass
+class _Group:
+    seconds: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+
+
+_Place = tuple[str, ...]
+
+
+class Costs:
+    """What stored stages took, by what they are of."""
+
+    def __init__(self) -> None:
+        self._groups: dict[_Place, _Group] = defaultdict(_Group)
+        self._learnt: set[str] = set()
+
+    def learn(self, walk: Walk) -> None:
+        """Note the stages that a walk has found; each counts once."""
+        setting = walk.setting
+        for visit in (*walk.shared.visits, *walk.visits):
+            if visit.name in _CORE and visit.key not in self._learnt:
+                self._learnt.add(visit.key)
+                self._note(setting, visit.name, [visit])
+        if setting.suite.measurements and walk.key is not None:
+            # What a measurement takes is known for all of its parts on one model.
+            self._note(setting, BEYOND, [visit for visit in walk.visits if _measures(visit, setting)])
+
+    def _note(self, setting: Setting, name: str, visits: Iterable[Visit]) -> None:
+        stages = [visit.stage for visit in visits if visit.stage is not None]
+        stages = [stage for stage in stages if stage.account.get("stored", True)]
+        places = list(_places(name, setting))
+        if not stages or len(self._groups[places[0]].seconds) >= SAMPLES:
+            return
+        memory = [float(stage.account["peak_memory_mib"]) for stage in stages if "peak_memory_mib" in stage.account]
+        size = sum(int(stage.account["size"]) if "size" in stage.account else _size(stage.path) for stage in stages)
+        for place in places:
+            group = self._groups[place]
+            group.seconds.append(sum(stage.seconds for stage in stages))
+            group.sizes.append(size)
+            group.memory += memory
+
+    def expected(self, setting: Setting, stage: str) -> Expected:
+        """What a stage of a cell will take."""
+        for level, place in enumerate(_places(stage, setting)):
+            group = self._groups.get(place)
+            if group is not None and group.seconds:
+                memory = max(group.memory) if group.memory else None
+                return Expected(median(group.seconds), int(median(group.sizes)), memory, alike=level == 0)
+        return Expected(None)
+
+
+def together(parts: Iterable[Expected]) -> Expected:
+    """Several stages one after the other; unknown where one of them is."""
+    found = list(parts)
+    seconds = [part.seconds for part in found if part.seconds is not None]
+    sizes = [part.size for part in found if part.size is not None]
+    memory = [part.memory_mib for part in found if part.memory_mib is not None]
+    return Expected(
+        sum(seconds) if len(seconds) == len(found) else None,
+        sum(sizes) if len(sizes) == len(found) else None,
+        max(memory) if memory else None,
+        all(part.alike for part in found),
+    )
+
+
+def own_stages(setting: Setting) -> tuple[str, ...]:
+    """The stages that a cell's own job makes; those of references are made by the references' cells."""
+    name, requests = setting.entry.name, setting.request.requests
+    rows = {
+        "original": (),
+        "retrain": (),
+        "retrain-full": ("sids-full", "retrain-full"),
+        "popularity": ("popularity",),
+        "sasrec": ("sasrec",),
+    }
+    made = rows.get(name, ("unlearned",) * requests)
+    evaluated = ("evaluation",) * (requests if setting.method is not None else 1)
+    beyond = (BEYOND,) if setting.suite.measurements else ()
+    shadows = (SHADOWS,) if setting.request.shadows else ()
+    return (*made, *evaluated, *beyond, *shadows)
+
+
+def _measures(visit: Visit, setting: Setting) -> bool:
+    """Whether a stage measures the cell's own row, beyond the core."""
+    row = "unlearned" if setting.method is not None else setting.entry.name
+    return visit.name not in _CORE and visit.of.rpartition(" ")[2] in (row, "stream")
+
+
+def _places(stage: str, setting: Setting) -> Iterator[_Place]:
+    """Groups that a stage belongs to, from the narrowest to the widest."""
+    request = setting.request
+    always = (stage, setting.scale.value, setting.device_kind)
+    dataset = (setting.dataset.name, setting.request.suite if setting.suite.holdout else "core")
+    if stage in _OF_DATASET:
+        yield (*always, *dataset, setting.encoder.key)
+        yield (*always, *dataset)
+        return
+    fields = [request.backbone_set, request.sid_set, request.measure_set]
+    if stage not in _BY_METHOD:
+        kind = (*always, setting.backbone.name)
+        yield (*kind, *dataset, json.dumps(fields, sort_keys=True, default=str))
+        yield (*kind, *dataset)
+        yield kind
+        return
+    stream = (*always, setting.backbone.name, f"requests={request.requests}")
+    configs = json.dumps([*fields, dict(request.method_set)], sort_keys=True, default=str)
+    yield (*stream, setting.entry.name, *dataset, configs)
+    yield (*stream, setting.entry.name, *dataset)
+    yield (*stream, "any method", *dataset)
+    yield (*stream, setting.entry.name)
+    yield stream
+
+
+def _size(folder: Path) -> int:
+    """Bytes of a stage whose manifest does not say."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(place, name)).st_size
+            except OSError:
+                continue
+    return total

@@ -1,0 +1,101 @@
+"""Looks into a store without reading more than manifests, and without changing anything: no digest is taken, nothing is
+moved aside, nothing is waited for.
+
+What a plan says about a damaged file is therefore found out only by the run, which makes the stage anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from genrec_unlearn_bench.runs.keys import content_key, hashed
+from genrec_unlearn_bench.runs.store import StoredStage
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.runs.keys import KeyContent, KeyValue
+    from genrec_unlearn_bench.runs.store import StageStore
+
+__all__ = ["Keys", "LightStore"]
+
+MANIFEST = "stage.json"
+CODE = "code"
+
+
+class LightStore:
+    """A store's stages by their manifests, each read once."""
+
+    def __init__(self, store: StageStore) -> None:
+        self._store = store
+        self._found: dict[tuple[str, str], StoredStage | None] = {}
+
+    def stage(self, name: str, key: str) -> StoredStage | None:
+        """The stage; None where there is none, or where its manifest does not fit."""
+        place = (name, key)
+        if place not in self._found:
+            self._found[place] = self._read(name, key)
+        return self._found[place]
+
+    def _read(self, name: str, key: str) -> StoredStage | None:
+        folder = self._store.folder(name, key)
+        found = _read(folder, name, key)
+        below = getattr(self._store, "shared", None)
+        if found is None and below is not None and below != self._store.root:
+            found = _read(below / folder.relative_to(self._store.root), name, key)
+        return found
+
+
+def _read(folder: Path, name: str, key: str) -> StoredStage | None:
+    try:
+        told = json.loads((folder / MANIFEST).read_bytes())
+        fits = told["stage"] == name and told["key"] == key and isinstance(told["files"], dict)
+        account = told["account"]
+        if not (fits and isinstance(told["digest"], str) and isinstance(account, dict)):
+            return None
+        if "size" in told:
+            account = {**account, "size": told["size"]}
+        stage = StoredStage(name, folder, key, told["digest"], float(told["seconds"]), True, account)
+        was = told.get("was", "")
+        return StoredStage(**{**vars(stage), "was": was}) if was else stage
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+class Keys:
+    """``content_key`` for many contents that share their parts: what a configuration or a listing of code comes to is
+    worked out once."""
+
+    def __init__(self) -> None:
+        self._models: dict[int, tuple[BaseModel, dict[str, Any]]] = {}
+        self._codes: dict[tuple[tuple[str, object], ...], tuple[KeyValue, KeyValue]] = {}
+
+    def key(self, name: str, content: KeyContent) -> str:
+        """The same as ``content_key``."""
+        return content_key(name, {field: self._plain(field, value) for field, value in content.items()})
+
+    def shared(self, content: KeyContent) -> KeyContent:
+        """The same content, with one listing of code in memory for all contents that have it."""
+        code = content.get(CODE)
+        return {**content, CODE: self._code(code)[0]} if isinstance(code, Mapping) else content
+
+    def _plain(self, field: str, value: KeyValue) -> KeyValue:
+        if isinstance(value, BaseModel):
+            known = self._models.get(id(value))
+            # The model is kept beside what it comes to, so that its place in memory is not given to another.
+            if known is None:
+                known = self._models[id(value)] = (value, value.model_dump(mode="json"))
+            return known[1]
+        if field == CODE and isinstance(value, Mapping):
+            return self._code(value)[1]
+        return value
+
+    def _code(self, value: Mapping[str, KeyValue]) -> tuple[KeyValue, KeyValue]:
+        """A listing of code, the same object for equal ones, and what stands for it in keys."""
+        listing = tuple(value.items())
+        if listing not in self._codes:
+            self._codes[listing] = (value, hashed({CODE: value})[CODE])
+        return self._codes[listing]
