@@ -90,13 +90,16 @@ def brand_key(name: str) -> str:
 
 def normalise_brands(values: Sequence[str]) -> BrandColumn:
     """The brand column of N items. Ties between spellings go to the one that comes first in the source."""
-    cleaned = [clean_brand(value) for value in values]
+    # Catalogues have far fewer brands than items; each value is looked at once, and equal names are one string.
+    counts = Counter(values)
+    cleaned = {value: clean_brand(value) for value in counts}
+    keys = {value: brand_key(name) for value, name in cleaned.items() if name}
     spellings: dict[str, Counter[str]] = {}
-    for name in cleaned:
-        if name:
-            spellings.setdefault(brand_key(name), Counter())[name] += 1
+    for value, key in keys.items():
+        spellings.setdefault(key, Counter())[cleaned[value]] += counts[value]
     # Counter.most_common keeps insertion order among equals.
-    canonical = {key: counts.most_common(1)[0][0] for key, counts in spellings.items()}
-    raw = tuple("" if looks_like_code(value) else plain(value) for value in values)
-    junk = sum(1 for value, name in zip(values, cleaned, strict=True) if value.strip() and not name)
-    return BrandColumn(tuple(canonical[brand_key(name)] if name else "" for name in cleaned), raw, junk)
+    canonical = {key: found.most_common(1)[0][0] for key, found in spellings.items()}
+    names = {value: canonical[keys[value]] if value in keys else "" for value in counts}
+    raw = {value: "" if looks_like_code(value) else plain(value) for value in counts}
+    junk = sum(count for value, count in counts.items() if value.strip() and not cleaned[value])
+    return BrandColumn(tuple(names[value] for value in values), tuple(raw[value] for value in values), junk)

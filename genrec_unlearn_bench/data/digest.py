@@ -19,6 +19,10 @@ ARRAYS = ("users", "targets", "times", "events", "event_users", "starts", "ends"
 """The arrays of ``Examples``, in canonical order."""
 
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+"""``json.dumps`` makes such an encoder anew for every call, which takes longer than the encoding."""
+
+
 def item_lines(items: ItemTable) -> Iterator[str]:
     """One canonical JSON object for each item: sorted keys, no spaces, null for a missing price."""
     for row, item_id in enumerate(items.ids):
@@ -33,7 +37,7 @@ def item_lines(items: ItemTable) -> Iterator[str]:
             "text": items.texts[row],
             "title": items.titles[row],
         }
-        yield json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        yield _ENCODE(record)
 
 
 def content_digest(items: ItemTable, parts: Parts, split: str) -> str:

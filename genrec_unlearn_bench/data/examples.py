@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PAD", "BoolArray", "Examples", "Histories", "IntArray"]
+__all__ = ["PAD", "BoolArray", "Examples", "Histories", "IntArray", "Thinned"]
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -135,15 +135,40 @@ class Examples:
 
     def drop_events(self, drop: BoolArray) -> Examples:
         """The same rows with the marked events taken out of every history. ``drop``: [E]."""
-        kept_before = np.concatenate([[0], np.cumsum(~drop)]).astype(np.int64)
-        return replace(
-            self,
-            events=self.events[~drop],
-            event_users=self.event_users[~drop],
-            starts=kept_before[self.starts],
-            ends=kept_before[self.ends],
-        )
+        return Thinned.of(self, drop).applied(self)
 
     def without_items(self, items: BoolArray) -> Examples:
         """The same rows with the marked items taken out of every history. ``items``: [N]."""
         return self.drop_events(items[self.events])
+
+
+@dataclass(frozen=True, eq=False)
+class Thinned:
+    """Events with some of them taken out, for all examples over the same events to share.
+
+    Attributes:
+        events, event_users: [E'] what stayed.
+        before: [E + 1] how many events stayed before each place.
+    """
+
+    events: IntArray
+    event_users: IntArray
+    before: IntArray
+
+    @classmethod
+    def of(cls, examples: Examples, drop: BoolArray) -> Thinned:
+        """Without the marked events; ``drop``: [E]."""
+        keep = ~drop
+        before = np.zeros(len(drop) + 1, dtype=np.int64)
+        np.cumsum(keep, out=before[1:])
+        return cls(examples.events[keep], examples.event_users[keep], before)
+
+    def applied(self, examples: Examples) -> Examples:
+        """The same rows, over the events that stayed."""
+        return replace(
+            examples,
+            events=self.events,
+            event_users=self.event_users,
+            starts=self.before[examples.starts],
+            ends=self.before[examples.ends],
+        )

@@ -45,6 +45,8 @@ def looks_like_code(text: str) -> bool:
 
 
 def _encodable(text: str) -> str:
+    if text.isascii():
+        return text
     # JSON may escape half a surrogate pair, which no file could store afterwards.
     try:
         text.encode()

@@ -14,12 +14,14 @@ Dropping the brand field is not enough: in MiniOneRec's Industrial files 2,708 o
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from genrec_unlearn_bench.data.brands import clean_brand
+from genrec_unlearn_bench.data.examples import BoolArray
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
 from genrec_unlearn_bench.data.items import TEXT_FIELDS, ItemTable
 
@@ -96,23 +98,36 @@ def brand_words(items: ItemTable, split: ForgetSplit) -> BrandWords:
     items, and is no part of a retained brand's name. The rest leaves the brand's own items only, except for parts that
     are too short or without a letter: these stay.
     """
+    return _found(items, split)[0]
+
+
+def _found(items: ItemTable, split: ForgetSplit) -> tuple[BrandWords, tuple[BoolArray, ...]]:
+    """The words, and for titles, descriptions and texts [N] in which of them a phrase may stand."""
     names: dict[str, set[Phrase]] = {}
-    for row in np.flatnonzero(split.items):
-        found = names.setdefault(items.brands[row], set())
-        found |= {_words(items.brands[row]), _words(clean_brand(items.brands_raw[row]))} - {()}
+    for brand, raw in {(items.brands[row], items.brands_raw[row]): None for row in np.flatnonzero(split.items)}:
+        names.setdefault(brand, set()).update({_words(brand), _words(clean_brand(raw))} - {()})
     for found in names.values():
         found |= {("".join(name),) for name in found}
     whole = frozenset().union(*names.values())
     parts = {brand: {(word,) for name in found for word in name if _telling(word)} for brand, found in names.items()}
-    others = np.flatnonzero(~split.items)
-    shares = _document_shares(items, others, whole.union(*parts.values()))
-    retained = {word for row in others for word in _words(items.brands[row])}
+    phrases = whole.union(*parts.values())
+    firsts = frozenset(phrase[0] for phrase in phrases)
+    # One pass over the catalogue: all that follows looks at the few texts that hold one of these words.
+    possible = tuple(_holding(column, firsts) for column in (items.titles, items.descriptions, items.texts))
+    others = ~split.items
+    shares = _document_shares(items, others, possible, phrases)
+    retained = {word for brand in {items.brands[row] for row in np.flatnonzero(others)} for word in _words(brand)}
     everywhere = {name for name in whole if shares[name] <= COMMON_NAME and _has_letter("".join(name))}
     for part in frozenset().union(*parts.values()) - whole:
         if shares[part] <= COMMON_TOKEN and part[0] not in retained:
             everywhere.add(part)
     own = {brand: frozenset((names[brand] | parts[brand]) - everywhere) for brand in names}
-    return BrandWords(frozenset(everywhere), own)
+    return BrandWords(frozenset(everywhere), own), possible
+
+
+def _holding(texts: Sequence[str], words: frozenset[str]) -> BoolArray:
+    """[N] whether one of the words stands in a text."""
+    return np.fromiter((not words.isdisjoint(_words(text)) for text in texts), dtype=np.bool_, count=len(texts))
 
 
 def _telling(word: str) -> bool:
@@ -124,32 +139,38 @@ def _has_letter(word: str) -> bool:
 
 
 def _without_brands(items: ItemTable, split: ForgetSplit) -> ItemTable:
-    words = brand_words(items, split)
+    words, possible = _found(items, split)
     shared = _by_first(words.everywhere)
-    own = {brand: _by_first(words.everywhere | phrases) for brand, phrases in words.own.items()}
-    wanted = [own[brand] if split.items[row] else shared for row, brand in enumerate(items.brands)]
+    own = {brand: _joined(shared, phrases) for brand, phrases in words.own.items()}
 
-    def column(texts: Sequence[str]) -> tuple[str, ...]:
-        return tuple(_removed(text, phrases) for text, phrases in zip(texts, wanted, strict=True))
+    def column(texts: Sequence[str], rows: BoolArray) -> tuple[str, ...]:
+        out = list(texts)
+        for row in np.flatnonzero(rows):
+            out[row] = _removed(out[row], own[items.brands[row]] if split.items[row] else shared)
+        return tuple(out)
 
     def brands(column: Sequence[str]) -> tuple[str, ...]:
         return tuple("" if split.items[row] else name for row, name in enumerate(column))
 
+    titles, descriptions, texts = map(column, (items.titles, items.descriptions, items.texts), possible)
     return replace(
         items,
-        titles=column(items.titles),
-        descriptions=column(items.descriptions),
-        texts=column(items.texts),
+        titles=titles,
+        descriptions=descriptions,
+        texts=texts,
         brands=brands(items.brands),
         brands_raw=brands(items.brands_raw),
     )
 
 
 def _words(text: str) -> Phrase:
+    if text.isascii():
+        # Folding changes no character's kind here, so the whole text is folded at once.
+        return tuple(_WORD.findall(text.lower()))
     return tuple(word.casefold() for word in _WORD.findall(text))
 
 
-def _by_first(phrases: Iterable[Phrase]) -> Mapping[str, tuple[Phrase, ...]]:
+def _by_first(phrases: Iterable[Phrase]) -> dict[str, tuple[Phrase, ...]]:
     """Phrases by their first word, the longest first."""
     out: dict[str, list[Phrase]] = {}
     for phrase in sorted(phrases, key=lambda phrase: (-len(phrase), phrase)):
@@ -157,21 +178,31 @@ def _by_first(phrases: Iterable[Phrase]) -> Mapping[str, tuple[Phrase, ...]]:
     return {first: tuple(found) for first, found in out.items()}
 
 
-def _document_shares(items: ItemTable, rows: Iterable[int], phrases: Iterable[Phrase]) -> dict[Phrase, float]:
-    """Share of the chosen items in whose title, description or text each phrase stands."""
+def _joined(shared: dict[str, tuple[Phrase, ...]], phrases: Iterable[Phrase]) -> Mapping[str, tuple[Phrase, ...]]:
+    """``shared`` and the phrases, without a copy of what is shared: thousands of brands would have thousands of it."""
+    own = _by_first(phrases)
+    return ChainMap({first: _by_first((*shared.get(first, ()), *found))[first] for first, found in own.items()}, shared)
+
+
+def _document_shares(
+    items: ItemTable, rows: BoolArray, possible: Sequence[BoolArray], phrases: Iterable[Phrase]
+) -> dict[Phrase, float]:
+    """Share of the marked items in whose title, description or text each phrase stands."""
     wanted = _by_first(phrases)
     counts = {phrase: 0 for found in wanted.values() for phrase in found}
-    total = 0
-    for row in rows:
-        total += 1
+    columns = (items.titles, items.descriptions, items.texts)
+    for row in np.flatnonzero(rows & np.logical_or.reduce(possible)):
         found: set[Phrase] = set()
-        for text in (items.titles[row], items.descriptions[row], items.texts[row]):
-            words = _words(text)
+        for texts, holding in zip(columns, possible, strict=True):
+            if not holding[row]:
+                continue
+            words = _words(texts[row])
             for at, word in enumerate(words):
                 found.update(phrase for phrase in wanted.get(word, ()) if words[at : at + len(phrase)] == phrase)
         for phrase in found:
             counts[phrase] += 1
-    return {phrase: count / max(total, 1) for phrase, count in counts.items()}
+    total = max(int(rows.sum()), 1)
+    return {phrase: count / total for phrase, count in counts.items()}
 
 
 def _removed(text: str, wanted: Mapping[str, tuple[Phrase, ...]]) -> str:

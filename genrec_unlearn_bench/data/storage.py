@@ -6,6 +6,8 @@ The caller provides the folder and makes its appearance atomic.
 from __future__ import annotations
 
 import json
+import math
+from array import array
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.splits import Parts
 from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
 __all__ = ["load_dataset", "save_dataset"]
 
@@ -26,20 +29,19 @@ _FILES = ("manifest.json", "items.jsonl", "examples.safetensors")
 
 def save_dataset(dataset: Dataset, folder: Path) -> None:
     """Write a dataset into ``folder``, which exists. OSErrors are the caller's to explain."""
-    from safetensors.numpy import save_file
-
     manifest, items, arrays = (folder / name for name in _FILES)
     with items.open("w", encoding="utf-8", newline="\n") as stream:
         stream.writelines(f"{line}\n" for line in item_lines(dataset.items))
     tensors: dict[str, IntArray] = {}
     for name, part in (("train", dataset.train), ("valid", dataset.valid), ("test", dataset.test)):
         for field in ARRAYS:
-            array = getattr(part, field)
-            if field in _SHARED and array is getattr(dataset.train, field):
-                tensors[field] = np.ascontiguousarray(array)
+            column = getattr(part, field)
+            if field in _SHARED and column is getattr(dataset.train, field):
+                tensors[field] = column
             else:
-                tensors[f"{name}.{field}"] = np.ascontiguousarray(array)
-    save_file(tensors, arrays)
+                tensors[f"{name}.{field}"] = column
+    with arrays.open("wb") as sink:
+        write_tensors(tensors, sink)
     manifest.write_text(dataset.manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
@@ -62,33 +64,43 @@ def load_dataset(folder: Path) -> Dataset:
 
 
 def _items(path: Path) -> ItemTable:
+    ids: list[str] = []
+    titles: list[str] = []
+    descriptions: list[str] = []
+    brands: list[str] = []
+    brands_raw: list[str] = []
+    texts: list[str] = []
+    prices = array("d")
+    categories: list[tuple[str, ...]] = []
+    # Brands and categories repeat: each different one is kept once.
+    names: dict[str, str] = {}
+    paths: dict[tuple[str, ...], tuple[str, ...]] = {}
     with path.open(encoding="utf-8", newline="\n") as stream:
-        records = [json.loads(line) for line in stream]
-
-    def column(name: str) -> tuple[str, ...]:
-        return tuple(record[name] for record in records)
-
-    prices = [float("nan") if record["price"] is None else record["price"] for record in records]
+        for line in stream:
+            record = json.loads(line)
+            ids.append(record["item_id"])
+            titles.append(record["title"])
+            descriptions.append(record["description"])
+            brands.append(names.setdefault(record["brand"], record["brand"]))
+            brands_raw.append(names.setdefault(record["brand_raw"], record["brand_raw"]))
+            texts.append(record["text"])
+            prices.append(math.nan if record["price"] is None else record["price"])
+            names_of = tuple(record["categories"])
+            categories.append(paths.setdefault(names_of, names_of))
     return ItemTable(
-        ids=column("item_id"),
-        titles=column("title"),
-        descriptions=column("description"),
-        brands=column("brand"),
-        brands_raw=column("brand_raw"),
-        prices=np.asarray(prices, dtype=np.float64),
-        categories=tuple(tuple(record["categories"]) for record in records),
-        texts=column("text"),
+        ids=tuple(ids),
+        titles=tuple(titles),
+        descriptions=tuple(descriptions),
+        brands=tuple(brands),
+        brands_raw=tuple(brands_raw),
+        prices=np.array(prices, dtype=np.float64),
+        categories=tuple(categories),
+        texts=tuple(texts),
     )
 
 
 def _parts(path: Path) -> Parts:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        tensors: dict[str, IntArray] = load_file(path)
-    except SafetensorError as fault:
-        raise ValueError(str(fault)) from None
+    tensors: dict[str, IntArray] = read_tensors(path)
 
     def part(name: str) -> Examples:
         return Examples(**{field: _array(tensors, name, field) for field in ARRAYS})
@@ -97,10 +109,10 @@ def _parts(path: Path) -> Parts:
 
 
 def _array(tensors: dict[str, IntArray], part: str, field: str) -> IntArray:
-    array = tensors[field] if field in tensors else tensors[f"{part}.{field}"]
-    if array.dtype != np.int64 or array.ndim != 1:
+    column = tensors[field] if field in tensors else tensors[f"{part}.{field}"]
+    if column.dtype != np.int64 or column.ndim != 1:
         raise ValueError(f"{part}.{field} is no int64 vector")
-    return array
+    return column
 
 
 def _corrupt(folder: Path, reason: str) -> CorruptArtefact:

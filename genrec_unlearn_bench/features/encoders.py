@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -60,11 +61,11 @@ def encode_texts(
     chosen = encoder or build_encoder(spec, device=device)
     if spec.kind == "tfidf":
         return chosen.encode(texts, progress)
-    distinct = sorted(set(texts), key=lambda text: (len(text), text))
-    row = {text: at for at, text in enumerate(distinct)}
+    distinct, rows = _distinct(texts)
     chunks = [distinct[start : start + CHUNK] for start in range(0, len(distinct), CHUNK)]
     cache = None if cache_dir is None else EmbeddingCache(cache_dir, spec.key)
-    parts = []
+    out = np.zeros((len(texts), 0), dtype=np.float32)
+    done = 0
     for number, chunk in enumerate(chunks, start=1):
         found = cache.load(chunk) if cache else None
         if found is None:
@@ -73,7 +74,32 @@ def encode_texts(
             found = chosen.encode(chunk, progress)
             if cache:
                 cache.save(chunk, found)
-        parts.append(found)
-    if not parts:
-        return np.zeros((0, 0), dtype=np.float32)
-    return np.concatenate(parts)[[row[text] for text in texts]]
+        if number == 1:
+            # Each part is put where it belongs at once: all of them beside the whole would be twice the memory.
+            out = np.empty((len(texts), found.shape[1]), dtype=np.float32)
+        bounds = np.searchsorted(rows.places, [done, done + len(chunk)])
+        out[rows.order[bounds[0] : bounds[1]]] = found[rows.places[bounds[0] : bounds[1]] - done]
+        done += len(chunk)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Which rows have which distinct text.
+
+    Attributes:
+        order: [N] rows, those with the first distinct text first.
+        places: [N] place of each of these rows' text among the distinct ones, ascending.
+    """
+
+    order: NDArray[np.int64]
+    places: NDArray[np.int64]
+
+
+def _distinct(texts: Sequence[str]) -> tuple[list[str], _Rows]:
+    """The distinct texts, the shortest first, and the rows that have them."""
+    distinct = sorted(set(texts), key=lambda text: (len(text), text))
+    row = {text: at for at, text in enumerate(distinct)}
+    places = np.fromiter((row[text] for text in texts), dtype=np.int64, count=len(texts))
+    order = np.argsort(places, kind="stable")
+    return distinct, _Rows(order, places[order])

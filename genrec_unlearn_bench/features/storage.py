@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from pydantic import ValidationError
@@ -13,6 +15,7 @@ from pydantic import ValidationError
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
 from genrec_unlearn_bench.features.item_features import ItemFeatures
+from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
 __all__ = ["FeaturesRecord", "load_features", "save_features"]
 
@@ -41,8 +44,6 @@ def save_features(features: ItemFeatures, folder: Path) -> None:
     Raises:
         StorageError: The file system refused.
     """
-    from safetensors.numpy import save
-
     record = FeaturesRecord(
         encoder=features.encoder,
         items=len(features.plain),
@@ -50,29 +51,26 @@ def save_features(features: ItemFeatures, folder: Path) -> None:
         digest=features.digest,
     )
     tensors = {"plain": features.plain, "scrubbed": features.scrubbed}
-    content: bytes = save({name: np.ascontiguousarray(rows, dtype=np.float32) for name, rows in tensors.items()})
-    _write(folder / _TENSORS, content)
-    _write(folder / _RECORD, (record.model_dump_json(indent=2) + "\n").encode())
+    arrays = {name: np.asarray(rows, dtype=np.float32) for name, rows in tensors.items()}
+    _write(folder / _TENSORS, lambda sink: write_tensors(arrays, sink))
+    _write(folder / _RECORD, lambda sink: sink.write((record.model_dump_json(indent=2) + "\n").encode()))
 
 
 def load_features(folder: Path) -> ItemFeatures:
-    """Read what ``save_features`` wrote.
+    """Read what ``save_features`` wrote. Large matrices are backed by the file (see ``tensors.read_tensors``).
 
     Raises:
         CorruptArtefact: A file is missing, broken, or not the one that the record belongs to.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     try:
         record = FeaturesRecord.model_validate_json((folder / _RECORD).read_bytes())
-        tensors = load((folder / _TENSORS).read_bytes())
+        tensors = read_tensors(folder / _TENSORS)
         features = ItemFeatures(
             np.asarray(tensors["plain"], dtype=np.float32),
             np.asarray(tensors["scrubbed"], dtype=np.float32),
             record.encoder,
         )
-    except (OSError, SafetensorError, ValidationError, KeyError, ValueError) as fault:
+    except (OSError, ValidationError, KeyError, ValueError) as fault:
         raise CorruptArtefact(
             f"the stored item features cannot be read ({type(fault).__name__})", where=str(folder), mend=_MEND
         ) from fault
@@ -81,11 +79,12 @@ def load_features(folder: Path) -> ItemFeatures:
     return features
 
 
-def _write(place: Path, content: bytes) -> None:
+def _write(place: Path, content: Callable[[IO[bytes]], object]) -> None:
     draft = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(content)
+        with draft.open("wb") as sink:
+            content(sink)
         os.replace(draft, place)
     except OSError as fault:
         raise StorageError(

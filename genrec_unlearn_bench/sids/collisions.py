@@ -7,6 +7,7 @@ assignments and keep what still collides; TIGER and GRID append a level that cou
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,11 +15,14 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.prefixes import colliding_groups, prefix_ids
+from genrec_unlearn_bench.sids.prefixes import colliding_groups, places_in_group, prefix_ids
 from genrec_unlearn_bench.sids.residuals import residuals_after, squared_distances
 from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = ["ordinals", "resolve", "with_ordinals"]
+
+_ROWS = 32_768
+"""Colliding items balanced at once: each has a row of distances and a row of its group's plan, in float64."""
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -53,7 +57,7 @@ def resolve(table: SidTable, config: SidConfig, *, progress: Progress) -> SidTab
             break
         before = codes[:, last].copy()
         taken, place = _occupied(parents, before, groups, len(words))
-        for members in _by_size(groups):
+        for members in _in_blocks(_by_size(groups)):
             distances = squared_distances(residual[members.ravel()], words).reshape(*members.shape, -1)
             first = members[:, 0]
             free = ~taken[place[parents[first]]]
@@ -69,10 +73,7 @@ def resolve(table: SidTable, config: SidConfig, *, progress: Progress) -> SidTab
 
 def ordinals(codes: IntArray) -> IntArray:
     """[N] position of each item among those with its codes, in order of item id; 0 where it is alone (TIGER, GRID)."""
-    out = np.zeros(len(codes), dtype=np.int64)
-    for group in colliding_groups(codes):
-        out[group] = np.arange(len(group))
-    return out
+    return places_in_group(codes)
 
 
 def with_ordinals(table: SidTable, slack: int) -> SidTable:
@@ -97,6 +98,14 @@ def _by_size(groups: list[IntArray]) -> list[IntArray]:
     for group in groups:
         sized[len(group)].append(group)
     return [np.stack(sized[size]) for size in sorted(sized)]
+
+
+def _in_blocks(stacks: Iterable[IntArray]) -> Iterator[IntArray]:
+    """The stacks, cut where they hold too many items to have all their distances in memory at once."""
+    for members in stacks:
+        step = max(1, _ROWS // members.shape[1])
+        for start in range(0, len(members), step):
+            yield members[start : start + step]
 
 
 def _occupied(parents: IntArray, codes: IntArray, groups: list[IntArray], size: int) -> tuple[BoolArray, IntArray]:

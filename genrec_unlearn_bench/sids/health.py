@@ -17,6 +17,10 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 
+_CHUNK = 65_536
+"""Items whose distances to every codeword are in memory at once."""
+
+
 class LevelHealth(StrictModel):
     """How one level's codes are used."""
 
@@ -165,13 +169,17 @@ def _quantisation(table: SidTable) -> tuple[list[float | None], list[float | Non
         return [None] * table.quantised_levels, [None] * table.quantised_levels
     latents = table.latents.astype(np.float64)
     variance = float(((latents - latents.mean(0)) ** 2).sum(1).mean()) or 1.0
-    rows = np.arange(len(table))
-    errors: list[float | None] = []
-    nearest: list[float | None] = []
-    for level, distances in enumerate(table.distances(rows)):
-        own = distances[rows, table.codes[:, level]]
-        errors.append(float(own.mean(dtype=np.float64)) / variance)
-        nearest.append(float((own <= distances.min(axis=1)).mean()))
+    del latents
+    own = np.empty((table.quantised_levels, len(table)), dtype=np.float32)
+    best = np.empty((table.quantised_levels, len(table)), dtype=np.bool_)
+    for start in range(0, len(table), _CHUNK):
+        rows = np.arange(start, min(start + _CHUNK, len(table)))
+        for level, distances in enumerate(table.distances(rows)):
+            found = distances[np.arange(len(rows)), table.codes[rows, level]]
+            own[level, rows] = found
+            best[level, rows] = found <= distances.min(axis=1)
+    errors: list[float | None] = [float(level.mean(dtype=np.float64)) / variance for level in own]
+    nearest: list[float | None] = [float(level.mean()) for level in best]
     return errors, nearest
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["colliding_groups", "prefix_ids"]
+__all__ = ["colliding_groups", "places_in_group", "prefix_ids"]
 
 IntArray = NDArray[np.int64]
 
@@ -31,7 +31,22 @@ def colliding_groups(codes: IntArray) -> list[IntArray]:
     if not codes.size:
         return []
     last = prefix_ids(codes)[:, -1]
-    order = np.argsort(last, kind="stable")
     sizes = np.bincount(last)
-    groups = np.split(order, np.cumsum(sizes)[:-1])
-    return [group.astype(np.int64) for group in groups if len(group) > 1]
+    # Items that are alone, most of a large catalogue, never become arrays of their own.
+    shared = np.flatnonzero(sizes[last] > 1)
+    order = shared[np.argsort(last[shared], kind="stable")]
+    groups = np.split(order, np.cumsum(sizes[sizes > 1])[:-1])
+    return [group.astype(np.int64) for group in groups if len(group)]
+
+
+def places_in_group(codes: IntArray) -> IntArray:
+    """[N] position of each item among those with its codes, in order of item id; 0 where it is alone."""
+    if not codes.size:
+        return np.zeros(len(codes), dtype=np.int64)
+    last = prefix_ids(codes)[:, -1]
+    order = np.argsort(last, kind="stable")
+    ends = np.cumsum(np.bincount(last))
+    starts = np.concatenate([[0], ends[:-1]])
+    out = np.empty(len(codes), dtype=np.int64)
+    out[order] = np.arange(len(codes), dtype=np.int64) - starts[last[order]]
+    return out

@@ -32,7 +32,7 @@ def project(features: FloatArray, dim: int, fit: BoolArray) -> FloatArray:
     from sklearn.decomposition import PCA
 
     pca = PCA(n_components=min(dim, int(fit.sum())), svd_solver="covariance_eigh")
-    pca.fit(features[fit])
+    pca.fit(features if fit.all() else features[fit])
     return np.ascontiguousarray(pca.transform(features), dtype=np.float32)
 
 
@@ -65,7 +65,7 @@ def fit_residual_kmeans(
     """Latents [N, D'] of all items, and the codebooks fitted on the marked ones."""
     latents = project(features, config.dim, fit)
     books = residual_kmeans(
-        latents[fit],
+        latents if fit.all() else latents[fit],
         levels=config.levels,
         codes=config.codes,
         iterations=config.kmeans_iterations,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,7 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.sids.tree import TreeCodes
+from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
 __all__ = ["TableRecord", "load_table", "save_table"]
 
@@ -47,16 +50,15 @@ def save_table(table: SidTable, folder: Path) -> None:
 
     Each file appears whole or not at all; a crash between the two leaves a pair that ``load_table`` refuses.
     """
-    from safetensors.numpy import save
-
-    tensors: dict[str, NDArray[np.float32] | NDArray[np.int64]] = {"codes": np.ascontiguousarray(table.codes)}
+    tensors: dict[str, NDArray[np.float32] | NDArray[np.int64]] = {"codes": table.codes}
     for level, book in enumerate(table.codebooks or ()):
-        tensors[f"codebook.{level}"] = np.ascontiguousarray(book)
+        tensors[f"codebook.{level}"] = book
     if table.latents is not None:
-        tensors["latents"] = np.ascontiguousarray(table.latents)
+        tensors["latents"] = table.latents
     for name, weights in (table.network or {}).items():
-        tensors[_NETWORK + name] = np.ascontiguousarray(weights)
-    content: bytes = save(tensors)
+        tensors[_NETWORK + name] = weights
+    content = _Hashed()
+    write_tensors(tensors, content)
     record = TableRecord(
         items=len(table),
         level_sizes=table.level_sizes,
@@ -65,12 +67,12 @@ def save_table(table: SidTable, folder: Path) -> None:
         codebooks=len(table.codebooks or ()),
         tree=table.tree,
         digest=table.digest,
-        content=_digest(content),
+        content=content.state.hexdigest(),
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / _TENSORS, content)
-        _write(folder / _RECORD, (record.model_dump_json(indent=2) + "\n").encode())
+        _write(folder / _TENSORS, lambda sink: write_tensors(tensors, sink))
+        _write(folder / _RECORD, lambda sink: sink.write((record.model_dump_json(indent=2) + "\n").encode()))
     except OSError as fault:
         raise StorageError(
             f"the semantic IDs could not be written: {fault.strerror or fault}",
@@ -81,19 +83,17 @@ def save_table(table: SidTable, folder: Path) -> None:
 
 def load_table(folder: Path) -> SidTable:
     """The table stored in ``folder``. Raises CorruptArtefact where a file is missing or does not match its digest."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     try:
         record = TableRecord.model_validate_json((folder / _RECORD).read_bytes())
-        content = (folder / _TENSORS).read_bytes()
+        with (folder / _TENSORS).open("rb") as stream:
+            content = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except (OSError, ValidationError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "the record does not fit its schema"
         raise _corrupt(folder, str(reason)) from None
-    if _digest(content) != record.content:
+    if content != record.content:
         raise _corrupt(folder, "the tensors do not match their digest")
     try:
-        tensors = load(content)
+        tensors = read_tensors(folder / _TENSORS)
         table = SidTable(
             codes=tensors["codes"],
             level_sizes=record.level_sizes,
@@ -104,7 +104,7 @@ def load_table(folder: Path) -> SidTable:
             network=_network(tensors),
             tree=record.tree,
         )
-    except (SafetensorError, KeyError, ValueError):
+    except (OSError, KeyError, ValueError):
         raise _corrupt(folder, "the tensors are not those of a table") from None
     if table.digest != record.digest or len(table) != record.items:
         raise _corrupt(folder, "the codes do not match their digest")
@@ -116,19 +116,26 @@ def _network(tensors: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.fl
     return found or None
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: Callable[[IO[bytes]], object]) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+            content(stream)
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
 
 
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
+class _Hashed:
+    """Takes bytes and keeps their blake2b-128 alone."""
+
+    def __init__(self) -> None:
+        self.state = hashlib.blake2b(digest_size=16)
+
+    def write(self, data: Any) -> None:
+        """Add the bytes."""
+        self.state.update(data)
 
 
 def _corrupt(folder: Path, reason: str) -> CorruptArtefact:

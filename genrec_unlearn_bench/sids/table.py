@@ -88,7 +88,7 @@ class SidTable:
         state.update(repr((self.level_sizes, self.quantised_levels, self.version)).encode())
         if self.tree is not None:
             state.update(repr((self.tree.content, self.tree.ordinals)).encode())
-        state.update(np.ascontiguousarray(self.codes, dtype="<i8").tobytes())
+        state.update(np.ascontiguousarray(self.codes, dtype="<i8").reshape(-1).data)
         return state.hexdigest()
 
     @property

@@ -38,6 +38,8 @@ class ItemColumns:
         self._prices: list[float] = []
         self._categories: list[tuple[str, ...]] = []
         self._texts: list[str] = []
+        # Equal values are kept once: a catalogue has few different lists of categories.
+        self._seen: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.row)
@@ -63,7 +65,8 @@ class ItemColumns:
         self._descriptions.append(plain(_joined(literal(description))))
         self._brands.append(_joined(brand, limit=2_000))
         self._texts.append(plain(_joined(text)))
-        self._categories.append(tuple(dict.fromkeys(name for part in strings(categories) if (name := plain(part)))))
+        path = tuple(dict.fromkeys(name for part in strings(categories) if (name := plain(part))))
+        self._categories.append(self._seen.setdefault(path, path))
         parsed = parse_price(price)
         if parsed.fault is not None:
             self.dropped[parsed.fault.value] += 1

@@ -13,13 +13,16 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.formats.columns import ItemColumns
 from genrec_unlearn_bench.data.formats.lines import BrokenLine, Faults, json_object, read_lines
+from genrec_unlearn_bench.data.formats.log_columns import Names, NotPlain, blocks, times, total_blocks
 from genrec_unlearn_bench.data.formats.numbers import as_int64, whole_number
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.raw import Interactions, RawData, Sequences
@@ -61,7 +64,7 @@ def check_unknown(unknown: int, kept: int, path: Path) -> None:
 def _items(path: Path, dropped: Counter[str], progress: Progress) -> tuple[dict[str, int], ItemTable]:
     columns = ItemColumns(dropped)
     faults = Faults()
-    first_line: dict[str, int] = {}
+    lines = array("q")
     for number, text in progress.track("items", read_lines(path)):
         try:
             record = json_object(text)
@@ -72,10 +75,10 @@ def _items(path: Path, dropped: Counter[str], progress: Progress) -> tuple[dict[
         item_id = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
         if not item_id:
             faults.add(path, number, "no item_id" if "item_id" not in record else "item_id is empty or not a text")
-        elif item_id in first_line:
-            faults.add(path, number, f"item_id {item_id!r} stands in line {first_line[item_id]} already")
+        elif item_id in columns.row:
+            faults.add(path, number, f"item_id {item_id!r} stands in line {lines[columns.row[item_id]]} already")
         else:
-            first_line[item_id] = number
+            lines.append(number)
             fields = ("title", "description", "brand", "price", "categories", "text")
             columns.add(item_id, **{name: record.get(name) for name in fields})
     faults.check(path, "every line is one JSON object with its own item_id; see `bench data import --help`")
@@ -83,13 +86,61 @@ def _items(path: Path, dropped: Counter[str], progress: Progress) -> tuple[dict[
 
 
 def _interactions(path: Path, rows: Mapping[str, int], dropped: Counter[str], progress: Progress) -> Interactions:
-    users, items, times = array("q"), array("q"), array("q")
+    number, header = next(read_lines(path))
+    columns = _columns(header, path)
+    try:
+        log, unknown = _by_columns(path, number, columns, rows, progress)
+    except NotPlain:
+        log, unknown = _by_lines(path, columns, rows, progress)
+    check_unknown(unknown, len(log), path)
+    if unknown:
+        dropped[UNKNOWN_ITEM] = unknown
+    return log
+
+
+def _by_columns(
+    path: Path, header: int, columns: tuple[int, int, int], rows: Mapping[str, int], progress: Progress
+) -> tuple[Interactions, int]:
+    """What ``_by_lines`` gives, for a file without faults. Raises NotPlain for any other."""
+    numbers: dict[str, int] = {}
+    users: list[NDArray[np.int32]] = []
+    items: list[NDArray[np.int32]] = []
+    stamps: list[IntArray] = []
+    unknown = 0
+    read = blocks(path, header, columns)
+    for user_column, item_column, time_column in progress.track("interactions", read, total=total_blocks(path)):
+        moments = times(time_column)
+        named = Names.of(item_column)
+        row = np.asarray([rows.get(name, -1) for name in named.distinct], dtype=np.int32)[named.places]
+        named = Names.of(user_column)
+        if not all(named.distinct):
+            raise NotPlain("a user without a name")
+        known = row >= 0
+        if not known.all():
+            # A user counts from the first interaction that is kept.
+            named = Names.of(user_column.filter(known))
+        number = [numbers.setdefault(name, len(numbers)) for name in named.distinct]
+        users.append(np.asarray(number, dtype=np.int32)[named.places])
+        items.append(row[known])
+        stamps.append(moments[known])
+        unknown += len(known) - int(known.sum())
+    return Interactions(_joined(users), _joined(items), _joined(stamps)), unknown
+
+
+def _joined(parts: Sequence[NDArray[np.int32] | IntArray]) -> IntArray:
+    return np.concatenate(parts, dtype=np.int64) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _by_lines(
+    path: Path, columns: tuple[int, int, int], rows: Mapping[str, int], progress: Progress
+) -> tuple[Interactions, int]:
+    """Interactions, and how many more name an unknown item. Raises DataFault with every line that is broken."""
+    users, items, moments = array("q"), array("q"), array("q")
     numbers: dict[str, int] = {}
     faults = Faults()
     unknown = 0
     lines = read_lines(path)
-    _, header = next(lines)
-    columns = _columns(header, path)
+    next(lines)
     width = max(columns) + 1
     user_at, item_at, time_at = columns
     for number, text in progress.track("interactions", lines):
@@ -109,12 +160,9 @@ def _interactions(path: Path, rows: Mapping[str, int], dropped: Counter[str], pr
             continue
         users.append(numbers.setdefault(user, len(numbers)))
         items.append(row)
-        times.append(time)
+        moments.append(time)
     faults.check(path, "tab-separated columns user, item and timestamp, a whole number (seconds)")
-    check_unknown(unknown, len(items), path)
-    if unknown:
-        dropped[UNKNOWN_ITEM] = unknown
-    return Interactions(as_int64(users), as_int64(items), as_int64(times))
+    return Interactions(as_int64(users), as_int64(items), as_int64(moments)), unknown
 
 
 def _columns(header: str, path: Path) -> tuple[int, int, int]:
