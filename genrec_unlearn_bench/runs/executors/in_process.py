@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from genrec_unlearn_bench.runs.executors.executor import Ended
+from genrec_unlearn_bench.runs.executors.here import do_here
 from genrec_unlearn_bench.runs.executors.shelves import Shelves
-from genrec_unlearn_bench.runs.executors.worker import Work, perform
+from genrec_unlearn_bench.runs.executors.worker import Work
 from genrec_unlearn_bench.runs.grid.job import Job
 from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
 
@@ -45,7 +46,7 @@ class InProcess:
             return []
         job, attempt = self._waiting.popleft()
         shelf = self._shelves.of(job)
-        done = perform(
+        done = do_here(
             job, self._folder, self._cache, attempt=attempt, executor=self.name, shelf=shelf, work=self._work
         )
         if done.how == "stopped":

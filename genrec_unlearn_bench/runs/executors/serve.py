@@ -23,8 +23,9 @@ from types import FrameType
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.runs.executors.executor import Ended
+from genrec_unlearn_bench.runs.executors.here import do_here
 from genrec_unlearn_bench.runs.executors.shelves import Shelves
-from genrec_unlearn_bench.runs.executors.worker import Work, perform
+from genrec_unlearn_bench.runs.executors.worker import Work
 from genrec_unlearn_bench.runs.grid.job import Job
 from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
 
@@ -82,7 +83,7 @@ def main(words: list[str] | None = None) -> int:
         while (line := assignments.get()) is not None:
             one = Assignment.model_validate_json(line)
             shelf = shelves.of(one.job)
-            ended = perform(
+            ended = do_here(
                 one.job, folder, given.cache, attempt=one.attempt, executor=given.executor, shelf=shelf, work=work
             )
             answers.write(Answer.of(ended).model_dump_json() + "\n")
