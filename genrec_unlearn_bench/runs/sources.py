@@ -17,7 +17,7 @@ from pathlib import Path
 
 from genrec_unlearn_bench.runs.meaning import meaning_digest, runtime_tree
 
-__all__ = ["INERT", "PACKAGE", "code_digests", "module_digest", "module_file"]
+__all__ = ["INERT", "PACKAGE", "code_digests", "module_digest", "module_file", "read_source"]
 
 PACKAGE = "genrec_unlearn_bench"
 
@@ -46,7 +46,7 @@ def code_digests(roots: Iterable[str], files: Mapping[str, Path] | None = None) 
     own: dict[str, str] = {}
     waiting = list(roots)
     for name, file in (files or {}).items():
-        own[name], imports = _read(file)
+        own[name], imports = read_source(file)
         waiting.extend(imports)
     return dict(sorted({**_closure(PACKAGE, tuple(dict.fromkeys(waiting))), **own}.items()))
 
@@ -91,7 +91,7 @@ def _closure(package: str, roots: tuple[str, ...]) -> Mapping[str, str]:
 @cache
 def _frozen(path: Path) -> tuple[str, tuple[str, ...]]:
     """A module of this package, read once a process: what runs is what was imported, whatever is edited meanwhile."""
-    return _read(path)
+    return read_source(path)
 
 
 @cache
@@ -99,7 +99,7 @@ def _text_digest(path: Path) -> str:
     return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
-def _read(path: Path) -> tuple[str, tuple[str, ...]]:
+def read_source(path: Path) -> tuple[str, tuple[str, ...]]:
     """The digest of a source file and the modules of this package that it may import when it runs."""
     text = path.read_text(encoding="utf-8")
     names: list[str] = []

@@ -94,8 +94,9 @@ class StageStore:
             try:
                 return self._read(name, key, folder)
             except CorruptArtefact as fault:
-                self._set_aside(folder, name, key, fault)
-        if self.shared is None or self.shared == self.root:
+                self.set_aside(folder, name, key, fault)
+        # A store that makes some stages anew keeps them elsewhere; those are not to be found below it either.
+        if self.shared is None or self.shared == self.root or not folder.is_relative_to(self.root):
             return None
         below = self.shared / folder.relative_to(self.root)
         if not below.is_dir():
@@ -173,7 +174,8 @@ class StageStore:
         for draft in folder.parent.glob(f"{draft_prefix(folder)}*"):
             shutil.rmtree(draft, ignore_errors=True)
 
-    def _set_aside(self, folder: Path, name: str, key: str, fault: CorruptArtefact) -> None:
+    def set_aside(self, folder: Path, name: str, key: str, fault: CorruptArtefact) -> None:
+        """Move a damaged stage to ``quarantine/``. Raises CorruptArtefact where that cannot be done."""
         place = self.root / "quarantine" / f"{name}-{key[:16]}-{uuid.uuid4().hex[:6]}"
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
