@@ -52,6 +52,7 @@ class Slurm:
     Args:
         cluster: ``local`` runs submitit's own executor on this machine, one process a job and nothing waiting for
             anything: for tests.
+        work: ``module:function`` that does a job, in place of ``runs.grid.work:do``.
         say: Where lines for people go.
 
     Raises:
@@ -69,6 +70,7 @@ class Slurm:
         settings: SlurmSettings | None = None,
         *,
         cluster: str = EXECUTOR,
+        work: str = "",
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         try:
@@ -87,6 +89,7 @@ class Slurm:
         self._folder = SweepFolder(folder.root.absolute())
         self._cache = cache.absolute()
         self._settings = settings or SlurmSettings()
+        self._work = work
         self._say = say
         self._tested: set[Placement] = set()
 
@@ -136,6 +139,7 @@ class Slurm:
                     cache=str(self._cache),
                     attempt=attempt[job.name],
                     restarts=array.placement.restarts,
+                    work=self._work,
                 )
             )
         # Before a job can start and say that it runs.

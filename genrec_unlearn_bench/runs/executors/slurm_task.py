@@ -7,6 +7,7 @@ its locks back and keeps its last snapshot; then it is queued again where that h
 from __future__ import annotations
 
 import os
+import pkgutil
 import signal
 import sys
 import time
@@ -50,6 +51,7 @@ class SlurmTask:
         attempt: Number of its first attempt under this submission.
         restarts: How often it may be queued again after a time limit.
         restarted: How often it was.
+        work: ``module:function`` that does a job, in place of ``runs.grid.work:do``.
     """
 
     folder: str
@@ -58,6 +60,7 @@ class SlurmTask:
     attempt: int = 1
     restarts: int = 0
     restarted: int = 0
+    work: str = ""
 
     def __call__(self) -> None:
         """Do the job. Ends the process with 1 where it is not done, so that Slurm's own tools say so too."""
@@ -93,7 +96,8 @@ class SlurmTask:
                     job=job, folder=folder.root, cache=Path(self.cache), attempt=attempt, executor=EXECUTOR, place=place
                 )
             )
-        return perform(job, folder, Path(self.cache), attempt=attempt, executor=EXECUTOR, place=place)
+        work = pkgutil.resolve_name(self.work) if self.work else None
+        return perform(job, folder, Path(self.cache), attempt=attempt, executor=EXECUTOR, place=place, work=work)
 
     def _stopped(self, heard: _Heard) -> None:
         """Say why, and have the job queued again where its time was over and more time helps."""

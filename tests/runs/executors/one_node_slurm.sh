@@ -25,10 +25,12 @@ install() {
 }
 
 configure() {
-    local user node cores memory
+    local user node cores shape memory
     user=$(id -un)
     node=$(hostname -s)
     cores=$(nproc)
+    # "Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=1": the node must not claim another shape than it has.
+    shape=$(slurmd -C | grep -o 'CPUs=.*ThreadsPerCore=[0-9]*')
     memory=$(awk '/MemTotal/ {print int($2 / 1024 * 0.9)}' /proc/meminfo)
     mkdir -p "$state"/{spool,ctld,log}
     # munge refuses folders in which others could put another key.
@@ -77,7 +79,7 @@ EnforcePartLimits=ALL
 KillWait=20
 MinJobAge=$forget
 DefMemPerCPU=$((memory / cores))
-NodeName=$node NodeAddr=127.0.0.1 CPUs=$cores RealMemory=$memory Gres=gpu:2 State=UNKNOWN
+NodeName=$node NodeAddr=127.0.0.1 $shape RealMemory=$memory Gres=gpu:2 State=UNKNOWN
 PartitionName=batch Nodes=$node Default=YES MaxTime=1-00:00:00 PriorityTier=1
 PartitionName=urgent Nodes=$node MaxTime=1:00:00 PriorityTier=10 PreemptMode=OFF
 CONF
