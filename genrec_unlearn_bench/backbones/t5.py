@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from genrec_unlearn_bench.backbones.processor_layers import for_processor
 from genrec_unlearn_bench.backbones.recommender import (
     Context,
     Recommender,
@@ -82,6 +83,7 @@ class T5Recommender(Recommender):
         self._vocabulary = self._vocabulary_for(shape, sids)
         if model.config.vocab_size != self._vocabulary.size:
             raise ValueError(f"the model has {model.config.vocab_size} tokens, the table {self._vocabulary.size}")
+        for_processor(model)
         self._tokens = torch.from_numpy(self._vocabulary.tokens(sids)).to(self.device)
         self._softened = torch.from_numpy(sids.quantised_codes >= 0).to(self.device)
         self._tries = TrieCache()

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["Projection", "activated"]
+__all__ = ["Projection", "activated", "onednn_works"]
 
 _ONEDNN: dict[str, tuple[str, str]] = {
     "none": ("none", ""),
@@ -44,7 +44,7 @@ def activated(values: Tensor, name: str) -> Tensor:
 
 
 @cache
-def _onednn_works() -> bool:
+def onednn_works() -> bool:
     """Whether the fused operator is there and agrees with ``linear``: it is no public interface, so it is tried."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
@@ -76,7 +76,7 @@ class Projection:
         # The fused operator ignores the strides of a bias.
         self._bias = None if bias is None else bias.detach().contiguous()
         self._packed: Tensor | None = None
-        if weight.device.type == "cpu" and weight.dtype == torch.float32 and activation in _ONEDNN and _onednn_works():
+        if weight.device.type == "cpu" and weight.dtype == torch.float32 and activation in _ONEDNN and onednn_works():
             self._packed = torch.ops.mkldnn._reorder_linear_weight(self._weight.contiguous(), None)
 
     def __call__(self, values: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ def test_a_projection_is_a_linear_layer(
     activation: str, fused: bool, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not fused:
-        monkeypatch.setattr(linear, "_onednn_works", lambda: False)
+        monkeypatch.setattr(linear, "onednn_works", lambda: False)
     draw = torch.Generator().manual_seed(1)
     weight = torch.randn(7, 5, generator=draw, dtype=kind)
     bias = torch.randn(7, 2, generator=draw, dtype=kind)[:, 0]  # strided: the fused operator would misread it

@@ -28,6 +28,7 @@ from genrec_unlearn_bench.backbones.minionerec.packing import Packing
 from genrec_unlearn_bench.backbones.minionerec.prompt import Layout, Prompt, lay_out
 from genrec_unlearn_bench.backbones.minionerec.shape import CausalShape
 from genrec_unlearn_bench.backbones.minionerec.text import TextSide
+from genrec_unlearn_bench.backbones.processor_layers import for_processor
 from genrec_unlearn_bench.backbones.recommender import (
     Capability,
     Context,
@@ -90,6 +91,7 @@ class CausalRecommender(Recommender):
             raise ValueError("a model with text tokens needs its tokenizer, one without has none")
         if shape.lora is not None and shape.text_tokens:
             hold_text_rows(self.model, shape.text_tokens)
+        for_processor(self.model)
         tokens = torch.from_numpy(self._vocabulary.tokens(sids))
         self.sid_tokens = tokens.masked_fill(torch.from_numpy(sids.codes) < 0, -1).to(self.device)
         self._tries = TrieCache()
