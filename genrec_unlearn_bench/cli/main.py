@@ -11,6 +11,7 @@ import typer
 
 from genrec_unlearn_bench import __version__
 from genrec_unlearn_bench.cli import (
+    cache,
     check,
     compare,
     data,
@@ -20,6 +21,8 @@ from genrec_unlearn_bench.cli import (
     leaderboard,
     ls,
     new,
+    plan,
+    pull,
     reproduce,
     run_cells,
     show,
@@ -28,6 +31,7 @@ from genrec_unlearn_bench.cli import (
     smoke,
     status,
     submit,
+    sweep,
     tune,
     verify,
 )
@@ -126,6 +130,14 @@ app.command(
         "bench figures --kind pareto --task industrial-brand --width page --format pdf --output paper/figures",
     ),
 )(figures.figures)
+app.add_typer(cache.app, name="cache")
+app.command(
+    "plan",
+    epilog=examples(
+        "bench plan paper-main --processes 2",
+        'bench plan grid.yaml --explain "tiger tracer seed0"',
+    ),
+)(plan.plan)
 app.add_typer(data.app, name="data")
 app.add_typer(new.app, name="new")
 app.command("check", epilog=examples("bench check path/to/my_method.py", "bench check npo --backbone mor --json"))(
@@ -143,7 +155,21 @@ app.command(
     "verify",
     epilog=examples("bench verify leaderboard/submissions/mine --write", "bench verify mine.zip --no-demo --json"),
 )(verify.verify)
+app.command(
+    "pull",
+    epilog=examples(
+        "bench pull https://example.org/leaderboard --task industrial-brand",
+        "bench pull /shared/cache --stages --backbone tiger",
+    ),
+)(pull.pull)
 app.command("site", epilog=examples("bench site", "bench site --leaderboard leaderboard --check"))(site.site)
+app.command(
+    "sweep",
+    epilog=examples(
+        "bench sweep smoke",
+        "bench sweep paper-main --only '*/tiger/*' --processes 2 --minutes 120 --data-dir data",
+    ),
+)(sweep.sweep)
 app.command("status", epilog=examples("bench status", "bench status paper-main --failed --once"))(status.status)
 app.command("smoke", epilog=examples("bench smoke", "bench smoke --cache-dir smoke-cache"))(smoke.smoke)
 app.command("doctor", epilog=examples("bench doctor", "bench doctor --network --json"))(doctor.doctor)

@@ -38,6 +38,7 @@ def site(
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.results import load_results
     from genrec_unlearn_bench.reporting.site import FOLDER, differences, site_files
+    from genrec_unlearn_bench.runs.pull.index import INDEX, site_index
     from genrec_unlearn_bench.submissions.sources import published_sources
 
     sources = published_sources(leaderboard)
@@ -47,6 +48,7 @@ def site(
         )
     results = [one for source, folder in sources for one in load_results([folder], source=source).results]
     files = site_files(results, statistics_protocol(), root=leaderboard)
+    files[INDEX] = site_index([folder for _, folder in sources], leaderboard)
     place = out or leaderboard / FOLDER
     if check:
         found = differences(files, place)

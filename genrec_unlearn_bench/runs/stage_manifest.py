@@ -26,6 +26,7 @@ __all__ = [
     "MANIFEST",
     "StageManifest",
     "StoredStage",
+    "explains",
     "read_manifest",
     "stage_content",
     "verified",
@@ -171,6 +172,16 @@ def stage_content(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as fault:
         raise CorruptArtefact(f"the explanation of the key cannot be read: {fault}", where=str(folder)) from None
     return {**content, CODE: told[LISTING]} if LISTING in told else content
+
+
+def explains(folder: Path, key: str) -> bool:
+    """Whether ``key.json`` is what the key was made of: a stage from elsewhere cannot pass for another one."""
+    try:
+        told = json.loads((folder / KEY_FILE).read_bytes())
+        text = canonical({name: told[name] for name in ("key_version", "stage", "content")})
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return hashlib.blake2b(text.encode("ascii"), digest_size=32).hexdigest() == key
 
 
 def _explanation(name: str, content: KeyContent) -> str:

@@ -2,8 +2,8 @@
 
 Nothing is computed and nothing is lost: the stage appears under its new key with hard links to the same files, and
 stays under the old one, by which records know it. What a stage was made from is named by content in its key, and
-contents do not change, so every stage can be carried by itself. Each appears by renaming, so a migration that was killed
-is simply given again.
+contents do not change, so every stage can be carried by itself. Each appears by renaming, so a migration that was
+killed is simply given again.
 """
 
 from __future__ import annotations
