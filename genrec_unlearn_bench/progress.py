@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -61,6 +62,11 @@ class Progress:
 
     def follow(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
         """Losses of a stage that keeps its own log, as they come: for those that show them to somebody."""
+
+    @contextmanager
+    def computing(self, stage: str) -> Iterator[None]:
+        """Around the computation of a stage, for those that show which; one stage may need another."""
+        yield
 
     def note(self, name: str, value: NoteValue) -> None:
         """Keep a fact for the result record."""

@@ -86,35 +86,23 @@ def _versions() -> list[Finding]:
 
 
 def _pinned() -> list[Finding]:
-    """Deviations from the versions that results are reproduced with, where the repository is at hand."""
-    from importlib import metadata
+    """Deviations from the versions that results are reproduced with."""
+    from genrec_unlearn_bench.runs.lock import off_lock
 
-    constraints = Path(__file__).resolve().parents[2] / "constraints.txt"
-    if not constraints.is_file():
-        return []
-    different = []
-    for line in constraints.read_text(encoding="utf-8").splitlines():
-        name, equals, wanted = line.partition("#")[0].strip().partition("==")
-        if not equals:
-            continue
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-        # A local build of the same release (2.13.0+cpu) is the pinned version.
-        if version.partition("+")[0] != wanted.partition(";")[0].strip().partition("+")[0]:
-            different.append(f"{name} {version} for {wanted}")
-    says = ", ".join(different) if different else "all installed versions are the pinned ones"
-    return [Finding(subject="constraints.txt", state="note" if different else "ok", says=says)]
+    different = off_lock(None)
+    says = ", ".join(map(str, different)) if different else "all installed versions are the locked ones"
+    return [Finding(subject="lock", state="note" if different else "ok", says=says)]
 
 
 def _machine() -> list[Finding]:
     import torch
 
-    from genrec_unlearn_bench.runs.environment import default_threads
+    from genrec_unlearn_bench.runs.environment import arithmetic, default_threads
 
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    how = ", ".join(f"{name} {value}" for name, value in arithmetic().items())
     return [
+        Finding(subject="arithmetic", state="ok", says=how),
         Finding(
             subject="threads", state="ok", says=f"{default_threads()} by default, torch has {torch.get_num_threads()}"
         ),

@@ -31,6 +31,8 @@ from genrec_unlearn_bench.cli.run_options import (
     Suite,
     Task,
     Threads,
+    TrackerDir,
+    Trackers,
     TunedDir,
 )
 from genrec_unlearn_bench.config import overrides
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.runs.pipeline import Finished
     from genrec_unlearn_bench.runs.request import RulesetName, RunRequest
     from genrec_unlearn_bench.runs.store import StageStore
+    from genrec_unlearn_bench.runs.trackers import Tracking
 
 __all__ = ["named", "named_backbones", "run", "run_requests"]
 
@@ -82,6 +85,8 @@ def run(
     requests: Requests = 1,
     shadows: Shadows = 0,
     beam: Beam = 10,
+    tracker: Trackers = None,
+    tracker_dir: TrackerDir = Path("tracking"),
     results_dir: ResultsDir = Path("results"),
     cache_dir: CacheDir = None,
     as_json: AsJson = False,
@@ -93,7 +98,6 @@ def run(
     goes on where it stopped. The rows original and retrain come along with every method.
     """
     from genrec_unlearn_bench.runs.request import RunRequest
-    from genrec_unlearn_bench.runs.store import StageStore, default_cache
 
     _check_beam(beam)
     shared = RunRequest(
@@ -117,9 +121,22 @@ def run(
         results_dir=results_dir,
     )
     cells = _requests(shared, named_backbones(backbone), named(method), seed or [0], overrides(set_ or []))
-    with progressing() as progress:
-        finished, failed = run_requests(cells, StageStore(cache_dir or default_cache(), progress), progress)
+    finished, failed = _run_all(cells, cache_dir, named(tracker or []), tracker_dir)
     _conclude(finished, failed, beam=beam, as_json=as_json)
+
+
+def _run_all(
+    cells: Sequence[RunRequest], cache_dir: Path | None, trackers: Sequence[str], tracker_dir: Path
+) -> tuple[list[Finished], list[tuple[RunRequest, BenchError]]]:
+    from genrec_unlearn_bench.runs.lock import told_off_lock
+    from genrec_unlearn_bench.runs.store import StageStore, default_cache
+    from genrec_unlearn_bench.runs.trackers import tracking_of
+
+    tracking = tracking_of(trackers, tracker_dir)
+    with progressing() as progress:
+        if differs := told_off_lock():
+            progress.say(differs)
+        return run_requests(cells, StageStore(cache_dir or default_cache(), progress), progress, tracking)
 
 
 def _check_beam(beam: int) -> None:
@@ -208,14 +225,16 @@ def _requests(
 
 
 def run_requests(
-    requests: Sequence[RunRequest], store: StageStore, progress: Progress
+    requests: Sequence[RunRequest], store: StageStore, progress: Progress, tracking: Tracking | None = None
 ) -> tuple[list[Finished], list[tuple[RunRequest, BenchError]]]:
     """Run cells one after the other; one that fails does not stop the rest, unless nothing else can work either.
 
     Where several backbones are asked for, one that cannot serve a method, or fails by itself, does not stop the others.
     """
+    from genrec_unlearn_bench.runs.grid.cell import cell_name
     from genrec_unlearn_bench.runs.pipeline import run_cell
     from genrec_unlearn_bench.runs.setting import settle
+    from genrec_unlearn_bench.runs.trackers import tracked
     from genrec_unlearn_bench.runs.workroom import Shelf
 
     several = len({request.backbone for request in requests}) > 1
@@ -238,7 +257,8 @@ def run_requests(
         backbone = f"{request.backbone} · " if several else ""
         progress.say(f"[{number}/{len(requests)}] {request.task} · {backbone}{request.method} · seed {request.seed}")
         try:
-            finished.append(run_cell(request, store, progress, shelf=shelf))
+            with tracked(progress, tracking, cell_name(request)) as told:
+                finished.append(run_cell(request, store, told, shelf=shelf))
         except (DataMissing, StorageError):
             raise
         except BenchError as fault:

@@ -29,6 +29,8 @@ __all__ = [
     "Suite",
     "Task",
     "Threads",
+    "TrackerDir",
+    "Trackers",
     "TunedDir",
 ]
 
@@ -86,4 +88,11 @@ Shadows = Annotated[
         help="With --suite full: shadow models to train for U-LiRA, an even number (default: none).", min=0, max=64
     ),
 ]
+Trackers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tracker", help="Show losses while they come: tensorboard, or another tracker of accelerate.", metavar="NAME"
+    ),
+]
+TrackerDir = Annotated[Path, typer.Option(help="Where trackers that write files put them.", metavar="DIR")]
 ResultsDir = Annotated[Path, typer.Option(help="Where results are written.", metavar="DIR")]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
 from genrec_unlearn_bench.registry import Entry, source_digest
-from genrec_unlearn_bench.runs.environment import describe
+from genrec_unlearn_bench.runs.environment import arithmetic, describe
 from genrec_unlearn_bench.runs.files import file_digest
 from genrec_unlearn_bench.runs.keys import content_key
+from genrec_unlearn_bench.runs.lock import off_lock
 from genrec_unlearn_bench.runs.record import Cell, Cost, RunRecord, StageRef
 from genrec_unlearn_bench.runs.stage_log import read_notes
 
@@ -89,6 +90,8 @@ def assemble(
         effective_batch_size=_batch_size(setting),
         stages=tuple(_references(ground, row, scores, oracles, beyond)),
         environment=describe(setting.device, threads=setting.threads),
+        arithmetic=arithmetic(),
+        off_lock={found.package: found.locked for found in off_lock()},
         cost=cost,
         diverged=bool(told["diverged"]),
         metrics=metrics,

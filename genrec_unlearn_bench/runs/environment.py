@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from pathlib import Path
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.runs.record import Environment
 
-__all__ = ["PACKAGES", "default_threads", "describe", "determinism", "resolve_device", "versions"]
+__all__ = ["PACKAGES", "arithmetic", "default_threads", "describe", "determinism", "resolve_device", "versions"]
 
 PACKAGES = (
     "accelerate",
@@ -103,6 +104,20 @@ def describe(device: str, *, threads: int) -> Environment:
         git_commit=commit,
         git_dirty=dirty,
     )
+
+
+def arithmetic() -> dict[str, str]:
+    """What sums are rounded by, beside versions: the processor's instructions and the libraries of matrix products."""
+    import numpy
+    import torch
+
+    found = {"cpu_capability": torch.backends.cpu.get_cpu_capability()}
+    blas = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
+    found["torch_blas"] = blas.group(1) if blas else "unknown"
+    built = numpy.show_config(mode="dicts") or {}
+    found["numpy_blas"] = str(built.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown"))
+    found["interop_threads"] = str(torch.get_num_interop_threads())
+    return found
 
 
 def versions(packages: tuple[str, ...]) -> dict[str, str]:

@@ -98,6 +98,11 @@ class RunRecord(StrictModel):
     effective_batch_size: int
     stages: tuple[StageRef, ...]
     environment: Environment
+    arithmetic: dict[str, str] = Field(default_factory=dict)
+    """What sums were rounded by: the processor's instructions and the libraries of matrix products. Empty in records
+    that were made before this was kept."""
+    off_lock: dict[str, str] = Field(default_factory=dict)
+    """Packages whose version was not the one that the suite's lock names -> the lock's version."""
     cost: Cost
     diverged: bool = False
     metrics: tuple[MetricValue, ...]

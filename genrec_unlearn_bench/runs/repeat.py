@@ -19,7 +19,7 @@ from genrec_unlearn_bench.evaluation.measurements import find_measurement
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods, source_digest
-from genrec_unlearn_bench.runs.environment import describe, resolve_device
+from genrec_unlearn_bench.runs.environment import arithmetic, describe, resolve_device
 from genrec_unlearn_bench.runs.keys import KeyContent, content_key
 from genrec_unlearn_bench.runs.pipeline import run_cell
 from genrec_unlearn_bench.runs.record import RunRecord
@@ -209,5 +209,5 @@ def _oracles(record: RunRecord) -> int:
 def _warn(record: RunRecord, request: RunRequest, progress: Progress) -> None:
     now = describe(resolve_device(request.device), threads=request.threads or 1)
     digest = source_digest(find_method(request.method))
-    for change in environment_changes(record, now, method_digest=digest):
+    for change in environment_changes(record, now, arithmetic=arithmetic(), method_digest=digest):
         progress.say(f"warning: {change}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -127,7 +127,9 @@ class Repetition:
 
 def compare(then: RunRecord, now: RunRecord) -> Repetition:
     """Hold a repetition against its record."""
-    changes = tuple(environment_changes(then, now.environment, method_digest=now.method_digest))
+    changes = tuple(
+        environment_changes(then, now.environment, arithmetic=now.arithmetic, method_digest=now.method_digest)
+    )
     moved = _moved(then, now)
     bitwise = now.environment.device == "cpu" and not moved and not any(change.bits for change in changes)
     measured = {(value.metric, value.group, value.beam): value for value in now.metrics}
@@ -144,7 +146,9 @@ def compare(then: RunRecord, now: RunRecord) -> Repetition:
     )
 
 
-def environment_changes(then: RunRecord, now: Environment, *, method_digest: str) -> Iterator[Difference]:
+def environment_changes(
+    then: RunRecord, now: Environment, *, arithmetic: Mapping[str, str], method_digest: str
+) -> Iterator[Difference]:
     """How this machine and checkout differ from the record's."""
     was = then.environment
     names = {"commit": "git_commit", "device": "device", "processor": "device_name", "threads": "threads"}
@@ -158,6 +162,10 @@ def environment_changes(then: RunRecord, now: Environment, *, method_digest: str
         one, other = was.packages.get(package), now.packages.get(package)
         if one != other:
             yield Difference(package, _told(one), _told(other), bits=True)
+    # Older records do not say.
+    for name in sorted(then.arithmetic.keys() & arithmetic.keys()):
+        if then.arithmetic[name] != arithmetic[name]:
+            yield Difference(name, then.arithmetic[name], arithmetic[name], bits=True)
     if then.method_digest != method_digest:
         yield Difference("source of the method", then.method_digest[:10], method_digest[:10], bits=False)
 

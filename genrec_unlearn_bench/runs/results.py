@@ -45,8 +45,8 @@ MANIFEST = "manifest.json"
 MEASUREMENTS = "measurements"
 
 
-_OF_SOME_SUITES = ("measuring", "holdout", "tables")
-"""Fields that a record of the core has nothing to say about."""
+_OF_SOME_RECORDS = ("measuring", "holdout", "tables", "arithmetic", "off_lock")
+"""Fields that are left out where a record has nothing to say about them: so older ones keep their bytes."""
 
 
 def result_folder(root: Path, record: RunRecord) -> Path:
@@ -108,7 +108,7 @@ def table_bytes(table: pd.DataFrame) -> bytes:
 def record_text(record: RunRecord) -> str:
     """The record as JSON for reading and for diffs: indented, one metric a line, absent parts of a metric left out."""
     content = record.model_dump(mode="json")
-    for name in _OF_SOME_SUITES:
+    for name in _OF_SOME_RECORDS:
         if not content[name]:
             del content[name]
     if record.cell.requests == 1:

@@ -150,3 +150,9 @@ def test_a_published_table_has_other_bytes_and_the_same_evaluation() -> None:
 def test_a_gpu_owes_the_interval_alone() -> None:
     gpu = HERE.model_copy(update={"device": "cuda"})
     assert not compare(record(hits(0.2), at=gpu), record(hits(0.2), at=gpu)).bitwise
+
+
+def test_other_instructions_for_sums_owe_the_interval_and_older_records_do_not_say() -> None:
+    wide, narrow = {"cpu_capability": "AVX512"}, {"cpu_capability": "AVX2"}
+    assert not compare(record(hits(0.2), arithmetic=wide), record(hits(0.2), arithmetic=narrow)).bitwise
+    assert compare(record(hits(0.2)), record(hits(0.2), arithmetic=narrow)).bitwise
