@@ -174,7 +174,9 @@ class Pool:
             self._alone.add(running.job.name)
         self._log(running, told)
         seconds = time.monotonic() - running.began
-        return Ended(running.job.name, "died", seconds, error=told.splitlines()[0], transient=True)
+        first, *last = told.splitlines()
+        error = f"{first}: {last[-1]}" if last else first
+        return Ended(running.job.name, "died", seconds, error=error, transient=True)
 
     def _log(self, running: Running, error: str) -> None:
         log = JobLog(self._folder.log(running.job.name), running.attempt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,10 +73,10 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     # The pool's processes import the light work by its name.
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    yield World(tmp_path, Told())
+    return World(tmp_path, Told())
 
 
 @pytest.fixture(params=["in-process", "pool of 1", "pool of 2"])

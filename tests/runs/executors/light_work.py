@@ -1,4 +1,4 @@
-"""Jobs that cost nothing but go the way of real ones: shared stages in the store, a result folder, and every way to end.
+"""Jobs that cost nothing but go the way of real ones: shared stages in the store, a result, and every way to end.
 
 What a job does is said in its request's ``method_set``; nothing here imports torch, so a process starts at once.
 """
@@ -112,7 +112,7 @@ def _behave(ends: str, place: Path, ways: Mapping[str, Any]) -> None:
 
 
 def job(name: str, tmp: Path, *, needs: tuple[str, ...] = (), until: str = "result", **ways: Any) -> Job:
-    """A job on the demo. ``seed``, ``cores``, ``memory_mib`` and ``minutes`` are its own; the rest is how it behaves."""
+    """A job on the demo. ``seed``, ``cores``, ``memory_mib``, ``minutes`` are its own; the rest is how it behaves."""
     resources = {key: ways.pop(key) for key in ("cores", "gpus", "memory_mib", "minutes") if key in ways}
     request = RunRequest(
         task=ways.pop("task", "demo-brand"),
