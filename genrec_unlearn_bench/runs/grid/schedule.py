@@ -171,12 +171,10 @@ def _plain(request: RunRequest) -> RunRequest:
 
 def _most(found: Sequence[Resources]) -> Resources:
     """The most of each; a limit that one of them does not have, none has."""
-    if not found:
-        return Resources()
-    distinct = list(dict.fromkeys(each.model_dump_json() for each in found))
-    if len(distinct) == 1:
-        return found[0]
-    fields: dict[str, list[object]] = {name: [getattr(each, name) for each in found] for name in Resources.model_fields}
+    distinct = list({id(each): each for each in found}.values())
+    if len(distinct) < 2:
+        return distinct[0] if distinct else Resources()
+    fields = {name: [getattr(each, name) for each in distinct] for name in Resources.model_fields}
     return Resources.model_validate({name: _largest(values) for name, values in fields.items()})
 
 

@@ -250,10 +250,10 @@ def test_twenty_thousand_cells_take_seconds() -> None:
     cells = grid([f"set{n}-brand" for n in range(17)], [f"backbone{n}" for n in range(40)], range(5))
     assert len(cells) > 20_000
     plan = plan_of(cells)
-    started = time.perf_counter()
+    started = time.process_time()
     jobs = schedule(plan)
     assert len(jobs) > 20_000
-    assert time.perf_counter() - started < 10, "about two on a free core"
+    assert time.process_time() - started < 10, "about two on a free core"
 
 
 def test_results_stay_where_the_cells_say(tmp_path: Path) -> None:
