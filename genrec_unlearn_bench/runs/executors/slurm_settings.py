@@ -19,9 +19,9 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.runs.grid.job import Job
 from genrec_unlearn_bench.runs.grid.resources import Resources
 
-__all__ = ["MATCHED", "Placement", "SlurmOverride", "SlurmSettings", "read_slurm_settings"]
+__all__ = ["FIELDS", "Placement", "SlurmChanges", "SlurmOverride", "SlurmSettings", "read_slurm_settings"]
 
-MATCHED = ("task", "method", "backbone", "scale", "suite", "ruleset", "seed", "until")
+FIELDS = ("task", "method", "backbone", "scale", "suite", "ruleset", "seed", "until")
 """What an override may ask of a job: fields of its request, and how far it goes."""
 MINUTES = 240
 """Time limit where nobody names one."""
@@ -47,27 +47,34 @@ class SlurmOptions(StrictModel):
     """Any other options of sbatch by their long names: ``{mail-type: FAIL, nice: 100}``."""
 
 
-class SlurmOverride(SlurmOptions):
-    """Other options for some jobs. Resources that are named here replace those of the grid file."""
+class SlurmChanges(SlurmOptions):
+    """What an override sets. Resources that are named here replace those of the grid file."""
 
-    match: dict[str, str | int | tuple[str | int, ...]]
-    """Fields and what they have to be, patterns with ``*`` included; of several values one has to fit. No field
-    matches every job. Fields: task, method, backbone, scale, suite, ruleset, seed, until."""
     cores: int | None = Field(default=None, ge=1)
     gpus: int | None = Field(default=None, ge=0)
     fsdp: bool | None = None
 
-    @field_validator("match")
+
+class SlurmOverride(StrictModel):
+    """Changes for some jobs; of two that set the same field, the later one wins."""
+
+    where: dict[str, str | int | tuple[str | int, ...]]
+    """Fields and what they have to be, patterns with ``*`` included; of several values one has to fit. No field means
+    every job. Fields: task, method, backbone, scale, suite, ruleset, seed, until."""
+    set: SlurmChanges
+    why: str = ""
+
+    @field_validator("where")
     @classmethod
-    def _known(cls, match: dict[str, Any]) -> dict[str, Any]:
-        unknown = sorted(set(match) - set(MATCHED))
+    def _known(cls, where: dict[str, Any]) -> dict[str, Any]:
+        unknown = sorted({*where}.difference(FIELDS))
         if unknown:
-            raise ValueError(f"a job has no {', '.join(unknown)}; match by {', '.join(MATCHED)}")
-        return match
+            raise ValueError(f"a job has no {', '.join(unknown)}; known fields: {', '.join(FIELDS)}")
+        return where
 
     def fits(self, job: Job) -> bool:
         """Whether the job has every field as it is asked for."""
-        return all(_fits(_field(job, name), wanted) for name, wanted in self.match.items())
+        return all(_fits(_field(job, name), wanted) for name, wanted in self.where.items())
 
 
 class SlurmSettings(SlurmOptions):
@@ -90,17 +97,16 @@ class SlurmSettings(SlurmOptions):
 
     def place(self, job: Job) -> Placement:
         """What a job gets."""
-        matching = [override for override in self.overrides if override.fits(job)]
         own = job.resources.model_dump()
         for name in ("memory_mib", "minutes"):
             own[name] = getattr(self, name) if own[name] is None else own[name]
         options = {name: getattr(self, name) for name in ("partition", "account", "qos", "constraint", "setup")}
         sbatch = dict(self.sbatch)
-        for override in matching:
-            told = override.model_dump(exclude={"match", "sbatch"}, exclude_none=True)
+        for changes in (override.set for override in self.overrides if override.fits(job)):
+            told = changes.model_dump(exclude={"sbatch"}, exclude_none=True)
             own |= {name: value for name, value in told.items() if name in Resources.model_fields}
             options |= {name: value for name, value in told.items() if name in options}
-            sbatch |= override.sbatch
+            sbatch |= changes.sbatch
         return Placement(
             resources=Resources.model_validate(own),
             sbatch=tuple(sorted(sbatch.items())),

@@ -155,7 +155,7 @@ def test_what_is_queued_or_runs_is_not_submitted_again(world: World, cluster: Fa
 
 
 def test_refusals_come_in_slurms_own_words_before_anything_is_submitted(world: World, cluster: FakeSlurm) -> None:
-    settings = SlurmSettings.model_validate({"overrides": [{"match": {"method": "two"}, "partition": "nope"}]})
+    settings = SlurmSettings.model_validate({"overrides": [{"where": {"method": "two"}, "set": {"partition": "nope"}}]})
     with pytest.raises(UsageError, match="refuses the job 'two': invalid partition specified: nope"):
         Slurm(world.folder, world.cache, settings).submit([world.job("one"), world.job("two")], [1, 1])
     assert cluster.submitted() == []

@@ -51,7 +51,7 @@ def test_a_bound_on_what_runs_at_once_makes_one_array_of_a_level(tmp_path: Path)
 
 
 def test_other_resources_make_another_array(tmp_path: Path) -> None:
-    settings = SlurmSettings.model_validate({"overrides": [{"match": {"method": "*/rmu"}, "gpus": 1}]})
+    settings = SlurmSettings.model_validate({"overrides": [{"where": {"method": "*/rmu"}, "set": {"gpus": 1}}]})
     found = job_arrays(grid(tmp_path), settings)
     assert ["a/npo", "a/filter"] in names(found)
     assert ["a/rmu"] in names(found)

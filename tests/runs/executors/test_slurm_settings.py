@@ -18,15 +18,11 @@ memory_mib: 8000
 setup: [module load cuda]
 sbatch: {mail-type: FAIL, nice: 100}
 overrides:
-  - match: {method: [npo, "t*"], seed: 0}
-    partition: long
-    minutes: 600
-    sbatch: {nice: 0}
-  - match: {until: original}
-    gpus: 4
-    cores: 8
-    fsdp: true
-    setup: []
+  - where: {method: [npo, "t*"], seed: 0}
+    set: {partition: long, minutes: 600, sbatch: {nice: 0}}
+    why: they take longer
+  - where: {until: original}
+    set: {gpus: 4, cores: 8, fsdp: true, setup: []}
 """
 
 
@@ -68,7 +64,7 @@ def test_trainings_may_be_queued_again_more_often(settings: SlurmSettings, tmp_p
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     path = tmp_path / "slurm.yaml"
-    path.write_text("partitoin: gpu\nminutes: 0\noverrides: [{match: {methods: npo}, gpu: 1}]\n")
+    path.write_text("partitoin: gpu\nminutes: 0\noverrides: [{where: {methods: npo}, set: {gpu: 1}}]\n")
     with pytest.raises(ConfigError) as told:
         read_slurm_settings(path)
     assert "partitoin: unknown key; did you mean 'partition'?" in str(told.value)
