@@ -34,7 +34,7 @@ from genrec_unlearn_bench.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.outputs import Output, Report
 
-__all__ = ["leaderboard"]
+__all__ = ["give", "known_formats", "leaderboard"]
 
 SUFFIXES = {".md": "md", ".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html", ".txt": "terminal"}
 """Of a file that --out names, with the format that it stands for."""
@@ -66,7 +66,7 @@ def leaderboard(
 
     What every mark means, which tests were made, how many seeds there are and what was left out stands below a table.
     """
-    formats = _formats(format_, out)
+    formats = known_formats(format_, out)
     if compare not in (None, "reported"):
         raise UnknownName("comparison", str(compare), ["reported"])
     from genrec_unlearn_bench.cli.report_results import gathered
@@ -93,10 +93,10 @@ def leaderboard(
         baseline=baseline,
         compare_reported=compare is not None,
     )
-    _give(report, formats, out, standalone=standalone, bib=bib)
+    give(report, formats, out, standalone=standalone, bib=bib)
 
 
-def _formats(text: str | None, out: Path | None) -> list[str]:
+def known_formats(text: str | None, out: Path | None) -> list[str]:
     """The formats asked for; of a file's name where none are."""
     from genrec_unlearn_bench.reporting.outputs import FORMATS
 
@@ -116,7 +116,7 @@ def _formats(text: str | None, out: Path | None) -> list[str]:
     return formats
 
 
-def _give(report: Report, formats: list[str], out: Path | None, *, standalone: bool, bib: bool) -> None:
+def give(report: Report, formats: list[str], out: Path | None, *, standalone: bool, bib: bool) -> None:
     """Print one format, or write all of them."""
     from genrec_unlearn_bench.reporting.formats.terminal import draw
     from genrec_unlearn_bench.reporting.outputs import outputs

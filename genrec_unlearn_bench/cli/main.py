@@ -13,6 +13,7 @@ from genrec_unlearn_bench import __version__
 from genrec_unlearn_bench.cli import (
     cache,
     check,
+    collect,
     compare,
     data,
     doctor,
@@ -171,6 +172,9 @@ app.command(
     ),
 )(sweep.sweep)
 app.command("status", epilog=examples("bench status", "bench status paper-main --failed --once"))(status.status)
+app.command(
+    "collect", epilog=examples("bench collect paper-main", "bench collect smoke --format latex,md --out paper")
+)(collect.collect)
 app.command("smoke", epilog=examples("bench smoke", "bench smoke --cache-dir smoke-cache"))(smoke.smoke)
 app.command("doctor", epilog=examples("bench doctor", "bench doctor --network --json"))(doctor.doctor)
 

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 import psutil
+from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.runs.grid.elsewhere import SILENCE
@@ -84,6 +85,8 @@ class SweepStatus(StrictModel):
     """Of those, how many are done."""
     running: tuple[RunningJob, ...]
     failed: tuple[FailedJob, ...]
+    queued: tuple[str, ...] = Field(default=(), exclude=True)
+    """Names of the jobs that have not begun."""
     seconds_left: float | None = None
     """Wall-clock until the rest is done, as many at a time as now; None where nothing runs or nothing is known."""
 
@@ -117,7 +120,7 @@ class SweepView:
         processes: dict[int, float | None] = {}
         counts: Counter[Shown] = Counter()
         groups: dict[str, Counter[Shown]] = {}
-        running, failed, waits = [], [], False
+        running, failed, queued, waits = [], [], [], False
         for job in listed.values():
             standing = told.get(job.name)
             shown = _shown(standing)
@@ -127,6 +130,8 @@ class SweepView:
                 shown = "lost" if one.late == GONE else shown
             if standing is not None and shown in ("failed", "skipped", "lost"):
                 failed.append(self._failed(standing, shown, tails))
+            if shown == "queued":
+                queued.append(job.name)
             waits = waits or (standing is not None and shown == "queued" and _waits(standing.last, processes))
             counts[shown] += 1
             groups.setdefault(_group(job, by), Counter())[shown] += 1
@@ -146,6 +151,7 @@ class SweepView:
             ready=done + (facts.done if facts else 0),
             running=tuple(sorted(running, key=lambda one: -one.seconds)),
             failed=tuple(failed),
+            queued=tuple(queued),
             seconds_left=remaining(listed, told, now, at_a_time=len(running)),
             waits=waits,
         )

@@ -1,0 +1,198 @@
+"""``bench collect GRID``: what there is of a grid, in one folder and one table, at any time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from genrec_unlearn_bench.cli.console import print_json, progressing
+from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
+from genrec_unlearn_bench.cli.report_options import Baseline, Beam, Format, Layout, Metrics
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.progress import Progress
+    from genrec_unlearn_bench.runs.grid.cell import GridCell
+    from genrec_unlearn_bench.runs.grid.collected import Collected
+    from genrec_unlearn_bench.runs.grid.sweep_facts import SweepFacts
+    from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
+
+__all__ = ["collect"]
+
+MOST = 12
+"""Cells that are not there, listed one by one."""
+
+Grid = Annotated[
+    str, typer.Argument(help="A grid that was swept, a grid file, or the name of a ready grid.", metavar="GRID")
+]
+Out = Annotated[Path | None, typer.Option(help="Folder for the results (default: collected/<grid>).", metavar="DIR")]
+Results = Annotated[
+    Path | None,
+    typer.Option("--results-dir", help="Where the results are (default: where the sweep put them).", metavar="DIR"),
+]
+Tuned = Annotated[Path | None, typer.Option("--tuned-dir", help="Where the choices of bench tune lie.", metavar="DIR")]
+Device = Annotated[str | None, typer.Option(help="As the sweep was called (default: what it says of itself).")]
+
+
+@handled
+def collect(
+    grid: Grid,
+    out: Out = None,
+    results_dir: Results = None,
+    layout: Layout = "main",
+    format_: Format = None,
+    metric: Metrics = None,
+    beam: Beam = None,
+    baseline: Baseline = None,
+    data_dir: DataDir = None,
+    tuned_dir: Tuned = None,
+    device: Device = None,
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Copy the results of a grid's cells into one folder, say which cells are not there and why, and show the table.
+
+    May be called while the grid runs, and again: what is gathered stays, what is new comes in. With --format, tables
+    are written to <out>/tables. Exit code 1 where a cell failed or its result is damaged.
+    """
+    from genrec_unlearn_bench.cli.leaderboard import known_formats
+    from genrec_unlearn_bench.runs.store import default_cache
+
+    known_formats(format_, Path("tables"))
+    cache = cache_dir or default_cache()
+    with progressing() as progress:
+        found, place = _gather(
+            grid,
+            cache,
+            out,
+            {"results_dir": results_dir, "data_dir": data_dir, "tuned_dir": tuned_dir},
+            device,
+            progress,
+        )
+    if as_json:
+        counts = {str(state): count for state, count in found.counts.items()}
+        print_json({"folder": str(place), "counts": counts, **found.model_dump(mode="json")})
+    else:
+        _tell(found, place)
+        if found.of("there"):
+            _tables(found, place, layout, format_, metric, beam, baseline)
+    if found.of("failed", "damaged"):
+        raise typer.Exit(1)
+
+
+def _gather(
+    grid: str,
+    cache: Path,
+    out: Path | None,
+    places: dict[str, Path | None],
+    device: str | None,
+    progress: Progress,
+) -> tuple[Collected, Path]:
+    from genrec_unlearn_bench.runs.executors.slurm_states import slurm_states
+    from genrec_unlearn_bench.runs.grid.collect import collect as gather
+    from genrec_unlearn_bench.runs.grid.plan import make_plan
+    from genrec_unlearn_bench.runs.store import StageStore
+
+    sweep, facts = _swept(grid, cache)
+    if sweep is not None:
+        # Jobs that a scheduler has ended cannot say so themselves.
+        slurm_states(sweep)
+    name, cells = _cells(grid, sweep, facts, places, device)
+    plan = make_plan(cells, StageStore(cache, progress), progress)
+    place = out or Path("collected") / name
+    return gather(name, plan.cells, sweep, place, progress), place
+
+
+def _swept(grid: str, cache: Path) -> tuple[SweepFolder | None, SweepFacts | None]:
+    """The sweep of that grid, if one was started with this cache, and what it says of itself."""
+    from genrec_unlearn_bench.errors import UsageError
+    from genrec_unlearn_bench.runs.grid.sweep_facts import read_facts
+    from genrec_unlearn_bench.runs.grid.sweep_lookup import find_sweep
+
+    try:
+        sweep = find_sweep(cache, grid)
+    except UsageError:
+        # Never swept: its cells may have been run one by one. A wrong name is said by whoever reads the grid.
+        return None, None
+    return sweep, read_facts(sweep)
+
+
+def _cells(
+    grid: str, sweep: SweepFolder | None, facts: SweepFacts | None, places: dict[str, Path | None], device: str | None
+) -> tuple[str, tuple[GridCell, ...]]:
+    """The grid's name and cells, with the sweep's own places where the call names none."""
+    from genrec_unlearn_bench.runs.grid.expand import expand
+    from genrec_unlearn_bench.runs.grid.spec import read_grid
+
+    def of(name: str) -> Path | None:
+        told = getattr(facts, name, "")
+        return places[name] or (Path(told) if told else None)
+
+    data_dir = of("data_dir")
+    by_name = sweep is not None and sweep.grid.is_file() and not Path(grid).is_file()
+    spec = read_grid(str(sweep.grid) if sweep is not None and by_name else grid, data_dir)
+    cells = expand(
+        spec,
+        data_dir=data_dir,
+        results_dir=of("results_dir") or Path("results"),
+        tuned_dir=of("tuned_dir") or Path("tuned"),
+        device=device or (facts.device if facts and facts.device else None),
+    )
+    return spec.name, cells
+
+
+def _tell(found: Collected, place: Path) -> None:
+    counts = ", ".join(f"{count} {state}" for state, count in found.counts.items())
+    typer.echo(f"{found.grid}: {len(found.cells)} cells: {counts}")
+    typer.echo(f"gathered in {place}")
+    diverged = [cell.cell for cell in found.of("there") if cell.diverged]
+    if diverged:
+        typer.echo(f"diverged, so not ranked: {', '.join(diverged)}")
+    absent = [cell for cell in found.cells if cell.state != "there"]
+    for cell in sorted(absent, key=lambda cell: cell.state not in ("failed", "damaged", "lost"))[:MOST]:
+        typer.echo(f"  {cell.state}: {cell.cell}{': ' + cell.reason if cell.reason else ''}")
+    if len(absent) > MOST:
+        typer.echo(f"  and {len(absent) - MOST} more (collected.json has all)")
+
+
+def _tables(
+    found: Collected,
+    place: Path,
+    layout: str,
+    format_: str | None,
+    metric: list[str] | None,
+    beam: int | None,
+    baseline: str | None,
+) -> None:
+    """The leaderboard's tables, of what was gathered for these cells alone."""
+    from genrec_unlearn_bench.cli.leaderboard import give, known_formats
+    from genrec_unlearn_bench.cli.report_options import named
+    from genrec_unlearn_bench.reporting import selection
+    from genrec_unlearn_bench.reporting.layouts import find_layout
+    from genrec_unlearn_bench.reporting.outputs import make_report
+    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+    from genrec_unlearn_bench.reporting.results import load_results
+
+    protocol = statistics_protocol()
+    mine = {cell.place for cell in found.of("there")}
+    results = tuple(result for result in load_results([place]).results if result.place in mine)
+    columns = named(metric)
+    wanted = selection.Selection()
+    report = make_report(
+        selection.selected_board(results, protocol, wanted),
+        selection.chosen_layout(columns, beam=beam or protocol.beam) if columns else find_layout(layout),
+        protocol,
+        kinds=selection.task_kinds(results),
+        variant_of=selection.variants(),
+        wanted=wanted,
+        beam=beam,
+        baseline=baseline,
+        compare_reported=False,
+    )
+    tables = place / "tables" if format_ else None
+    if tables is not None:
+        tables.mkdir(parents=True, exist_ok=True)
+    give(report, known_formats(format_, tables), tables, standalone=False, bib=False)
