@@ -6,7 +6,8 @@ alone, and an interrupted run goes on where it stopped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,6 +99,7 @@ class Footing:
     Attributes:
         sids: The deployed semantic IDs.
         before: The original recommender.
+        scores: Of the original and the oracles, by the keys of their stages, as far as they were taken.
     """
 
     ground: Ground
@@ -105,6 +107,7 @@ class Footing:
     sids: Tokens
     before: Trained
     oracles: tuple[Trained, ...]
+    scores: Mapping[str, Scores] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +166,10 @@ def make_row(room: Workroom, footing: Footing) -> Made:
     """
     ground, sids, before, oracles = footing.ground, footing.sids, footing.before, footing.oracles
     row = _row(room, footing)
-    scores = {id(trained): score(room, ground, sids, trained) for trained in _distinct([before, *oracles, row])}
+    scores = {
+        id(trained): footing.scores.get(trained.stage.key) or score(room, ground, sids, trained)
+        for trained in _distinct([before, *oracles, row])
+    }
     own = scores[id(row)]
     return Made(
         row,

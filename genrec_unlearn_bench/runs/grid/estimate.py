@@ -83,7 +83,7 @@ class Costs:
         """Note the stages that a walk has found; each counts once."""
         setting = walk.setting
         for visit in (*walk.shared.visits, *walk.visits):
-            if visit.name in _CORE and visit.key not in self._learnt:
+            if visit.name in _CORE and visit.stage is not None and visit.key not in self._learnt:
                 self._learnt.add(visit.key)
                 self._note(setting, visit.name, [visit])
         if setting.suite.measurements and walk.key is not None:

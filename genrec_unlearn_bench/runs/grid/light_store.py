@@ -6,14 +6,16 @@ What a plan says about a damaged file is therefore found out only by the run, wh
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from genrec_unlearn_bench.runs.keys import content_key, hashed
+from genrec_unlearn_bench.runs.keys import CODE, canonical, envelope, hashed
 from genrec_unlearn_bench.runs.store import StoredStage
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Keys", "LightStore"]
 
 MANIFEST = "stage.json"
-CODE = "code"
 
 
 class LightStore:
@@ -51,7 +52,8 @@ class LightStore:
 
 def _read(folder: Path, name: str, key: str) -> StoredStage | None:
     try:
-        told = json.loads((folder / MANIFEST).read_bytes())
+        with open(os.path.join(folder, MANIFEST), "rb") as handle:
+            told = json.loads(handle.read())
         fits = told["stage"] == name and told["key"] == key and isinstance(told["files"], dict)
         account = told["account"]
         if not (fits and isinstance(told["digest"], str) and isinstance(account, dict)):
@@ -66,36 +68,50 @@ def _read(folder: Path, name: str, key: str) -> StoredStage | None:
 
 
 class Keys:
-    """``content_key`` for many contents that share their parts: what a configuration or a listing of code comes to is
+    """``content_key`` for many contents that share their parts: how a configuration or a listing of code is written is
     worked out once."""
 
     def __init__(self) -> None:
-        self._models: dict[int, tuple[BaseModel, dict[str, Any]]] = {}
-        self._codes: dict[tuple[tuple[str, object], ...], tuple[KeyValue, KeyValue]] = {}
+        self._models: dict[tuple[str, int], tuple[BaseModel, str]] = {}
+        self._codes: dict[tuple[tuple[str, object], ...], tuple[KeyValue, str]] = {}
+        self._forms: dict[tuple[str, bool], tuple[str, str]] = {}
 
     def key(self, name: str, content: KeyContent) -> str:
-        """The same as ``content_key``."""
-        return content_key(name, {field: self._plain(field, value) for field, value in content.items()})
+        """The same as ``content_key``, to the bit."""
+        before, behind = self._form(name, CODE in content)
+        body = ",".join([self._written(field, content[field]) for field in sorted(content)])
+        return hashlib.blake2b(f"{before}{body}{behind}".encode("ascii"), digest_size=32).hexdigest()
 
     def shared(self, content: KeyContent) -> KeyContent:
         """The same content, with one listing of code in memory for all contents that have it."""
         code = content.get(CODE)
         return {**content, CODE: self._code(code)[0]} if isinstance(code, Mapping) else content
 
-    def _plain(self, field: str, value: KeyValue) -> KeyValue:
+    def _form(self, name: str, code: bool) -> tuple[str, str]:
+        """What stands before and behind the fields of a stage's content."""
+        if (name, code) not in self._forms:
+            # The fields are cut out of a real envelope, so that its rules are written in one place.
+            known = canonical({CODE: "0"} if code else {"0": "0"})[1:-1]
+            before, behind = envelope(name, {CODE: "0"} if code else {"0": "0"}).split(known)
+            self._forms[name, code] = before, behind
+        return self._forms[name, code]
+
+    def _written(self, field: str, value: KeyValue) -> str:
+        if isinstance(value, str):
+            return f"{json.dumps(field)}:{json.dumps(value)}"
         if isinstance(value, BaseModel):
-            known = self._models.get(id(value))
-            # The model is kept beside what it comes to, so that its place in memory is not given to another.
+            known = self._models.get((field, id(value)))
+            # The model is kept beside its text, so that its place in memory is not given to another.
             if known is None:
-                known = self._models[id(value)] = (value, value.model_dump(mode="json"))
+                known = self._models[field, id(value)] = (value, canonical({field: value})[1:-1])
             return known[1]
         if field == CODE and isinstance(value, Mapping):
             return self._code(value)[1]
-        return value
+        return canonical({field: value})[1:-1]
 
-    def _code(self, value: Mapping[str, KeyValue]) -> tuple[KeyValue, KeyValue]:
-        """A listing of code, the same object for equal ones, and what stands for it in keys."""
+    def _code(self, value: Mapping[str, KeyValue]) -> tuple[KeyValue, str]:
+        """A listing of code, the same object for equal ones, and how keys write it."""
         listing = tuple(value.items())
         if listing not in self._codes:
-            self._codes[listing] = (value, hashed({CODE: value})[CODE])
+            self._codes[listing] = (value, canonical({CODE: hashed({CODE: value})[CODE]})[1:-1])
         return self._codes[listing]

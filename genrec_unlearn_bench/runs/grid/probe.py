@@ -7,6 +7,7 @@ their manifests and refuses to make one. Nothing is written, moved or waited for
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,7 @@ from genrec_unlearn_bench.runs.grid.settled import Settler, recommender_of
 from genrec_unlearn_bench.runs.grid.stand_in import stand_in
 from genrec_unlearn_bench.runs.pipeline import Footing, lay_footing, make_row
 from genrec_unlearn_bench.runs.rulesets import Ruling
+from genrec_unlearn_bench.runs.scored import Scores, score
 from genrec_unlearn_bench.runs.shelf import Shelf
 from genrec_unlearn_bench.runs.store import StoredStage
 from genrec_unlearn_bench.runs.trained import Trained, oracle
@@ -182,7 +184,17 @@ def _shared(room: _ProbingRoom, oracles: int) -> Shared:
     there = tuple(one for one in found if isinstance(one, Trained))
     # Some of the oracles would not do: a row is told by the number of the oracle that it is.
     whole = replace(footing, oracles=() if lacking else there)
+    whole = replace(whole, scores=_scores(room, whole))
     return Shared(whole, tuple(isinstance(one, Trained) for one in found), lacking, None, tuple(room.visits))
+
+
+def _scores(room: _ProbingRoom, footing: Footing) -> dict[str, Scores]:
+    """Scores of what every row of the footing is held against, those that are there."""
+    found: dict[str, Scores] = {}
+    for trained in (footing.before, *footing.oracles):
+        with suppress(StageMissing):
+            found[trained.stage.key] = score(room, footing.ground, footing.sids, trained)
+    return found
 
 
 class _ProbingRoom(Workroom):

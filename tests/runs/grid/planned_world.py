@@ -1,0 +1,146 @@
+"""A store and a results folder as a grid that was run would leave them, without running anything: every stage that a
+cell asks for is written as a manifest over next to nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
+from genrec_unlearn_bench.runs.files import file_digest, folder_digest
+from genrec_unlearn_bench.runs.grid.cell import GridCell, cell_name
+from genrec_unlearn_bench.runs.grid.probe import Probe, StageMissing, _ProbingRoom
+from genrec_unlearn_bench.runs.ground import lay_ground
+from genrec_unlearn_bench.runs.keys import KeyContent
+from genrec_unlearn_bench.runs.request import RunRequest
+from genrec_unlearn_bench.runs.results import folder_prefix, row_folder
+from genrec_unlearn_bench.runs.setting import Setting, settle
+from genrec_unlearn_bench.runs.store import Compute, StageStore, StoredStage
+from genrec_unlearn_bench.runs.workroom import Shelf, Workroom
+from genrec_unlearn_bench.sids.storage import save_table
+from genrec_unlearn_bench.sids.table import SidTable
+
+GROUND = ("dataset", "task", "features")
+KINDS = ("demo-brand", "demo-price", "demo-item", "demo-interaction")
+BACKBONES = ("tiger", "letter", "p5sid", "mor", "etegrec")
+
+
+def lay_grounds(store: StageStore, tasks: Iterable[str]) -> None:
+    """The real dataset and features of the demo, which everything else is keyed by."""
+    for task in tasks:
+        request = RunRequest(task=task, method="original", device="cpu", threads=1)
+        lay_ground(Workroom(settle(request), store, Progress(), Shelf()))
+
+
+def grid_of(
+    results: Path,
+    *,
+    tasks: Iterable[str] = KINDS[:1],
+    backbones: Iterable[str] = BACKBONES[:1],
+    rows: Iterable[str] = ("original", "retrain", "filter"),
+    seeds: int = 1,
+    **fields: Any,
+) -> list[GridCell]:
+    """A grid's cells, in its order."""
+    cells = []
+    for task, backbone, row, seed in product(tasks, backbones, rows, range(seeds)):
+        request = RunRequest(
+            task=task,
+            backbone=backbone,
+            method=row,
+            seed=seed,
+            device="cpu",
+            threads=1,
+            results_dir=results,
+            **fields,
+        )
+        cells.append(GridCell(cell_name(request), request))
+    return cells
+
+
+def all_rows() -> list[str]:
+    """Reference rows and every method."""
+    return [*REFERENCE_ROWS, *(name for name, entry in methods().items() if entry.kind == "method")]
+
+
+class Faking(Probe):
+    """Writes what a walk does not find."""
+
+    def _room(self, setting: Setting, recorded: Any) -> _ProbingRoom:
+        return _FakingRoom(setting, self.store, self._shelf, self._look, self._keys, {})
+
+
+class _FakingRoom(_ProbingRoom):
+    def stage(
+        self, name: str, content: KeyContent, compute: Compute, *, of: str = "", together: bool = False
+    ) -> StoredStage:
+        try:
+            return super().stage(name, content, compute, of=of, together=together)
+        except StageMissing as missing:
+            assert name not in GROUND, "laid before"
+            _write_stage(self._store, name, missing.key)
+            self._look._found.pop((name, missing.key))
+            return super().stage(name, content, compute, of=of, together=together)
+
+
+def _write_stage(store: StageStore, name: str, key: str) -> None:
+    folder = store.folder(name, key)
+    folder.mkdir(parents=True)
+    (folder / "what.txt").write_text(key)
+    if name == "evaluation":
+        (folder / "per_user.parquet").touch()
+    if name in ("sids", "sids-full"):
+        save_table(SidTable(np.arange(8, dtype=np.int64).reshape(4, 2), (8, 8), 2), folder)
+    if name in ("original", "retrain", "unlearned", "retrain-full"):
+        save_table(SidTable(np.arange(8, dtype=np.int64).reshape(4, 2), (8, 8), 2), folder / "model" / "sids")
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    files = {path.relative_to(folder).as_posix(): file_digest(path) for path in paths}
+    account = {"seconds": 3.0, "peak_memory_mib": 100.0}
+    manifest = {
+        "stage": name,
+        "key": key,
+        "digest": folder_digest(files),
+        "seconds": 3.5,
+        "files": files,
+        "account": account,
+        "size": 1000,
+    }
+    (folder / "stage.json").write_text(json.dumps(manifest))
+
+
+def fake_run(store: StageStore, cells: Iterable[GridCell], *, results: bool = True) -> int:
+    """Leave everything that running these cells would; returns how many were left out as impossible."""
+    from genrec_unlearn_bench.errors import UsageError
+
+    faking, refused = Faking(store), 0
+    for cell in cells:
+        try:
+            walk = faking.walk(cell.request)
+        except UsageError:
+            refused += 1
+            continue
+        assert walk.key is not None
+        if results:
+            place = row_folder(cell.request.results_dir, walk.cell)
+            folder = place / f"{folder_prefix(walk.cell)}{walk.key[:10]}"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "result.json").write_text("{}")
+    return refused
+
+
+def tree_digest(root: Path) -> str:
+    """Of every name, time and byte under a folder."""
+    state = hashlib.blake2b()
+    for path in sorted(root.rglob("*")):
+        status = path.stat()
+        state.update(f"{path.relative_to(root)} {status.st_mtime_ns} {status.st_size}".encode())
+        if path.is_file():
+            state.update(path.read_bytes())
+    return state.hexdigest()
