@@ -14,10 +14,13 @@ from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.runs.grid.status import Axis, SweepStatus, SweepView
+    from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
     from genrec_unlearn_bench.runs.grid.sweep_lookup import KnownSweep
 
 __all__ = ["status"]
 
+ASK_SECONDS = 60.0
+"""Time between two questions to Slurm, which has all its users to answer."""
 TAILS = 12
 """Lines of a failed job's log with --failed."""
 
@@ -56,6 +59,7 @@ def status(
     cache = cache_dir or default_cache()
     found = find_sweep(cache, grid)
     others = [] if grid else [other for other in known_sweeps(cache) if other.folder.root != found.root]
+    _hear(found)
     view = SweepView(found)
     axis, tails = cast("Axis", by), TAILS if failed else 0
     if as_json:
@@ -63,7 +67,14 @@ def status(
     elif once or not stdout().is_terminal:
         _print(view.look(by=axis, tails=tails), others, all_failed=failed)
     else:
-        _follow(view, axis, tails, others, every)
+        _follow(found, view, axis, tails, others, every)
+
+
+def _hear(folder: SweepFolder) -> None:
+    """Have Slurm say what became of jobs that cannot say it themselves any more."""
+    from genrec_unlearn_bench.runs.executors.slurm_states import slurm_states
+
+    slurm_states(folder)
 
 
 def _as_json(now: SweepStatus, others: list[KnownSweep]) -> None:
@@ -80,7 +91,9 @@ def _print(now: SweepStatus, others: list[KnownSweep], *, all_failed: bool) -> N
         console.print(line, soft_wrap=True)
 
 
-def _follow(view: SweepView, axis: Axis, tails: int, others: list[KnownSweep], every: float) -> None:
+def _follow(
+    folder: SweepFolder, view: SweepView, axis: Axis, tails: int, others: list[KnownSweep], every: float
+) -> None:
     """Redraw until nothing moves."""
     from rich.console import Group
     from rich.live import Live
@@ -93,10 +106,14 @@ def _follow(view: SweepView, axis: Axis, tails: int, others: list[KnownSweep], e
         return Group(table(now), *(Text(line, overflow="ellipsis", no_wrap=True) for line in told))
 
     now = view.look(by=axis, tails=tails)
+    asked = time.monotonic()
     try:
         with Live(drawn(now), console=stdout(), auto_refresh=False) as live:
             while now.moves:
                 time.sleep(every)
+                if time.monotonic() - asked > ASK_SECONDS:
+                    _hear(folder)
+                    asked = time.monotonic()
                 now = view.look(by=axis, tails=tails)
                 live.update(drawn(now), refresh=True)
     except KeyboardInterrupt:

@@ -10,17 +10,18 @@ import subprocess
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from genrec_unlearn_bench.errors import MissingExtra
+from genrec_unlearn_bench.errors import StorageError
 from genrec_unlearn_bench.runs.executors.slurm_task import EXECUTOR
 from genrec_unlearn_bench.runs.files import storage_error
 from genrec_unlearn_bench.runs.grid.event import Event, State
 from genrec_unlearn_bench.runs.grid.journal import Journal, latest
 from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
 
-__all__ = ["SlurmState", "slurm_states"]
+__all__ = ["SlurmState", "slurm_states", "waiting"]
 
 UNFINISHED = ("queued", "running", "alive", "retried")
 GONE = "GONE"
@@ -69,15 +70,14 @@ def slurm_states(folder: SweepFolder, *, write: bool = True) -> dict[str, SlurmS
     """The jobs of a sweep that are in Slurm's hands by their own words, and what Slurm says of them.
 
     Of those that ended without a last word, one is written for them (``lost``, or ``failed`` with the end of what the
-    job wrote to its error output). Nothing is asked where no job is in Slurm's hands.
+    job wrote to its error output), as far as the folder may be written. Nothing is asked where no job is in Slurm's
+    hands, and where Slurm does not answer, states are UNKNOWN.
 
     Args:
         write: False for a mere look.
-
-    Raises:
-        MissingExtra: submitit is not installed, and there is something to ask.
-        StorageError: The sweep's folder cannot be written.
     """
+    if not folder.slurm.is_dir():
+        return {}
     journal = Journal(folder.events)
     open_jobs = _open(journal)
     if not open_jobs:
@@ -86,9 +86,10 @@ def slurm_states(folder: SweepFolder, *, write: bool = True) -> dict[str, SlurmS
     found = {name: asked[event.place] for name, event in open_jobs.items()}
     if write and any(state.state in _ENDS for state in found.values()):
         # What was said while Slurm was asked counts.
-        for name, event in _open(journal).items():
-            if name in found and event.place == found[name].place:
-                _close(folder, journal, event, found[name].state)
+        with suppress(StorageError):
+            for name, event in _open(journal).items():
+                if name in found and event.place == found[name].place:
+                    _close(folder, journal, event, found[name].state)
         journal.close()
     return found
 
@@ -131,13 +132,14 @@ def _ask(places: Sequence[str]) -> dict[str, SlurmState]:
 
 
 def _by_sacct(places: Sequence[str]) -> dict[str, SlurmState]:
-    """By Slurm's accounting; empty where there is none."""
+    """By Slurm's accounting; empty where there is none, or no submitit to read it."""
+    command = ["sacct", "-X", "-o", "JobID,State,NodeList", "--parsable2", "-j", ",".join(_bases(places))]
     try:
         from submitit.slurm.slurm import SlurmInfoWatcher
-    except ImportError:
-        raise MissingExtra("submitit", "slurm", "asking Slurm about jobs") from None
-    command = ["sacct", "-X", "-o", "JobID,State,NodeList", "--parsable2", "-j", ",".join(_bases(places))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
+
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
+    except (ImportError, FileNotFoundError):
+        return {}
     if done.returncode != 0:
         return {}
     with warnings.catch_warnings():

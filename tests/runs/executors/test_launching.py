@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -87,10 +86,9 @@ def test_a_job_that_fails_ends_all_its_processes(training: Job, tmp_path: Path) 
     assert latest(Journal(SweepFolder(tmp_path / "sweep").events).events())["original"].state == "failed"
 
 
-@pytest.mark.slow
 def test_a_launcher_that_does_not_start_is_told(training: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(os.environ, "PYTHONPATH", "/nowhere")
     monkeypatch.setattr("sys.executable", "/bin/false")
     ended = launch(assignment(tmp_path, training))
     assert ended.how == "died"
     assert "ended with 1 before the first had a word to say" in ended.error
+    assert latest(Journal(SweepFolder(tmp_path / "sweep").events).events())["original"].state == "lost"

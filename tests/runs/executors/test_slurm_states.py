@@ -25,6 +25,7 @@ def folder(tmp_path: Path) -> SweepFolder:
 
 
 def tell(folder: SweepFolder, job: str, state: str, place: str, ago: float = 1000.0) -> None:
+    folder.slurm.mkdir(parents=True, exist_ok=True)
     journal = Journal(folder.events)
     journal.append(Event(time=time.time() - ago, job=job, state=state, executor="slurm", place=place))  # type: ignore[arg-type]
     journal.close()
@@ -36,6 +37,8 @@ def last(folder: SweepFolder) -> dict[str, Event]:
 
 def test_nothing_is_asked_where_nothing_is_open(folder: SweepFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
+    assert slurm_states(folder) == {}
+    folder.slurm.mkdir(parents=True)
     tell(folder, "a", "done", "1")
     assert slurm_states(folder) == {}
 
@@ -72,7 +75,6 @@ def test_squeue_speaks_where_there_is_no_accounting(folder: SweepFolder, slurm: 
 def test_what_failed_before_it_could_speak_shows_its_error_output(folder: SweepFolder, slurm: FakeSlurm) -> None:
     tell(folder, "a", "queued", "3")
     slurm.queue("3|FAILED|NonZeroExitCode")
-    folder.slurm.mkdir(parents=True)
     (folder.slurm / "3_0_log.err").write_text("bash: module: command not found\n")
     slurm_states(folder, write=False)
     assert last(folder)["a"].state == "queued"
