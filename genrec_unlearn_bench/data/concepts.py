@@ -17,6 +17,7 @@ from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.draws import draw_stratified, draw_subset, rounded, uniform_subsets
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.forget import ForgetSplit, Groups
+from genrec_unlearn_bench.data.pairs import among
 from genrec_unlearn_bench.data.price_bands import price_bands, valid_prices
 from genrec_unlearn_bench.data.task_manifest import sealed
 from genrec_unlearn_bench.data.task_spec import BrandConcept, InteractionConcept, ItemConcept, PriceConcept, TaskSpec
@@ -187,14 +188,14 @@ def _interactions(task: TaskSpec, concept: InteractionConcept, dataset: Dataset)
     generator = numpy_generator(task.seed, "concept", "interaction")
     drawn = pool[np.sort(uniform_subsets(len(pool), size, 1, generator)[0])]
     validation = drawn[uniform_subsets(size, min(rounded(concept.valid_share, size), size - 1), 1, generator)[0]]
-    forget = np.isin(codes, drawn)
-    held = np.isin(codes, validation)
+    forget = among(codes, drawn)
+    held = among(codes, np.sort(validation))
     parts = [
         _divided(train, forget),
         Groups(forget=train.subset(held), retain=dataset.valid),
         Groups(forget=train.subset(forget & ~held), retain=dataset.test),
     ]
-    gone = np.isin(train.event_users * width + train.events, drawn)
+    gone = among(train.event_users * width + train.events, drawn)
     before = np.concatenate([[0], np.cumsum(gone)])
     kept = parts[0].retain
     chosen = _Chosen(np.zeros(width, dtype=np.bool_), ())

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
+from genrec_unlearn_bench.data.pairs import among
 
 __all__ = ["ConceptKind", "ForgetSplit", "Groups", "TaskManifest"]
 
@@ -87,7 +88,7 @@ class ForgetSplit:
         if self.kind is ConceptKind.INTERACTION:
             width = int(max(len(self.items), 1))
             codes = examples.event_users * width + examples.events
-            gone = np.isin(codes, self.pairs[:, 0] * width + self.pairs[:, 1])
+            gone = among(codes, np.sort(self.pairs[:, 0] * width + self.pairs[:, 1]))
         else:
             gone = self.items[examples.events]
         kept = examples.drop_events(gone)

@@ -15,6 +15,7 @@ import numpy as np
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, Thinned
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
+from genrec_unlearn_bench.data.pairs import among
 from genrec_unlearn_bench.seeding import numpy_generator
 
 __all__ = ["SHARE", "Holdout", "carve"]
@@ -60,7 +61,7 @@ def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tupl
     shared: list[tuple[Examples, Thinned]] = []
 
     def held(examples: Examples) -> BoolArray:
-        return _among(examples.users * width + examples.targets, drawn)
+        return among(examples.users * width + examples.targets, drawn)
 
     def thinned(examples: Examples) -> Examples:
         # Parts lie over the same events, which are worth thinning once: in a large log they are most of the memory.
@@ -71,7 +72,7 @@ def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tupl
         )
         events = next(known, None)
         if events is None:
-            events = Thinned.of(examples, _among(examples.event_users * width + examples.events, drawn))
+            events = Thinned.of(examples, among(examples.event_users * width + examples.events, drawn))
             shared.append((examples, events))
         kept = events.applied(examples)
         return kept.subset(kept.ends > kept.starts)
@@ -87,7 +88,7 @@ def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tupl
         test = replace(test, forget=test.forget.subset(~held(test.forget)))
     lean = replace(
         split,
-        pairs=split.pairs[~_among(split.pairs[:, 0] * width + split.pairs[:, 1], drawn)],
+        pairs=split.pairs[~among(split.pairs[:, 0] * width + split.pairs[:, 1], drawn)],
         train=both(split.train),
         valid=both(split.valid),
         test=test,
@@ -98,11 +99,3 @@ def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tupl
     pairs = np.stack([drawn // width, drawn % width], axis=1)
     digest = hashlib.blake2b(np.ascontiguousarray(pairs, dtype="<i8").tobytes(), digest_size=16).hexdigest()
     return rest, lean, Holdout(pairs, away.subset(concept), away.subset(~concept), digest)
-
-
-def _among(codes: IntArray, drawn: IntArray) -> BoolArray:
-    """Which codes are among the drawn ones, ascending: no sort of the codes, of which there are many more."""
-    if not len(drawn):
-        return np.zeros(len(codes), dtype=np.bool_)
-    place = np.minimum(np.searchsorted(drawn, codes), len(drawn) - 1)
-    return np.asarray(drawn[place] == codes, dtype=np.bool_)

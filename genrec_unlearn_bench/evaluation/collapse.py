@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray, IntArray
     from genrec_unlearn_bench.evaluation.group_lists import GroupLists
 
-__all__ = ["SPECS", "collapse_values", "gini", "recommended"]
+__all__ = ["SPECS", "collapse_values", "counted_values", "gini", "recommended"]
 
 SPECS = (
     MetricSpec(
@@ -49,22 +49,27 @@ SPECS = (
 
 def collapse_values(groups: Iterable[GroupLists], concept: BoolArray) -> tuple[MetricValue, ...]:
     """Both metrics at every beam; ``concept`` [N] marks the items that are left out (none for interaction requests)."""
-    return tuple(value for lists in groups if lists.group is Group.RETAIN for value in _values(lists, concept))
+    counted = (
+        (beam, recommended(lists.top(beam), concept))
+        for lists in groups
+        if lists.group is Group.RETAIN
+        for beam in lists.rankings
+    )
+    return tuple(value for beam, counts in counted for value in counted_values(beam, counts))
 
 
-def _values(lists: GroupLists, concept: BoolArray) -> Iterator[MetricValue]:
-    for beam in lists.rankings:
-        counts = recommended(lists.top(beam), concept)
-        numbers = ((counts > 0).mean(), gini(counts)) if counts.sum() else None
-        for place, spec in enumerate(SPECS):
-            yield MetricValue(
-                metric=spec.name,
-                group=Group.RETAIN,
-                value=None if numbers is None else float(numbers[place]),
-                beam=beam,
-                n=len(counts),
-                note="no item that may stay is recommended" if numbers is None else None,
-            )
+def counted_values(beam: int, counts: IntArray) -> Iterator[MetricValue]:
+    """Both metrics at one beam, from how often each item that may stay is recommended."""
+    numbers = ((counts > 0).mean(), gini(counts)) if counts.sum() else None
+    for place, spec in enumerate(SPECS):
+        yield MetricValue(
+            metric=spec.name,
+            group=Group.RETAIN,
+            value=None if numbers is None else float(numbers[place]),
+            beam=beam,
+            n=len(counts),
+            note="no item that may stay is recommended" if numbers is None else None,
+        )
 
 
 def recommended(items: IntArray, concept: BoolArray) -> IntArray:

@@ -6,6 +6,7 @@ import numpy as np
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
+from genrec_unlearn_bench.data.pairs import among
 
 __all__ = ["concept_places"]
 
@@ -20,5 +21,5 @@ def concept_places(split: ForgetSplit, items: IntArray, users: IntArray) -> Bool
     if split.kind is ConceptKind.INTERACTION:
         width = max(len(split.items), 1)
         codes = users[:, None] * width + items
-        return np.asarray(real & np.isin(codes, split.pairs[:, 0] * width + split.pairs[:, 1]), dtype=np.bool_)
+        return np.asarray(real & among(codes, np.sort(split.pairs[:, 0] * width + split.pairs[:, 1])), dtype=np.bool_)
     return np.asarray(real & split.items[np.where(real, items, 0)], dtype=np.bool_)

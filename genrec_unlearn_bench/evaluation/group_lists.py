@@ -16,7 +16,7 @@ from genrec_unlearn_bench.evaluation.user_block import BEAMS, LIST_LENGTH
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["GroupLists", "decode", "decode_groups", "history_limit"]
+__all__ = ["GroupLists", "decode", "decode_block", "decode_groups", "history_limit"]
 
 CHUNK = 1024
 """Rows per call: bounds the padding and paces the bar. The recommender cuts its own batches out of it."""
@@ -29,12 +29,14 @@ class GroupLists:
     Attributes:
         histories: [M] as the model was given them.
         rankings: By beam; lists of ``max(10, beam)`` places.
+        first: Row of the group that ``examples`` begin with, where they are a block of it.
     """
 
     group: Group
     examples: Examples
     histories: Histories
     rankings: Mapping[int, Ranking]
+    first: int = 0
 
     def top(self, beam: int) -> IntArray:
         """[M, 10] the first ten items at a beam, -1 at empty places."""
@@ -70,21 +72,24 @@ def history_limit(ranker: Ranker) -> int | None:
 
 def decode_groups(context: EvaluationContext, progress: Progress) -> tuple[GroupLists, ...]:
     """Forget and retain test examples, decoded at every beam. Histories may be empty, groups too."""
+    return tuple(decode_block(context, group, context.test(group), progress) for group in TEST_GROUPS)
+
+
+def decode_block(
+    context: EvaluationContext, group: Group, examples: Examples, progress: Progress, *, first: int = 0
+) -> GroupLists:
+    """Some test examples of one group, from row ``first`` of it on, decoded at every beam."""
     ranker = context.ranker
     # A served model that drops items from histories is given the whole history, as it drops before it cuts.
     cut = None if isinstance(ranker, Recommender) and ranker.serving.ignored is not None else history_limit(ranker)
-    out = []
-    for group in TEST_GROUPS:
-        examples = context.test(group)
-        histories = examples.histories(cut)
-        rankings: dict[int, Ranking] = {}
-        for beam in BEAMS:
-            if isinstance(ranker, Recommender) or not rankings:
-                label = f"{group.value} test, beam {beam}"
-                width = beam if isinstance(ranker, Recommender) else max(BEAMS)
-                rankings[beam] = decode(ranker, histories, beam=width, label=label, progress=progress)
-            else:
-                # Nothing is pruned, so that the beam changes nothing.
-                rankings[beam] = next(iter(rankings.values()))
-        out.append(GroupLists(group, examples, histories, rankings))
-    return tuple(out)
+    histories = examples.histories(cut)
+    rankings: dict[int, Ranking] = {}
+    for beam in BEAMS:
+        if isinstance(ranker, Recommender) or not rankings:
+            label = f"{group.value} test, beam {beam}"
+            width = beam if isinstance(ranker, Recommender) else max(BEAMS)
+            rankings[beam] = decode(ranker, histories, beam=width, label=label, progress=progress)
+        else:
+            # Nothing is pruned, so that the beam changes nothing.
+            rankings[beam] = next(iter(rankings.values()))
+    return GroupLists(group, examples, histories, rankings, first)

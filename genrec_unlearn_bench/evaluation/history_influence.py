@@ -104,7 +104,9 @@ def measure_influence(context: EvaluationContext, lists: GroupLists, progress: P
     nothing = np.full(len(raw), np.nan)
     columns = {name: nothing.copy() for name in ("js_forget", "js_random", "change_forget", "change_random")}
     if len(chosen):
-        generator = numpy_generator(context.seed, "history-influence", lists.group.value)
+        # The place of a block is part of the name, so that blocks do not repeat each other's draws.
+        place = (lists.first,) if lists.first else ()
+        generator = numpy_generator(context.seed, "history-influence", lists.group.value, *place)
         drops = {"forget": marked[chosen], "random": random_places(others[chosen], counts[chosen], generator)}
         before = _rows(lists.rankings[WIDE_BEAM], chosen)
         kept = Histories(read.items[chosen], read.users[chosen])

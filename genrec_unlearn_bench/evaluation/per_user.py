@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +17,24 @@ from genrec_unlearn_bench.evaluation.user_block import BEAMS, UserBlock
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyarrow import parquet as pq
 
-__all__ = ["COLUMNS", "block_frame", "blocks", "join", "read_per_user", "write_per_user"]
+__all__ = [
+    "COLUMNS",
+    "ROW_GROUP",
+    "PerUserWriter",
+    "block_frame",
+    "blocks",
+    "join",
+    "read_per_user",
+    "stored_blocks",
+    "write_per_user",
+]
 
 _GROUPS = (Group.FORGET, Group.RETAIN)
+
+ROW_GROUP = 1 << 20
+"""Rows of a row group of the file: pyarrow's own limit, so that a table is the same file however it is written."""
 
 COLUMNS: Mapping[str, str] = {
     "example": "int64",
@@ -83,6 +99,75 @@ def blocks(frame: pd.DataFrame) -> Iterator[UserBlock]:
 def write_per_user(frame: pd.DataFrame, path: Path) -> None:
     """Write the table as parquet. Floats keep all their bits."""
     frame.to_parquet(path, engine="pyarrow", compression="zstd", index=False)
+
+
+class PerUserWriter:
+    """Writes the table frame by frame: the file that ``write_per_user`` makes of all of them, with never more than a
+    row group and a frame in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pd.DataFrame] = []
+        self._rows = 0
+
+    def write(self, frame: pd.DataFrame) -> None:
+        """Add the rows of a frame."""
+        self._waiting.append(frame)
+        self._rows += len(frame)
+        while self._rows >= ROW_GROUP:
+            whole = join(self._waiting)
+            self._flush(whole.iloc[:ROW_GROUP].reset_index(drop=True))
+            rest = whole.iloc[ROW_GROUP:].reset_index(drop=True)
+            self._waiting, self._rows = [rest], len(rest)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *fault: object) -> None:
+        if kind is None and (self._rows or self._writer is None):
+            self._flush(join(self._waiting))
+        if self._writer is not None:
+            self._writer.close()
+
+    def _flush(self, frame: pd.DataFrame) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        if self._writer is None:
+            self._writer = parquet.ParquetWriter(self._path, table.schema, compression="zstd")
+        self._writer.write_table(table, row_group_size=ROW_GROUP)
+
+
+def stored_blocks(path: Path) -> tuple[UserBlock, ...]:
+    """``blocks`` of a stored table. A column is read when it is asked for, so that no more than a few are in memory."""
+    from pyarrow import parquet
+
+    @lru_cache(maxsize=2)
+    def column(name: str) -> pd.Series[Any]:
+        found: pd.Series[Any] = parquet.read_table(path, columns=[name]).column(0).to_pandas()
+        return found
+
+    keys = parquet.read_table(path, columns=["group", "beam"], read_dictionary=["group"])
+    names = keys.column("group").to_numpy()
+    beams = keys.column("beam").to_numpy()
+    return tuple(
+        UserBlock(group, beam, _Stored(column, np.flatnonzero((names == group.value) & (beams == beam))))
+        for group in _GROUPS
+        for beam in BEAMS
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Stored:
+    """Some rows of a stored table, by column."""
+
+    column: Callable[[str], pd.Series[Any]]
+    rows: NDArray[np.int64]
+
+    def __getitem__(self, name: str) -> pd.Series[Any]:
+        return self.column(name).take(self.rows)
 
 
 def read_per_user(path: Path) -> pd.DataFrame:

@@ -15,16 +15,23 @@ from genrec_unlearn_bench.evaluation.ranking import ranking_values
 from genrec_unlearn_bench.evaluation.similarity import similarity_values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
     from genrec_unlearn_bench.evaluation.metric import MetricValue
+    from genrec_unlearn_bench.evaluation.user_block import UserBlock
 
-__all__ = ["recompute"]
+__all__ = ["recompute", "rescored"]
 
 
 def recompute(per_user: pd.DataFrame) -> tuple[MetricValue, ...]:
     """Every USER-level metric from a per-user table (``per_user.COLUMNS``), to the bit as ``evaluate`` reported it."""
-    parts = tuple(blocks(per_user))
+    return rescored(tuple(blocks(per_user)))
+
+
+def rescored(parts: Sequence[UserBlock]) -> tuple[MetricValue, ...]:
+    """The same from the blocks of a table, wherever their columns lie."""
     return (
         *ranking_values(parts),
         *similarity_values(parts),

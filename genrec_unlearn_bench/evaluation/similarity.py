@@ -70,7 +70,7 @@ def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.flo
     mean = np.full(len(lists), np.nan)
     if lists.shape[1] == 0:
         return first, mean
-    norms = np.linalg.norm(features.astype(np.float64), axis=1)
+    norms = _norms(features, lists, targets)
     for start in range(0, len(lists), CHUNK):
         rows = slice(start, start + CHUNK)
         items, wanted = lists[rows], targets[rows]
@@ -84,6 +84,19 @@ def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.flo
         total = np.where(valid, cosines, 0.0).sum(axis=1)
         mean[rows] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     return first, mean
+
+
+def _norms(features: NDArray[np.float32], lists: IntArray, targets: IntArray) -> FloatArray:
+    """[N] lengths of the rows that are looked at, 0 elsewhere: the lists of a large catalogue name few of its items."""
+    used = np.zeros(len(features), dtype=np.bool_)
+    used[lists[lists >= 0]] = True
+    used[targets] = True
+    rows = np.flatnonzero(used)
+    out = np.zeros(len(features))
+    for start in range(0, len(rows), CHUNK):
+        part = rows[start : start + CHUNK]
+        out[part] = np.linalg.norm(features[part].astype(np.float64), axis=1)
+    return out
 
 
 def similarity_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.data.examples import BoolArray
 from genrec_unlearn_bench.evaluation.collapse import collapse_values
 from genrec_unlearn_bench.evaluation.collateral import category_neighbours, judge, prefix_neighbours
 from genrec_unlearn_bench.evaluation.concept import concept_places
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.decoding.ranking import Ranking
 
-__all__ = ["Evaluation", "evaluate"]
+__all__ = ["Evaluation", "Neighbours", "evaluate", "group_frames"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +55,48 @@ def evaluate(context: EvaluationContext, progress: Progress) -> Evaluation:
     values are computed from the per-user table and from nothing else.
     """
     groups = decode_groups(context, progress)
-    frames = [frame for lists in groups for frame in _group_frames(context, lists, progress)]
+    near = Neighbours.of(context)
+    frames = [frame for lists in groups for frame in group_frames(context, lists, near, progress)]
     per_user = join(frames)
     values = (*recompute(per_user), *overlap_values(context), *collapse_values(groups, context.split.items))
     return Evaluation(values, per_user, groups)
 
 
-def _group_frames(context: EvaluationContext, lists: GroupLists, progress: Progress) -> list[pd.DataFrame]:
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The concept's neighbours in the catalogue, the same for all test examples.
+
+    Attributes:
+        prefix: [N] whether an item shares leading codes with a concept item; None without an original table.
+        category: [N] 1, 0 or -1 (see ``category_neighbours``). Both None for forgotten interactions: these are no
+            concept with neighbours, as their items are spread over the whole catalogue.
+    """
+
+    prefix: BoolArray | None
+    category: NDArray[np.int8] | None
+
+    @classmethod
+    def of(cls, context: EvaluationContext) -> Neighbours:
+        """The neighbours of what is to be forgotten."""
+        concept, table = context.split.items, context.original_sids
+        if not concept.any():
+            return cls(None, None)
+        prefix = None if table is None else prefix_neighbours(table, concept)
+        return cls(prefix, category_neighbours(context.items, concept))
+
+
+def group_frames(
+    context: EvaluationContext, lists: GroupLists, near: Neighbours, progress: Progress
+) -> list[pd.DataFrame]:
+    """The rows of the per-user table that belong to some lists, one frame a beam."""
     influence = measure_influence(context, lists, progress)
     original = original_space_lists(context, lists, progress)
-    near = _near_columns(context, lists)
+    asked = lists.group is Group.RETAIN
+    targets = lists.examples.targets
+    judged = {
+        "near_prefix": judge(near.prefix if asked else None, targets),
+        "near_category": judge(near.category if asked else None, targets),
+    }
     frames = []
     for beam in BEAMS:
         wide = beam == WIDE_BEAM
@@ -71,7 +104,7 @@ def _group_frames(context: EvaluationContext, lists: GroupLists, progress: Progr
             **_list_columns(context, lists, beam),
             **_original_columns(context, lists, original if wide else None),
             **_influence_columns(influence, wide=wide),
-            **near,
+            **judged,
         }
         frames.append(block_frame(lists.group, beam, columns))
     return frames
@@ -85,7 +118,7 @@ def _list_columns(context: EvaluationContext, lists: GroupLists, beam: int) -> d
     first, mean = list_similarity(top, examples.targets, context.features.plain)
     first_scrubbed, mean_scrubbed = list_similarity(top, examples.targets, context.features.scrubbed)
     return {
-        "example": np.arange(len(examples)),
+        "example": np.arange(lists.first, lists.first + len(examples)),
         "user": examples.users,
         "target": examples.targets,
         "rank": ranks,
@@ -122,12 +155,3 @@ def _influence_columns(influence: Influence, *, wide: bool) -> dict[str, NDArray
         "change_forget": influence.change_forget if wide else nothing,
         "change_random": influence.change_random if wide else nothing,
     }
-
-
-def _near_columns(context: EvaluationContext, lists: GroupLists) -> dict[str, NDArray[Any]]:
-    concept, targets, table = context.split.items, lists.examples.targets, context.original_sids
-    # Forgotten interactions are no concept with neighbours: their items are spread over the whole catalogue.
-    asked = lists.group is Group.RETAIN and bool(concept.any())
-    prefix = prefix_neighbours(table, concept) if asked and table is not None else None
-    category = category_neighbours(context.items, concept) if asked else None
-    return {"near_prefix": judge(prefix, targets), "near_category": judge(category, targets)}

@@ -43,7 +43,7 @@ class TfidfEncoder:
         """[N, min(dim, N, words)] float32, unit rows; zero rows where a text has no word that counts."""
         from sklearn.decomposition import TruncatedSVD
         from sklearn.feature_extraction.text import TfidfVectorizer
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+        from threadpoolctl import threadpool_limits
 
         sample = _sample(texts)
         progress.say(f"fitting TF-IDF on {len(sample)} of {len(texts)} texts")

@@ -12,10 +12,9 @@ from pydantic import TypeAdapter
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.evaluation.context import EvaluationContext
-from genrec_unlearn_bench.evaluation.lists import LISTS, write_lists
+from genrec_unlearn_bench.evaluation.lists import LISTS
 from genrec_unlearn_bench.evaluation.metric import MetricValue
-from genrec_unlearn_bench.evaluation.per_user import write_per_user
-from genrec_unlearn_bench.evaluation.suite import evaluate
+from genrec_unlearn_bench.evaluation.streamed import evaluate_into
 from genrec_unlearn_bench.runs.sources import code_digests
 from genrec_unlearn_bench.runs.store import StoredStage
 from genrec_unlearn_bench.runs.weights import first_not_finite
@@ -69,9 +68,7 @@ def score(room: Workroom, ground: Ground, sids: Tokens, trained: Trained) -> Sco
         "protocol": PROTOCOL_VERSION,
         "seed": setting.seed,
         "device": setting.device_kind,
-        "code": code_digests(
-            [evaluate.__module__, write_per_user.__module__, write_lists.__module__, setting.backbone.__module__]
-        ),
+        "code": code_digests([evaluate_into.__module__, setting.backbone.__module__]),
     }
 
     def compute(folder: Path) -> None:
@@ -87,10 +84,8 @@ def score(room: Workroom, ground: Ground, sids: Tokens, trained: Trained) -> Sco
             features=ground.features,
             seed=setting.seed,
         )
-        measured = evaluate(context, room.progress)
-        (folder / VALUES).write_bytes(_VALUES.dump_json(measured.values, indent=1))
-        write_per_user(measured.per_user, folder / PER_USER)
-        write_lists(measured.groups, folder / LISTS)
+        values = evaluate_into(context, folder / PER_USER, folder / LISTS, room.progress)
+        (folder / VALUES).write_bytes(_VALUES.dump_json(values, indent=1))
 
     stage = room.stage("evaluation", content, compute, of=trained.stage.name)
     return Scores(stage, lambda: room.load(stage, lambda path: _VALUES.validate_json((path / VALUES).read_bytes())))

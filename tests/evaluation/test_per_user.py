@@ -21,7 +21,7 @@ from .planted import PlantedRecommender, context, examples, item_table, lists, s
 SIZE = 70
 
 
-def evaluation():  # type: ignore[no-untyped-def]
+def setting():  # type: ignore[no-untyped-def]
     """A noisy recommender on a task in which every column gets something to say."""
     generator = np.random.default_rng(4)
     rows = 150
@@ -44,8 +44,12 @@ def evaluation():  # type: ignore[no-untyped-def]
     original = table([[item % 4, item // 4 % 4, item // 16 % 4] for item in range(SIZE)], size=5)
     moved = original.reassigned(np.arange(8), (original.codes[:8] + 1) % 4)
     items = item_table(SIZE, [(f"c{item % 7}",) if item % 3 else () for item in range(SIZE)])
-    setting = context(PlantedRecommender(some, moved), task, original=original, items=items)
-    return evaluate(setting, Progress())
+    return context(PlantedRecommender(some, moved), task, original=original, items=items)
+
+
+def evaluation():  # type: ignore[no-untyped-def]
+    """What is measured on it."""
+    return evaluate(setting(), Progress())
 
 
 def test_every_user_metric_is_recomputed_to_the_bit(tmp_path: Path) -> None:
