@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.runs.executors.executor import Executor
-from genrec_unlearn_bench.runs.executors.room import Machine
+from genrec_unlearn_bench.runs.executors.executor import Ended, Executor
 from genrec_unlearn_bench.runs.grid.elsewhere import Elsewhere
 from genrec_unlearn_bench.runs.grid.event import Event
 from genrec_unlearn_bench.runs.grid.job import Job
@@ -189,20 +188,49 @@ def test_a_job_of_a_dead_process_is_free(world: World) -> None:
     assert world.events("a")[-1].attempt == 2
 
 
+class Narrow:
+    """An executor with room for four jobs, of which a large one takes all; each ends at the next look."""
+
+    name = "narrow"
+    returns_at_once = False
+
+    def __init__(self) -> None:
+        self.order: list[str] = []
+        self.running: list[Job] = []
+
+    def room_for(self, job: Job) -> bool:
+        return sum(one.resources.cores for one in self.running) + job.resources.cores <= 4
+
+    def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
+        self.running += jobs
+        self.order += [job.name for job in jobs]
+
+    def ended(self, timeout: float) -> list[Ended]:
+        return [Ended(self.running.pop(0).name, "done", 0.0)]
+
+    def close(self) -> None:
+        pass
+
+
 def test_small_jobs_overtake_a_large_one_for_a_while_only(world: World) -> None:
-    began: list[str] = []
-    free = [500.0]
-    machine = Machine(cores=4, gpus=(), available=lambda: free[0], total=lambda: 4000.0)
-    jobs = [world.job("first", seconds=0.05, memory_mib=400), world.job("large", memory_mib=3000)]
-    jobs += [world.job(f"small{number:02}", memory_mib=20, seconds=0.05) for number in range(40)]
+    jobs = [world.job("first"), world.job("large", cores=4)]
+    jobs += [world.job(f"small{number:02}") for number in range(60)]
+    narrow = Narrow()
+    assert len(world.sweep(jobs, narrow).done) == len(jobs)
+    # Three start beside the first, and more as those end; then the machine is left to the large one.
+    assert 4 <= narrow.order.index("large") <= 20
+    small = [name for name in narrow.order if name.startswith("small")]
+    assert small == sorted(small)
 
-    def note(running: dict[str, float], outcome: SweepOutcome, elsewhere: Elsewhere) -> None:
-        began.extend(name for name in running if name not in began)
 
-    class Quiet:
-        """Memory that processes of a test do not really take."""
+def test_what_is_handed_to_a_scheduler_is_left_to_it(world: World) -> None:
+    class Away(Narrow):
+        returns_at_once = True
 
-    outcome = world.sweep(jobs, world.pool(4, machine=machine), watcher=Watcher(tick=note))
-    assert len(outcome.done) + len(outcome.failed) == len(jobs)
-    assert "large" in outcome.done
-    assert began.index("large") < 30
+        def close(self) -> None:
+            raise AssertionError("what was handed over goes on")
+
+    away = Away()
+    outcome = world.sweep(grid(world), away)
+    assert (outcome.handed, outcome.left, outcome.done) == (8, (), {})
+    assert away.order == [job.name for job in grid(world)]
