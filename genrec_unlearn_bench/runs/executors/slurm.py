@@ -167,11 +167,11 @@ class Slurm:
         import submitit
 
         placement, settings = array.placement, self._settings
+        # A short job is not asked to stop before it has begun.
+        grace = min(settings.grace_seconds, placement.minutes * 30)
         if self._local:
             local = submitit.LocalExecutor(self._folder.slurm, max_num_timeout=placement.restarts)
-            local.update_parameters(
-                timeout_min=placement.minutes, signal_delay_s=settings.grace_seconds, setup=list(placement.setup)
-            )
+            local.update_parameters(timeout_min=placement.minutes, signal_delay_s=grace, setup=list(placement.setup))
             return local
         executor = submitit.SlurmExecutor(
             self._folder.slurm, max_num_timeout=placement.restarts, python=settings.python
@@ -181,7 +181,7 @@ class Slurm:
         executor.update_parameters(
             **own,
             job_name=f"bench-{self._folder.root.name}",
-            signal_delay_s=settings.grace_seconds,
+            signal_delay_s=grace,
             setup=list(placement.setup),
             dependency=waits,
             array_parallelism=settings.max_parallel or len(array.jobs),

@@ -23,7 +23,9 @@ from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
 
 __all__ = ["SlurmState", "slurm_states", "waiting"]
 
-UNFINISHED = ("queued", "running", "alive", "retried")
+OPEN = ("queued", "running", "alive", "retried", "lost")
+"""Last words after which more may come. One that was stopped politely is lost by its own word, and may yet be queued
+again: it does not know whether it was cancelled or preempted."""
 GONE = "GONE"
 UNKNOWN = "UNKNOWN"
 PATIENCE = 120.0
@@ -43,6 +45,8 @@ _ENDS: dict[str, tuple[State, bool, str]] = {
     "COMPLETED": ("lost", True, "it ended without a word"),
     GONE: ("lost", True, "it is no longer in the queue, and left no word"),
 }
+
+_QUEUED_AGAIN: tuple[State, bool, str] = ("retried", True, "it is queued again")
 
 
 @dataclass(frozen=True)
@@ -84,14 +88,14 @@ def slurm_states(folder: SweepFolder, *, write: bool = True) -> dict[str, SlurmS
         return {}
     asked = _ask(sorted({event.place for event in open_jobs.values()}))
     found = {name: asked[event.place] for name, event in open_jobs.items()}
-    if write and any(state.state in _ENDS for state in found.values()):
-        # What was said while Slurm was asked counts.
+    if write:
         with suppress(StorageError):
+            # What was said while Slurm was asked counts.
             for name, event in _open(journal).items():
                 if name in found and event.place == found[name].place:
-                    _close(folder, journal, event, found[name].state)
+                    _amend(folder, journal, event, found[name].state)
         journal.close()
-    return found
+    return {name: state for name, state in found.items() if state.waits or open_jobs[name].state != "lost"}
 
 
 def _open(journal: Journal) -> dict[str, Event]:
@@ -99,14 +103,20 @@ def _open(journal: Journal) -> dict[str, Event]:
     return {
         name: event
         for name, event in last.items()
-        if event.executor == EXECUTOR and event.place and event.state in UNFINISHED
+        if event.executor == EXECUTOR and event.place and event.state in OPEN
     }
 
 
-def _close(folder: SweepFolder, journal: Journal, event: Event, state: str) -> None:
-    if state not in _ENDS or (state in ("COMPLETED", GONE) and time.time() - event.time < PATIENCE):
+def _amend(folder: SweepFolder, journal: Journal, event: Event, state: str) -> None:
+    """Write down what Slurm knows and the events do not."""
+    if event.state == "lost":
+        if state != "PENDING":
+            return
+        word, transient, error = _QUEUED_AGAIN
+    elif state not in _ENDS or (state in ("COMPLETED", GONE) and time.time() - event.time < PATIENCE):
         return
-    word, transient, error = _ENDS[state]
+    else:
+        word, transient, error = _ENDS[state]
     tail = _tail(folder.slurm / f"{event.place}_0_log.err") if word == "failed" else ""
     journal.append(
         event.model_copy(

@@ -72,6 +72,17 @@ def test_squeue_speaks_where_there_is_no_accounting(folder: SweepFolder, slurm: 
     assert set(slurm_states(folder)) == {"waits", "runs", "late"}
 
 
+def test_a_preempted_job_is_lost_by_its_own_word_and_queued_again(folder: SweepFolder, slurm: FakeSlurm) -> None:
+    tell(folder, "preempted", "lost", "3")
+    tell(folder, "cancelled", "lost", "4")
+    slurm.queue("3|PENDING|BeginTime", "4|CANCELLED|None")
+    assert waiting(slurm_states(folder)) == {"preempted": "3"}
+    assert {name: event.state for name, event in last(folder).items()} == {"preempted": "retried", "cancelled": "lost"}
+    slurm.queue("3|CANCELLED|None")
+    assert slurm_states(folder)["preempted"].state == "CANCELLED"
+    assert last(folder)["preempted"].state == "lost"
+
+
 def test_what_failed_before_it_could_speak_shows_its_error_output(folder: SweepFolder, slurm: FakeSlurm) -> None:
     tell(folder, "a", "queued", "3")
     slurm.queue("3|FAILED|NonZeroExitCode")
