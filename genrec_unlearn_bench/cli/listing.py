@@ -117,6 +117,23 @@ def _metrics(data_dir: Path | None) -> Listing:
     return Listing("metrics", ("metric", "title", "better", "unit", "level"), tuple(rows), tuple(records))
 
 
+def _grids(data_dir: Path | None) -> Listing:
+    from genrec_unlearn_bench.runs.grid.grid_text import read_text
+    from genrec_unlearn_bench.runs.grid.spec import ready_grids
+
+    # What their cells are takes a second to work out, and `bench show` tells it.
+    found = {name: (path, read_text(path, path.name).content) for name, path in ready_grids().items()}
+    return Listing(
+        "grids",
+        ("grid", "what it is", "cost"),
+        tuple((name, content["description"], content["cost"]) for name, (_, content) in found.items()),
+        tuple(
+            {"name": name, "file": str(path), "description": content["description"], "cost": content["cost"]}
+            for name, (path, content) in found.items()
+        ),
+    )
+
+
 KINDS: dict[str, Callable[[Path | None], Listing]] = {
     "tasks": _tasks,
     "methods": _methods,
@@ -124,4 +141,5 @@ KINDS: dict[str, Callable[[Path | None], Listing]] = {
     "datasets": _datasets,
     "measurements": _measurements,
     "metrics": _metrics,
+    "grids": _grids,
 }

@@ -18,13 +18,15 @@ __all__ = ["ls"]
 def ls(
     kind: Annotated[
         str | None,
-        typer.Argument(help="tasks, methods, backbones, datasets, measurements or metrics; all where none is given."),
+        typer.Argument(
+            help="tasks, methods, backbones, datasets, measurements, metrics or grids; all where none is given."
+        ),
     ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """List tasks, methods, backbones, datasets, measurements or metrics."""
+    """List tasks, methods, backbones, datasets, measurements, metrics or grids."""
     if kind is None:
         _overview([listing(name, data_dir) for name in KINDS], as_json=as_json)
         return

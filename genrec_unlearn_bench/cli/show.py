@@ -1,4 +1,4 @@
-"""``bench show``: everything known about one task, method, dataset, backbone, measurement or metric."""
+"""``bench show``: everything known about one task, method, dataset, backbone, measurement, metric or grid."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from genrec_unlearn_bench.cli.listing import KINDS, listing
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
 from genrec_unlearn_bench.errors import UnknownName
 
-__all__ = ["show"]
+__all__ = ["kind_of_file", "show"]
 
 
 @handled
 def show(
-    name: Annotated[str, typer.Argument(help="Name of anything that bench ls lists, or path/to/method.py:Class.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Name of anything that bench ls lists, or path/to/method.py:Class, or a task's or grid's file."
+        ),
+    ],
     kind: Annotated[
         str | None, typer.Option(help="task, method, dataset …, where a name means several things (kinds: bench ls).")
     ] = None,
@@ -28,7 +33,7 @@ def show(
     debug: Debug = False,
 ) -> None:
     """Show one thing: a task's concept and what it resolves to, a method's configuration, a metric's definition …"""
-    from genrec_unlearn_bench.cli import descriptions, measurement_card
+    from genrec_unlearn_bench.cli import descriptions, grid_card, measurement_card
 
     found = _kind_of(name, kind, data_dir)
     if found == "tasks":
@@ -39,6 +44,8 @@ def show(
         card = descriptions.dataset(name, data_dir)
     elif found == "backbones":
         card = descriptions.backbone(name)
+    elif found == "grids":
+        card = grid_card.grid(name, data_dir)
     elif found == "measurements":
         card = measurement_card.measurement(name)
     else:
@@ -54,7 +61,7 @@ def _kind_of(name: str, kind: str | None, data_dir: Path | None) -> str:
     if kind is not None:
         return listing(kind, data_dir).kind
     if name.endswith((".yaml", ".yml")):
-        return "tasks"
+        return kind_of_file(Path(name))
     if ".py" in name:
         return "methods"
     known: list[str] = []
@@ -66,6 +73,19 @@ def _kind_of(name: str, kind: str | None, data_dir: Path | None) -> str:
     if _imported_task(name, data_dir):
         return "tasks"
     raise UnknownName("name", name, known)
+
+
+def kind_of_file(path: Path) -> str:
+    """A grid has axes; whatever is no YAML is told as a task that cannot be read."""
+    import yaml
+
+    from genrec_unlearn_bench.config import plain_yaml
+
+    try:
+        content = plain_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return "tasks"
+    return "grids" if isinstance(content, dict) and "axes" in content else "tasks"
 
 
 def _imported_task(name: str, data_dir: Path | None) -> bool:

@@ -58,7 +58,7 @@ def test_every_verb_has_two_examples_in_its_help(verb: tuple[str, ...]) -> None:
     assert result.output.count("$ bench ") == 2
 
 
-@pytest.mark.parametrize("kind", ["tasks", "methods", "backbones", "datasets", "metrics", "task"])
+@pytest.mark.parametrize("kind", ["tasks", "methods", "backbones", "datasets", "metrics", "grids", "task"])
 def test_lists_read_as_json_and_as_tables(kind: str) -> None:
     records = json.loads(bench("ls", kind, "--json").stdout)
     assert records
@@ -69,7 +69,7 @@ def test_lists_read_as_json_and_as_tables(kind: str) -> None:
 
 def test_the_overview_counts_every_kind() -> None:
     found = json.loads(bench("ls", "--json").stdout)
-    assert set(found) == {"tasks", "methods", "backbones", "datasets", "measurements", "metrics"}
+    assert set(found) == {"tasks", "methods", "backbones", "datasets", "measurements", "metrics", "grids"}
     assert set(REFERENCE_ROWS) <= set(found["methods"])
     assert {"demo-brand", "demo-price", "demo-item", "demo-interaction"} <= set(found["tasks"])
     assert f"tasks ({len(found['tasks'])})" in bench("ls").stdout

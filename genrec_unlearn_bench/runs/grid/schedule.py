@@ -69,7 +69,7 @@ def _tables(cells: Iterable[PlannedCell]) -> dict[_Table, list[PlannedCell]]:
 def _cell_jobs(table: Sequence[PlannedCell], stages: _Stages) -> Iterator[Job]:
     """The table's own jobs: original, retrain, the other reference rows, then methods by what they will take."""
     first = {
-        planned.cell.request.method: planned.cell.name
+        planned.cell.request.method: planned
         for planned in table
         if planned.cell.request.method in FIRST_ROWS
         # Without oracles no row is measured against one, and the row retrain trains its own.
@@ -80,12 +80,14 @@ def _cell_jobs(table: Sequence[PlannedCell], stages: _Stages) -> Iterator[Job]:
         before = (
             FIRST_ROWS[: FIRST_ROWS.index(cell.request.method)] if cell.request.method in FIRST_ROWS else FIRST_ROWS
         )
-        rows = [first[row] for row in before if row in first]
+        # The row retrain needs the row original itself, and a row all shared stages that its table needs.
+        rows = [first[row] for row in before if row in first][-1:]
+        known = {name for row in rows for name in row.needs}
+        needs = stages.nearest(name for name in planned.needs if name not in known)
         yield Job(
             name=cell.name,
             request=cell.request,
-            # The row retrain needs the row original itself.
-            needs=(*stages.nearest(planned.needs), *rows[-1:]),
+            needs=(*needs, *(row.cell.name for row in rows)),
             cells=(cell.name,),
             resources=cell.resources,
             seconds=planned.seconds,
