@@ -73,8 +73,8 @@ def test_two_processes_train_together(training: Job, tmp_path: Path, fsdp: bool)
     # One speaks for both.
     assert [(event.state, event.attempt) for event in told if event.state != "alive"] == [("running", 2), ("done", 2)]
     assert len({event.pid for event in told}) == 1
-    (notes,) = (tmp_path / "cache" / "original").rglob("stage.json")
-    assert json.loads(notes.read_text())["account"]["notes"]["train.processes"] == 2
+    (notes,) = (tmp_path / "cache" / "original").rglob("notes.json")
+    assert json.loads(notes.read_text())["notes"]["train.processes"] == 2
 
 
 @pytest.mark.slow
