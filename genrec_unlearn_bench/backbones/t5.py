@@ -25,6 +25,7 @@ from genrec_unlearn_bench.backbones.recommender import (
 )
 from genrec_unlearn_bench.backbones.serve import TrieCache, ranked
 from genrec_unlearn_bench.backbones.shared_targets import SharedTargets
+from genrec_unlearn_bench.backbones.similar_lengths import in_groups, length_groups, watched
 from genrec_unlearn_bench.backbones.vocabulary import EMPTY, PAD_TOKEN, SidVocabulary
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import PAD, Histories, IntArray
@@ -148,10 +149,21 @@ class T5Recommender(Recommender):
         return self._read(*self._inputs(histories, soft), hidden=hidden)
 
     def _read(self, embeds: Tensor, mask: Tensor, position_items: Tensor, *, hidden: bool = False) -> Context:
-        """Run the encoder over input embeddings [B, S, D]."""
-        output = self.model.encoder(inputs_embeds=embeds, attention_mask=mask.long(), output_hidden_states=hidden)
-        states = tuple(output.hidden_states) if hidden else ()
-        return Context(output.last_hidden_state, mask, position_items, states)
+        """Run the encoder over input embeddings [B, S, D], histories of similar length together."""
+        ends = (mask * torch.arange(1, mask.shape[1] + 1, device=mask.device)).amax(1)
+        groups = [torch.arange(len(mask), device=mask.device)] if watched(self.model) else length_groups(ends)
+
+        def compute(rows: Tensor) -> tuple[Tensor, ...]:
+            given, seen = embeds, mask
+            if len(groups) > 1:
+                length = int(ends[rows].max())
+                given, seen = embeds[rows, :length], mask[rows, :length]
+            output = self.model.encoder(inputs_embeds=given, attention_mask=seen.long(), output_hidden_states=hidden)
+            return output.last_hidden_state, *(output.hidden_states if hidden else ())
+
+        last, *states = in_groups(groups, compute)
+        length = last.shape[1]
+        return Context(last, mask[:, :length], position_items[:, :length], tuple(states))
 
     def _inputs(self, histories: Histories, soft: SoftSids | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Embeddings [B, S, D], mask [B, S] and items [B, S] of the input positions, as served."""

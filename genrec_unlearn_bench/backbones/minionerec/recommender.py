@@ -38,6 +38,7 @@ from genrec_unlearn_bench.backbones.recommender import (
     StepOutput,
 )
 from genrec_unlearn_bench.backbones.serve import TrieCache, ranked
+from genrec_unlearn_bench.backbones.similar_lengths import in_groups, length_groups, watched
 from genrec_unlearn_bench.backbones.vocabulary import BOS, SPECIALS, SidVocabulary
 from genrec_unlearn_bench.data.examples import Histories, IntArray
 from genrec_unlearn_bench.decoding.causal_session import CausalSession
@@ -179,11 +180,36 @@ class CausalRecommender(Recommender):
     def states(
         self, context: Context, tokens: Tensor, *, rows: Tensor | None = None, hidden: bool = False
     ) -> tuple[Tensor, ...]:
-        """States [R, L, D] (by layer, or the last) at the positions that predict ``tokens`` [R, L] of R targets."""
-        size, length = context.mask.shape[1], tokens.shape[1]
+        """States [R, L, D] (by layer, or the last) at the positions that predict ``tokens`` [R, L] of R targets.
+
+        Prompts of similar length pass together.
+        """
         rows = torch.arange(len(tokens), device=tokens.device) if rows is None else rows
-        packing = Packing.of(context.mask, rows, length)
-        embeds = context.state
+        lengths = context.mask.sum(1)
+        behind = torch.bincount(rows, minlength=len(lengths)) * (tokens.shape[1] - 1)
+        groups = [] if watched(self.model) else length_groups(lengths + behind)
+        if len(groups) < 2:
+            return self._states(context.state, context.mask, tokens, rows, hidden=hidden)
+        group_of = torch.empty_like(lengths)
+        for number, histories in enumerate(groups):
+            group_of[histories] = number
+
+        def compute(targets: Tensor) -> tuple[Tensor, ...]:
+            chosen, places = rows[targets].unique(return_inverse=True)
+            seen = slice(context.mask.shape[1] - int(lengths[chosen].max()), None)
+            return self._states(
+                context.state[chosen, seen], context.mask[chosen, seen], tokens[targets], places, hidden=hidden
+            )
+
+        parts = [(group_of[rows] == number).nonzero()[:, 0] for number in range(len(groups))]
+        return in_groups([part for part in parts if len(part)], compute)
+
+    def _states(
+        self, embeds: Tensor, mask: Tensor, tokens: Tensor, rows: Tensor, *, hidden: bool
+    ) -> tuple[Tensor, ...]:
+        """``states`` in one pass: input embeddings [B, S, D] and mask [B, S] of the prompts."""
+        size, length = mask.shape[1], tokens.shape[1]
+        packing = Packing.of(mask, rows, length)
         if length > 1:
             behind = self.model.model.embed_tokens(packing.pack(tokens)).to(embeds.dtype)
             embeds = torch.cat([embeds, behind], 1)
