@@ -64,9 +64,11 @@ def perform(
         shelf: What earlier jobs of this process left in memory; None where the job is to stand alone.
     """
     began = time.perf_counter()
-    log = JobLog(folder.log(job.name), attempt)
     # Of several processes that compute one job together, the first speaks for all.
-    journal = Journal(folder.events) if launch.place() == 0 else None
+    number = launch.place()
+    journal = Journal(folder.events) if number == 0 else None
+    path = folder.log(job.name)
+    log = JobLog(path if number == 0 else path.with_name(f"{path.stem}.process{number}{path.suffix}"), attempt)
     teller = _Teller(
         journal, Event(time=0.0, job=job.name, state="running", attempt=attempt, executor=executor, place=place)
     )
