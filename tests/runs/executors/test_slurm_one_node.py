@@ -98,8 +98,8 @@ def test_a_requeued_job_goes_on_and_others_wait_for_it(world: World, slurm: Call
     until(lambda: hangs(world, "first"))
     subprocess.run(["scontrol", "requeue", last(world, "first").place], check=True)
     until(lambda: is_in(world, second="done"))
-    told = [(event.state, event.attempt) for event in world.events("first") if event.state != "alive"]
-    # Slurm kills what is requeued from outside at once, so it had no word to say.
+    # Slurm does not always leave it the time to say that it was stopped.
+    told = [(event.state, event.attempt) for event in world.events("first") if event.state not in ("alive", "lost")]
     assert told == [("queued", 1), ("running", 1), ("running", 2), ("done", 2)]
     assert "original: from the cache" in world.folder.log("first").read_text()
     assert last(world, "first").time < min(e.time for e in world.events("second") if e.state == "running")
