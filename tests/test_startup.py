@@ -58,6 +58,8 @@ CALLS = [
     ("verify", "--help"),
     ("reproduce", "--help"),
     ("reproduce",),
+    ("status", "--help"),
+    ("collect", "--help"),
     ("check", "--help"),
     ("new", "method", "--help"),
     ("smoke", "--help"),

@@ -17,6 +17,12 @@ __all__ = ["repeat"]
 SHOWN = ("hr@10", "ndcg@10", "concept-rate@10", "similarity.first")
 """Always shown; of the rest only what is not identical."""
 
+ASKED = {
+    "bits": "the same bits",
+    "floor": "HR@10 and NDCG@10 within the noise floor that was measured on this GPU",
+    "users": "HR@10 and NDCG@10 within 2.8 standard errors over users, as no noise floor is known here",
+}
+
 MOST = 12
 """Rows of other numbers that are shown."""
 
@@ -32,29 +38,41 @@ def repeat(
     device: str | None,
     threads: int | None,
     fresh: bool,
+    floor: int | None,
     as_json: bool,
 ) -> None:
-    """Repeat a run and print the comparison; exit code 1 where it does not hold."""
-    from genrec_unlearn_bench.runs.repeat import repeat_record
+    """Repeat a run, or measure its noise floor, and print the comparison; exit code 1 where it does not hold."""
+    from genrec_unlearn_bench.runs.floor_runs import measure_floor
+    from genrec_unlearn_bench.runs.noise_floor import NoiseFloor, read_floors
+    from genrec_unlearn_bench.runs.repeat import Anew, repeat_record
     from genrec_unlearn_bench.runs.results import read_record
     from genrec_unlearn_bench.runs.run_lookup import PLACES, find_run
     from genrec_unlearn_bench.runs.store import default_cache
 
     folder = find_run(text, tuple(dict.fromkeys([results_dir, *PLACES])))
     record = read_record(folder)
+    anew: Anew = "all" if fresh else "row"
     with progressing() as progress:
+
+        def once(floors: tuple[NoiseFloor, ...]) -> Repetition:
+            return repeat_record(
+                record,
+                method=method,
+                cache_dir=cache_dir or default_cache(),
+                data_dir=data_dir,
+                threads=threads,
+                device=device,
+                encoder=encoder,
+                anew=anew,
+                floors=floors,
+                progress=progress,
+            )
+
         progress.say(f"{folder}: {record.command}")
-        done = repeat_record(
-            record,
-            method=method,
-            cache_dir=cache_dir or default_cache(),
-            data_dir=data_dir,
-            threads=threads,
-            device=device,
-            encoder=encoder,
-            anew="all" if fresh else "row",
-            progress=progress,
-        )
+        if floor is None:
+            done = once(read_floors(folder))
+        else:
+            _, done = measure_floor(folder, record, floor, once, anew=anew, progress=progress)
     if as_json:
         print_json(_content(done, folder))
     else:
@@ -69,6 +87,8 @@ def _content(done: Repetition, folder: Path) -> dict[str, Any]:
         "key": done.then.key,
         "matches": done.matches,
         "bitwise": done.bitwise,
+        "basis": done.basis,
+        "floor_unused": done.floor_unused,
         "counts": done.counts,
         "parted": done.parted,
         "reused": list(done.reused),
@@ -91,7 +111,8 @@ def _draw(done: Repetition, folder: Path) -> None:
         sheets.append(Sheet("", ((f"and {len(others) - MOST} more that are not identical (--json has all)",),)))
     facts = [
         ("numbers", ", ".join(f"{count} {verdict}" for verdict, count in done.counts.items())),
-        ("asked for", "the same bits" if done.bitwise else "HR@10 and NDCG@10 within 2.8 standard errors over users"),
+        ("asked for", ASKED[done.basis]),
+        *([("noise floor", f"not used: {done.floor_unused}")] if done.floor_unused else []),
         ("surroundings", "\n".join(map(str, done.changes)) or "as they were"),
         ("from the cache", ", ".join(done.reused) or "nothing"),
         ("first difference", done.parted or "none: every stage came out the same"),

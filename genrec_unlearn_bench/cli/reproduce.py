@@ -37,6 +37,12 @@ RunEncoder = Annotated[
     str | None, typer.Option(help="Of a run: where its text encoder lies, if the record cannot say.")
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Of a run: make the original and the oracles anew as well.")]
+Floor = Annotated[
+    int | None,
+    typer.Option(
+        help="Of a run on a GPU: repeat it so often and keep how far its numbers scatter.", metavar="N", min=1
+    ),
+]
 Minutes = Annotated[
     float | None,
     typer.Option(help="Train for that long, keep the state and measure; the same call goes on.", min=0.0),
@@ -56,6 +62,7 @@ def reproduce(
     method: MethodFile = None,
     encoder: RunEncoder = None,
     fresh: Fresh = False,
+    floor: Floor = None,
     minutes: Minutes = None,
     set_: Changes = None,
     seed: TrainingSeed = 0,
@@ -83,7 +90,7 @@ def reproduce(
         from genrec_unlearn_bench.cli.repeat import repeat
 
         _refuse_training_options(minutes=minutes, changes=set_, seed=seed)
-        repeat(name, **vars(places), method=method, encoder=encoder, fresh=fresh, as_json=as_json)
+        repeat(name, **vars(places), method=method, encoder=encoder, fresh=fresh, floor=floor, as_json=as_json)
     else:
         _train(name, places, minutes, overrides(set_ or []), seed, test_rows, as_json=as_json)
 

@@ -8,9 +8,9 @@ original, oracles) may come from the cache, whose keys say that it was made by t
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.data.tasks import find_task
@@ -21,6 +21,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods, source_digest
 from genrec_unlearn_bench.runs.environment import arithmetic, describe, resolve_device
 from genrec_unlearn_bench.runs.keys import KeyContent, content_key
+from genrec_unlearn_bench.runs.noise_floor import Anew, NoiseFloor
 from genrec_unlearn_bench.runs.pipeline import run_cell
 from genrec_unlearn_bench.runs.record import RunRecord
 from genrec_unlearn_bench.runs.repetition import Repetition, compare, environment_changes
@@ -30,8 +31,6 @@ from genrec_unlearn_bench.runs.shadows import STAGE
 from genrec_unlearn_bench.runs.store import StageStore
 
 __all__ = ["Anew", "repeat_record", "request_of"]
-
-Anew = Literal["row", "all"]
 
 ROW = frozenset({"unlearned", "evaluation", "stream"})
 """Stages that are made anew for a method's row; a reference row's own stage carries its name."""
@@ -66,6 +65,7 @@ def repeat_record(
     device: str | None = None,
     encoder: str | None = None,
     anew: Anew = "row",
+    floors: Sequence[NoiseFloor] = (),
 ) -> Repetition:
     """Run the cell of ``record`` again and compare.
 
@@ -76,6 +76,7 @@ def repeat_record(
         device: None takes the record's.
         encoder: Where the text encoder lies, for one that a record can only name by its content.
         anew: ``row``: what the row itself is made of and all measurements; ``all``: everything, with nothing kept.
+        floors: Noise floors beside the record (``noise_floor``).
 
     Raises:
         ProtocolMismatch: The record is of another protocol.
@@ -103,14 +104,12 @@ def repeat_record(
         )
         _warn(record, request, progress)
         store = StageStore(aside / "cache", progress)
+        own = _own(record)
         if anew == "row":
-            own = ROW | _measuring(record) | {STAGE}
-            if record.cell.method in REFERENCE_ROWS:
-                own |= {record.cell.method, "sids-full"}
             store = _Retaking(cache_dir, progress, anew=own, aside=aside / "cache")
         ruling = Ruling(record.cell.ruleset, record.method_config, f"the record {record.key[:10]}, method_config")
         done = run_cell(request, store, progress, ruling=ruling)
-    return compare(record, done.record)
+    return compare(record, done.record, floors=floors, anew=anew, own=own)
 
 
 def request_of(
@@ -188,6 +187,12 @@ def _encoder(key: str) -> str:
             mend="say where it lies: --encoder path/to/folder",
         )
     return word
+
+
+def _own(record: RunRecord) -> frozenset[str]:
+    """Stages that make the row and what is measured."""
+    own = ROW | _measuring(record) | {STAGE}
+    return own | {record.cell.method, "sids-full"} if record.cell.method in REFERENCE_ROWS else own
 
 
 def _measuring(record: RunRecord) -> frozenset[str]:

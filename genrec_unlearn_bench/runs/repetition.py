@@ -3,23 +3,27 @@
 What may be asked depends on what is the same. With the same kind of processor, packages, threads and stage keys the
 suite promises the same bits, and anything less is a fault. Elsewhere a training takes another path from its first
 rounded sum on and ends as another seed would; then a number may differ by as much as two runs on independent users of
-the same number do at 95 %, and HR@10 and NDCG@10 of both sides decide (docs/results.md).
+the same number do at 95 %, and HR@10 and NDCG@10 of both sides decide (docs/results.md). On a GPU whose noise floor was
+measured for this very run, they keep to that instead.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.runs.record import Environment, RunRecord, StageRef
+from genrec_unlearn_bench.runs.noise_floor import FEWEST, Anew, NoiseFloor, Place
+from genrec_unlearn_bench.runs.parting import first_parted, moved, told_parted
+from genrec_unlearn_bench.runs.record import Environment, RunRecord
 
 __all__ = [
     "LIMIT",
     "ZERO_COUNT",
+    "Basis",
     "Compared",
     "Difference",
     "Repetition",
@@ -29,6 +33,9 @@ __all__ = [
 ]
 
 Verdict = Literal["identical", "within", "differs", "not judged"]
+
+Basis = Literal["bits", "floor", "users"]
+"""What is asked: the same bits, a difference within the recorded noise floor, or one within the spread over users."""
 
 LIMIT = 1.96 * math.sqrt(2)
 """Standard errors that the difference of two independent means of one spread keeps to at 95 %: the repeatability limit,
@@ -70,7 +77,7 @@ class Compared:
     """One number then and now.
 
     Attributes:
-        allowed: Largest difference that counts as within tolerance; None where the record holds no standard error.
+        allowed: Largest difference that counts as within tolerance; None where nothing says how much that is.
     """
 
     metric: str
@@ -95,7 +102,9 @@ class Repetition:
         then: The record that was to be repeated.
         now: The record of the repetition.
         changes: How the surroundings differ.
-        bitwise: Whether the same bits are to be expected.
+        basis: What is asked of the numbers.
+        own: Stages that were made anew where that was the row alone.
+        floor_unused: Why a noise floor beside the record was not asked; empty where it was, or where there is none.
         parted: The first stage whose content came out differently, in words; empty where none did.
         reused: Stages that were read from the cache, not made again.
     """
@@ -104,9 +113,20 @@ class Repetition:
     now: RunRecord
     changes: tuple[Difference, ...]
     rows: tuple[Compared, ...]
-    bitwise: bool
+    basis: Basis
     parted: str
     reused: tuple[str, ...]
+    own: frozenset[str] = frozenset()
+    floor_unused: str = ""
+
+    @property
+    def bitwise(self) -> bool:
+        """Whether the same bits are to be expected."""
+        return self.basis == "bits"
+
+    def by(self, floors: Sequence[NoiseFloor], anew: Anew) -> Repetition:
+        """The same, held against the record by these floors."""
+        return compare(self.then, self.now, floors=floors, anew=anew, own=self.own)
 
     @property
     def matches(self) -> bool:
@@ -125,25 +145,65 @@ class Repetition:
         return {verdict: found[verdict] for verdict in order if found[verdict]}
 
 
-def compare(then: RunRecord, now: RunRecord) -> Repetition:
-    """Hold a repetition against its record."""
+def compare(
+    then: RunRecord,
+    now: RunRecord,
+    *,
+    floors: Sequence[NoiseFloor] = (),
+    anew: Anew = "row",
+    own: frozenset[str] = frozenset(),
+) -> Repetition:
+    """Hold a repetition against its record.
+
+    Args:
+        floors: Noise floors beside the record.
+        anew: What the repetition made anew.
+        own: Stages that it made anew where that is the row alone.
+    """
     changes = tuple(
         environment_changes(then, now.environment, arithmetic=now.arithmetic, method_digest=now.method_digest)
     )
-    moved = _moved(then, now)
-    bitwise = now.environment.device == "cpu" and not moved and not any(change.bits for change in changes)
+    bitwise = now.environment.device == "cpu" and not moved(then, now) and not any(change.bits for change in changes)
+    floor, unused = (None, "") if bitwise else _floor(then, now, floors, anew, own)
+    limits = floor.allowed() if floor is not None else None
     measured = {(value.metric, value.group, value.beam): value for value in now.metrics}
-    rows = [_compared(value, measured.pop((value.metric, value.group, value.beam), None)) for value in then.metrics]
-    rows += [_compared(None, value) for value in measured.values()]
+    rows = [
+        _compared(value, measured.pop((value.metric, value.group, value.beam), None), limits) for value in then.metrics
+    ]
+    rows += [_compared(None, value, limits) for value in measured.values()]
     return Repetition(
         then=then,
         now=now,
         changes=changes,
         rows=tuple(rows),
-        bitwise=bitwise,
-        parted=_parted(then, now),
+        basis="bits" if bitwise else "users" if floor is None else "floor",
+        parted=told_parted(then, now),
         reused=tuple(stage.name for stage in now.stages if stage.cached),
+        own=own,
+        floor_unused=unused,
     )
+
+
+def _floor(
+    then: RunRecord, now: RunRecord, floors: Sequence[NoiseFloor], anew: Anew, own: frozenset[str]
+) -> tuple[NoiseFloor | None, str]:
+    """The floor that says how far apart these two may lie, or why none of those that are there does."""
+    mine = [floor for floor in floors if floor.key == then.key]
+    if not mine:
+        return None, ""
+    here = [floor for floor in mine if floor.holds_for(now, anew=anew)]
+    if not here:
+        return None, "it was measured on another machine, with other packages, or with more or less made anew"
+    if not here[0].holds_for(then, anew=anew):
+        return None, "the record itself was made in other surroundings"
+    if here[0].runs < FEWEST:
+        return None, f"it was measured by {here[0].runs} runs, and {FEWEST} are the fewest"
+    first = first_parted(then, now)
+    if first is not None and not first.same_key:
+        return None, f"the stage {first.name!r} was made from other inputs, settings or code"
+    if anew == "row" and first is not None and first.name.partition(" ")[0] not in own:
+        return None, f"the stage {first.name!r}, which the row stands on, is another one here"
+    return here[0], ""
 
 
 def environment_changes(
@@ -181,30 +241,14 @@ def _told(value: object) -> str:
     return text[:10] if len(text) == 40 else text
 
 
-def _moved(then: RunRecord, now: RunRecord) -> bool:
-    """Whether any stage was asked for under another key: then its code, configuration or input is another."""
-    keys = {stage.name: stage.key for stage in now.stages}
-    return any(keys.get(stage.name) != stage.key for stage in then.stages)
-
-
-def _parted(then: RunRecord, now: RunRecord) -> str:
-    after: dict[str, StageRef] = {stage.name: stage for stage in now.stages}
-    for stage in then.stages:
-        other = after.get(stage.name)
-        if other is None:
-            return f"the stage {stage.name!r} is no longer made"
-        if other.digest != stage.digest:
-            why = "from the same inputs and code" if other.key == stage.key else "from other inputs, settings or code"
-            return f"the stage {stage.name!r} came out differently, {why}"
-    return ""
-
-
-def _compared(then: MetricValue | None, now: MetricValue | None) -> Compared:
+def _compared(then: MetricValue | None, now: MetricValue | None, limits: Mapping[Place, float] | None) -> Compared:
+    """Args: limits: of the noise floor, by number; None without one."""
     one = then or now
     if one is None:
         raise ValueError("there is nothing to compare")
     was, found = then.value if then else None, now.value if now else None
-    allowed = _allowed(then) if then else None
+    over_users = _allowed(then) if then else None
+    allowed = over_users if limits is None else limits.get((one.metric, one.group, one.beam))
     return Compared(one.metric, one.group, one.beam, was, found, allowed, _verdict(then, now, allowed))
 
 

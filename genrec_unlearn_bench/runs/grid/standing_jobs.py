@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,6 +57,10 @@ class StandingJobs:
 
     def look(self) -> None:
         """Read what is new."""
+        with _no_collection():
+            self._look()
+
+    def _look(self) -> None:
         try:
             written = self._list.stat().st_mtime
         except FileNotFoundError:
@@ -75,6 +81,18 @@ class StandingJobs:
             known.last = event
         if event.state in ("running", "alive") and known.began is None:
             known.began = event.time
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Leave the garbage collector out: looking for cycles among 200,000 events takes two fifths of the reading."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 def _listed(content: bytes) -> Iterable[ListedJob]:
