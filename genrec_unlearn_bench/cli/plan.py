@@ -91,13 +91,14 @@ def _known_standing(text: str | None) -> Standing | None:
 
 
 def _show(name: str, found: Plan, whole: Outlook, cache: Path) -> None:
-    from genrec_unlearn_bench.cli.plan_table import counts_table, matrix, reasons, shared, totals
+    from genrec_unlearn_bench.cli.plan_table import counts_table, legend, matrix, reasons, shared, totals
 
     console = stdout()
     console.print(counts_table(name, found))
     table = matrix(found, console.width)
     if table is not None:
         console.print(table)
+        console.print(legend())
     for line in [*reasons(found), *shared(found, console.width), *totals(found, whole, cache)]:
         console.print(line, soft_wrap=True)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.runs.grid.outlook import Outlook
     from genrec_unlearn_bench.runs.grid.plan import Plan, PlannedCell, Standing
 
-__all__ = ["cell_line", "counts_table", "explanation", "matrix", "reasons", "shared", "told_size", "totals"]
+__all__ = ["cell_line", "counts_table", "explanation", "legend", "matrix", "reasons", "shared", "told_size", "totals"]
 
 STYLES: dict[Standing, str] = {"done": "green", "missing": "yellow", "stale": "magenta", "impossible": "red"}
 LETTERS: dict[Standing, str] = {"done": "✓", "missing": "·", "stale": "~", "impossible": "✗"}
@@ -66,14 +66,23 @@ def matrix(plan: Plan, width: int) -> Table | None:
     needed = max((len(method) for method in told), default=0) + sum(columns) + 2 * (len(backbones) + 1)
     if not 1 < len(methods) <= MOST_METHODS or needed > width:
         return None
-    key = "  ".join(f"{letter} {standing}" for standing, letter in LETTERS.items())
-    table = Table(caption=key, caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("method", no_wrap=True)
     for backbone in backbones:
         table.add_column(backbone, no_wrap=True)
     for method, texts in told.items():
         table.add_row(method, *texts)
     return table
+
+
+def legend() -> Text:
+    """What the signs of the matrix mean."""
+    from rich.text import Text
+
+    text = Text("  ")
+    for standing, letter in LETTERS.items():
+        text.append(f"{letter} {standing}   ", style=STYLES[standing])
+    return text
 
 
 def reasons(plan: Plan) -> list[str | Text]:

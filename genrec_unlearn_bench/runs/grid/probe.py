@@ -139,9 +139,13 @@ class Probe:
             return Walk(setting, cell_of(setting), shared, None, shared.missing, ())
         setting.ruling.check_task(shared.footing.ground.split.manifest.digest)
         room = self._room(setting, recorded)
-        cell = cell_of(setting)
+        cell, footing = cell_of(setting), shared.footing
+        if recorded is not None and setting.entry.name != "original":
+            # No result of another row says how the original was evaluated, and no key depends on it.
+            before = footing.before.stage
+            footing = replace(footing, scores={before.key: Scores(before, tuple), **footing.scores})
         try:
-            made = make_row(room, shared.footing)
+            made = make_row(room, footing)
         except StageMissing as missing:
             return Walk(setting, cell, shared, None, (*shared.missing, missing), tuple(room.visits))
         key = None if shared.missing else made.key(cell)

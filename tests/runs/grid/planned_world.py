@@ -12,16 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
-from genrec_unlearn_bench.runs.files import file_digest, folder_digest
 from genrec_unlearn_bench.runs.grid.cell import GridCell, cell_name
-from genrec_unlearn_bench.runs.grid.probe import Probe, StageMissing, _ProbingRoom
+from genrec_unlearn_bench.runs.grid.explain import recorded_names
+from genrec_unlearn_bench.runs.grid.probe import Probe, StageMissing, Walk, _ProbingRoom
 from genrec_unlearn_bench.runs.ground import lay_ground
 from genrec_unlearn_bench.runs.keys import KeyContent
 from genrec_unlearn_bench.runs.request import RunRequest
 from genrec_unlearn_bench.runs.results import folder_prefix, row_folder
 from genrec_unlearn_bench.runs.setting import Setting, settle
+from genrec_unlearn_bench.runs.stage_manifest import write_manifest
 from genrec_unlearn_bench.runs.store import Compute, StageStore, StoredStage
 from genrec_unlearn_bench.runs.workroom import Shelf, Workroom
 from genrec_unlearn_bench.sids.storage import save_table
@@ -85,40 +87,28 @@ class _FakingRoom(_ProbingRoom):
             return super().stage(name, content, compute, of=of, together=together)
         except StageMissing as missing:
             assert name not in GROUND, "laid before"
-            _write_stage(self._store, name, missing.key)
+            _write_stage(self._store, name, missing.key, content)
             self._look._found.pop((name, missing.key))
+            self.visits.pop()
             return super().stage(name, content, compute, of=of, together=together)
 
 
-def _write_stage(store: StageStore, name: str, key: str) -> None:
+def _write_stage(store: StageStore, name: str, key: str, content: KeyContent) -> None:
     folder = store.folder(name, key)
     folder.mkdir(parents=True)
     (folder / "what.txt").write_text(key)
     if name == "evaluation":
         (folder / "per_user.parquet").touch()
+    table = SidTable(np.arange(8, dtype=np.int64).reshape(4, 2), (8, 8), 2)
     if name in ("sids", "sids-full"):
-        save_table(SidTable(np.arange(8, dtype=np.int64).reshape(4, 2), (8, 8), 2), folder)
+        save_table(table, folder)
     if name in ("original", "retrain", "unlearned", "retrain-full"):
-        save_table(SidTable(np.arange(8, dtype=np.int64).reshape(4, 2), (8, 8), 2), folder / "model" / "sids")
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    files = {path.relative_to(folder).as_posix(): file_digest(path) for path in paths}
-    account = {"seconds": 3.0, "peak_memory_mib": 100.0}
-    manifest = {
-        "stage": name,
-        "key": key,
-        "digest": folder_digest(files),
-        "seconds": 3.5,
-        "files": files,
-        "account": account,
-        "size": 1000,
-    }
-    (folder / "stage.json").write_text(json.dumps(manifest))
+        save_table(table, folder / "model" / "sids")
+    write_manifest(folder, name, key, content, seconds=3.5, account={"seconds": 3.0, "peak_memory_mib": 100.0})
 
 
 def fake_run(store: StageStore, cells: Iterable[GridCell], *, results: bool = True) -> int:
     """Leave everything that running these cells would; returns how many were left out as impossible."""
-    from genrec_unlearn_bench.errors import UsageError
-
     faking, refused = Faking(store), 0
     for cell in cells:
         try:
@@ -128,11 +118,31 @@ def fake_run(store: StageStore, cells: Iterable[GridCell], *, results: bool = Tr
             continue
         assert walk.key is not None
         if results:
-            place = row_folder(cell.request.results_dir, walk.cell)
-            folder = place / f"{folder_prefix(walk.cell)}{walk.key[:10]}"
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "result.json").write_text("{}")
+            _write_result(cell.request.results_dir, walk)
     return refused
+
+
+def _write_result(root: Path, walk: Walk) -> None:
+    assert walk.key is not None
+    folder = row_folder(root, walk.cell) / f"{folder_prefix(walk.cell)}{walk.key[:10]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    stages = [
+        {"name": name, "key": visit.key, "digest": visit.stage.digest}
+        for name, visit in recorded_names(walk)
+        if visit.stage is not None
+    ]
+    setting = walk.setting
+    record = {
+        "key": walk.key,
+        "created": "2026-01-01T00:00:00+00:00",
+        "command": setting.request.command(),
+        "method_config": setting.method_config.model_dump(mode="json"),
+        "backbone_config": setting.backbone_config.model_dump(mode="json"),
+        "sid_config": setting.sid_config.model_dump(mode="json"),
+        "stages": stages,
+        "metrics": [],
+    }
+    (folder / "result.json").write_text(json.dumps(record))
 
 
 def tree_digest(root: Path) -> str:

@@ -1,0 +1,106 @@
+"""``bench plan``: what it shows, lists, explains and refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from genrec_unlearn_bench.cli.main import app
+from genrec_unlearn_bench.runs.grid.expand import expand
+from genrec_unlearn_bench.runs.grid.spec import read_grid
+from genrec_unlearn_bench.runs.store import StageStore
+from tests.runs.grid.planned_world import fake_run, lay_grounds, tree_digest
+
+GRID = """\
+name: mini
+axes: {task: [demo-brand], backbone: [tiger, letter], method: [original, retrain, filter, npo], seed: 0:2}
+settings: {device: cpu, threads: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's first seed as if it had been run on tiger, and a grid of two backbones and seeds."""
+    root = tmp_path_factory.mktemp("planned")
+    (root / "grid.yaml").write_text(GRID)
+    results = root / "results"
+    cells = expand(
+        read_grid(str(root / "grid.yaml")), data_dir=None, results_dir=results, tuned_dir=root / "tuned", device=None
+    )
+    lay_grounds(StageStore(root / "cache"), ["demo-brand"])
+    ran = [cell for cell in cells if cell.request.backbone == "tiger" and cell.request.seed == 0]
+    fake_run(StageStore(root / "cache"), ran)
+    return root
+
+
+def called(world: Path, *words: str, grid: str = "grid.yaml", columns: int = 100) -> Result:
+    places = ["--cache-dir", str(world / "cache"), "--results-dir", str(world / "results")]
+    return CliRunner(env={"COLUMNS": str(columns)}).invoke(app, ["plan", str(world / grid), *places, *words])
+
+
+def test_the_table_fits_a_hundred_columns_and_nothing_is_written(world: Path) -> None:
+    before = tree_digest(world)
+    shown = called(world, "--processes", "2")
+    assert shown.exit_code == 0, shown.output
+    assert tree_digest(world) == before
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith("mini: 16 cells")
+    assert max(map(len, lines)) <= 100
+    (tiger,) = [line for line in lines if line.split()[:1] == ["tiger"]]
+    assert tiger.split() == ["tiger", "4", "4", "·", "·", "8"]
+    assert "filter     ✓1 ·1   ·2" in shown.stdout
+    assert "shared stages to be made: 9" in shown.stdout
+    assert "original: demo, tiger, smoke, seed 1" in shown.stdout
+    assert "on one process" in shown.stdout
+    assert "at best on 2" in shown.stdout
+    assert "disk: " in shown.stdout
+
+
+def test_as_json_every_cell_has_its_standing(world: Path) -> None:
+    told = json.loads(called(world, "--json").stdout)
+    assert told["counts"] == {"done": 4, "missing": 12, "stale": 0, "impossible": 0}
+    assert len(told["cells"]) == 16
+    assert told["cells"][0]["standing"] == "done"
+    assert told["cells"][0]["result"].startswith(str(world / "results"))
+    assert {stage["until"] for stage in told["shared"]} == {"tokens", "original", "retrain"}
+    assert len(json.loads(called(world, "--json", "--standing", "done").stdout)["cells"]) == 4
+
+
+def test_cells_are_listed_by_standing(world: Path) -> None:
+    shown = called(world, "--standing", "done")
+    listed = [line for line in shown.stdout.splitlines() if line.startswith("done ")]
+    assert len(listed) == 4
+    assert len([line for line in called(world, "--cells").stdout.splitlines() if "default-core" in line]) == 16
+
+
+def test_one_cell_is_explained(world: Path) -> None:
+    shown = called(world, "--explain", "tiger npo seed1")
+    assert shown.exit_code == 0, shown.output
+    assert "missing: the semantic IDs are not made yet" in shown.stdout
+    assert "seed: 0 then, 1 now" in shown.stdout
+    assert json.loads(called(world, "--explain", "tiger npo seed0", "--json").stdout)["standing"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--explain", "tiger"], "means 8 cells"),
+        (["--explain", "demo-brand/tiger/npoo/default-core-default-seed0"], "did you mean"),
+        (["--standing", "finished"], "unknown standing"),
+    ],
+)
+def test_a_wrong_call_is_refused(world: Path, words: list[str], told: str) -> None:
+    refused = called(world, *words)
+    assert refused.exit_code == 2
+    assert told in refused.stderr
+
+
+def test_a_bad_grid_is_refused(world: Path) -> None:
+    (world / "bad.yaml").write_text("name: bad\naxes: {task: [demo-brand], method: [fitler]}\n")
+    refused = called(world, grid="bad.yaml")
+    assert refused.exit_code == 2
+    assert "filter" in refused.stderr
+    (world / "bad.yaml").unlink()
