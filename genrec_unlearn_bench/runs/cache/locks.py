@@ -28,6 +28,7 @@ SHARED_MODE = 0o664
 RENEWED = 30.0
 """Seconds between two renewals of a lock without ``flock``; three of them missed, and it is taken over."""
 
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 _NO_FLOCK = frozenset({errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL})
 
 
@@ -95,8 +96,10 @@ def _renewed_lock(path: Path, *, timeout: float, poll: float) -> Callable[[], No
     except Timeout:
         lock.close()
         return None
-    except SoftFileLockProtocolError as fault:
+    except (SoftFileLockProtocolError, OSError) as fault:
         lock.close()
+        if isinstance(fault, OSError) and fault.errno not in _NO_LINKS:
+            raise
         raise StorageError(
             f"this file system has neither locks nor hard links: {fault}",
             where=str(path.parent),

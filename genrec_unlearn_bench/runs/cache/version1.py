@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,6 @@ class Code:
 
     def __init__(self, source: Path | None = None) -> None:
         self._source = source
-        self._old: dict[str, tuple[str, tuple[str, ...]] | None] = {}
-        self._new: dict[str, tuple[str, tuple[str, ...]] | None] = {}
         self._listings: dict[tuple[str, ...], tuple[dict[str, str], dict[str, str]]] = {}
 
     def listings(self, beginning: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -59,11 +58,8 @@ class Code:
         return dict(sorted(found.items()))
 
     def _read(self, module: str, *, old: bool) -> tuple[str, tuple[str, ...]] | None:
-        known = self._old if old else self._new
-        if module not in known:
-            path = self._file(module)
-            known[module] = None if path is None else (_read(path) if old else read_source(path))
-        return known[module]
+        path = self._file(module)
+        return None if path is None else _read_old(path) if old else _read_new(path)
 
     def _file(self, module: str) -> Path | None:
         if self._source is None:
@@ -152,7 +148,13 @@ def _methods() -> list[str]:
     return sorted({target.partition(":")[0] for target in targets if ":" in target})
 
 
-def _read(path: Path) -> tuple[str, tuple[str, ...]]:
+@cache
+def _read_new(path: Path) -> tuple[str, tuple[str, ...]]:
+    return read_source(path)
+
+
+@cache
+def _read_old(path: Path) -> tuple[str, tuple[str, ...]]:
     """The digest of a source's text and every module of this package that it names in an import."""
     text = path.read_text(encoding="utf-8")
     names: list[str] = []

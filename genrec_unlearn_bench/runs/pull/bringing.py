@@ -14,7 +14,7 @@ from genrec_unlearn_bench.errors import BenchError, StorageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.runs.files import make_folder
 from genrec_unlearn_bench.runs.pull.index import OfferedFile
-from genrec_unlearn_bench.runs.pull.place import Place
+from genrec_unlearn_bench.runs.pull.place import Place, safe_path
 
 __all__ = ["Brought", "Outcome", "bring_all", "bring_files", "clear"]
 
@@ -61,6 +61,8 @@ def bring_all(
 def bring_files(place: Place, at: str, files: dict[str, OfferedFile], draft: Path, parts: Path) -> None:
     """All files of a result or stage into a draft. What came lies in ``parts`` by its digest until the whole is there,
     so that an interrupted pull goes on with it."""
+    for name in files:
+        safe_path(at, name)
     make_folder(parts)
     for name, offered in files.items():
         part = parts / f"{offered.digest}.part"

@@ -19,7 +19,7 @@ from genrec_unlearn_bench.runs.files import file_digest
 from genrec_unlearn_bench.runs.pull.index import INDEX, OfferedFile, PullIndex, index_of
 from genrec_unlearn_bench.submissions.paths import unsafe
 
-__all__ = ["FolderPlace", "Place", "WebPlace", "find_place"]
+__all__ = ["FolderPlace", "Place", "WebPlace", "find_place", "safe_path"]
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class FolderPlace:
         self._base = start.parent if self.index.base == ".." else start
 
     def bring(self, place: str, name: str, offered: OfferedFile, target: Path) -> None:
-        path = self._base / _safe(place, name)
+        path = self._base / safe_path(place, name)
         try:
             if path.stat().st_size != offered.size:
                 raise CorruptArtefact("the file has another size than the index says", where=str(path))
@@ -104,7 +104,7 @@ class WebPlace:
         )
 
     def bring(self, place: str, name: str, offered: OfferedFile, target: Path) -> None:
-        url = f"{self._base}/{quote(_safe(place, name))}"
+        url = f"{self._base}/{quote(safe_path(place, name))}"
         for last in (False, True):
             fetch_part(url, target, _Bounded(offered.size, url), self._wait, TIMEOUT)
             note_path(target).unlink(missing_ok=True)
@@ -141,7 +141,7 @@ class _Bounded(Progress):
             yield block
 
 
-def _safe(place: str, name: str) -> str:
+def safe_path(place: str, name: str) -> str:
     """The path of a file below the base. Raises CorruptArtefact for one that might lead out of it."""
     for path in (place, name):
         fault = unsafe(path)
