@@ -12,6 +12,7 @@ from genrec_unlearn_bench.backbones.catalogue import backbones
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
 from genrec_unlearn_bench.runs.grid.asked import groups
+from genrec_unlearn_bench.runs.grid.expand import expand
 from genrec_unlearn_bench.runs.grid.resources import Resources
 from genrec_unlearn_bench.runs.grid.spec import GridSpec, ResourceChanges, find_grid, read_grid, ready_grids
 
@@ -233,3 +234,20 @@ def test_a_grid_is_found_by_name_or_path(tmp_path: Path) -> None:
 
 def test_overrides_know_every_field_of_resources() -> None:
     assert set(ResourceChanges.model_fields) == set(Resources.model_fields)
+
+
+def test_the_examples_of_the_guide_are_one_grid(tmp_path: Path) -> None:
+    """docs/grids.md explains one key after the other; put together, its examples are a grid that holds."""
+    guide = (Path(__file__).parents[3] / "docs" / "grids.md").read_text(encoding="utf-8")
+    text = "\n".join(part.partition("```")[0] for part in guide.split("```yaml\n")[1:])
+    spec = read(tmp_path, text)
+    assert {"axes", "settings", "vary", "exclude", "overrides", "resources"} <= spec.model_fields_set
+    places = {"data_dir": None, "results_dir": tmp_path, "tuned_dir": tmp_path, "device": None}
+    varied = expand(spec, **places)  # type: ignore[arg-type]
+    plain = expand(spec.model_copy(update={"vary": (), "exclude": (), "overrides": ()}), **places)  # type: ignore[arg-type]
+    assert f"{len(plain)} cells." in guide
+    one = [c.name for c in varied if "industrial-brand/tiger" in c.name and c.name.partition("[")[0].endswith("seed0")]
+    assert sum("/tracer/" in name for name in one) == 1 + 3 + 4
+    counted = {name: len(expand(read_grid(name), **places)) for name in ready_grids()}  # type: ignore[arg-type]
+    assert all(f"| `{name}` | {count:,} |" in guide for name, count in counted.items())
+    assert guide.count("| `") > len(counted)
