@@ -266,7 +266,7 @@ def _conclude(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir: P
         stdout().print(f"{outcome.handed} jobs are Slurm's now: bench status, and bench collect at any time")
     else:
         if jobs:
-            conclude(outcome, jobs)
+            conclude(outcome, jobs, results_dir)
         console = stdout()
         for planned in impossible:
             console.print(f"impossible: {planned.cell.name}: {planned.reason}", soft_wrap=True)

@@ -82,20 +82,26 @@ def _block(request: RunRequest) -> tuple[Any, ...]:
     return (request.task, request.backbone, request.scale, request.suite, request.requests, request.seed)
 
 
-def _final(outcome: SweepOutcome, jobs: Iterable[Job]) -> Table:
+def _final(outcome: SweepOutcome, jobs: Iterable[Job], results: Path) -> Table:
     """How the cells ended: one by one, or counted by task and backbone where there are many."""
     cells = [job for job in jobs if job.until == "result"]
-    return _listed(outcome, cells) if len(cells) <= LISTED else _counted(outcome, cells)
+    return _listed(outcome, cells, results) if len(cells) <= LISTED else _counted(outcome, cells)
 
 
-def _listed(outcome: SweepOutcome, cells: list[Job]) -> Table:
+def _listed(outcome: SweepOutcome, cells: list[Job], results: Path) -> Table:
     table = _table("cell", "", "time", "result")
     for job in cells:
         ended = outcome.done.get(job.name)
         seconds = told_seconds(ended.seconds) if ended else ""
         place = ended.result if ended else outcome.elsewhere.get(job.name, "")
-        table.add_row(job.name, _state(job, outcome), seconds, place)
+        table.add_row(job.name, _state(job, outcome), seconds, _inside(place, results))
     return table
+
+
+def _inside(place: str, results: Path) -> str:
+    """A result's folder as seen from where results lie."""
+    path = Path(place)
+    return str(path.relative_to(results)) if place and path.is_relative_to(results) else place
 
 
 def _counted(outcome: SweepOutcome, cells: list[Job]) -> Table:
@@ -129,10 +135,10 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def conclude(outcome: SweepOutcome, jobs: list[Job]) -> None:
+def conclude(outcome: SweepOutcome, jobs: list[Job], results: Path) -> None:
     """Print how it ended, and of every failure the end of its log."""
     console = stdout()
-    console.print(_final(outcome, jobs))
+    console.print(_final(outcome, jobs, results))
     for failure in outcome.failed.values():
         console.print(f"{failure.how}: {failure.job.name} ({failure.attempts} attempts)", soft_wrap=True)
         for line in [*failure.error.splitlines(), "  the end of its log:", *(f"  | {row}" for row in failure.tail)]:

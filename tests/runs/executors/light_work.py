@@ -103,6 +103,9 @@ def _behave(ends: str, place: Path, ways: Mapping[str, Any]) -> None:
         # Breaks what later jobs of the same process would use, and then fails.
         time.sleep = None  # type: ignore[assignment]
         raise DataFault("poisoned")
+    if ends == "spins":
+        for _ in range(int(ways["turns"])):
+            pass
     if ends == "hangs":
         time.sleep(3600)
     if ends == "grows":

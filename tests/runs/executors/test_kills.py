@@ -15,6 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from genrec_unlearn_bench.runs.grid.journal import Journal
+from genrec_unlearn_bench.runs.grid.log import read_log
+from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
 from tests.runs.executors.conftest import ROOT
 from tests.runs.executors.light_sweep import METHODS
 
@@ -114,6 +117,24 @@ def killed_again_and_again(folder: Path, kills: int, *, seeds: int, seconds: flo
 def test_a_few_kills_lose_nothing(tmp_path: Path) -> None:
     counts = killed_again_and_again(tmp_path, 4, seeds=2, seconds=0.15, longest=2.5)
     assert counts["group"] + counts["worker"] == 4
+
+
+def test_two_sweeps_at_once_divide_the_work(tmp_path: Path) -> None:
+    grid = Grid(tmp_path / "grid", 2, 0.3)
+    both = [grid.issue(), grid.issue()]
+    assert [one.wait() for one in both] == [0, 0]
+    assert grid.whole()
+    stored = [
+        line.text.split()[2]
+        for path in grid.root.rglob("logs/*.jsonl")
+        for line in read_log(path)
+        if "stored as" in line.text
+    ]
+    # Every stage once, whoever made it.
+    assert len(stored) == len(set(stored)) == 2 * (1 + len(METHODS))
+    events = Journal(SweepFolder.of(grid.root / "cache", "light").events).events()
+    feeders = {event.pid for event in events if event.state == "queued"}
+    assert feeders == {one.pid for one in both}
 
 
 @pytest.mark.slow
