@@ -17,7 +17,7 @@ from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.draws import draw_stratified, draw_subset, rounded, uniform_subsets
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.forget import ForgetSplit, Groups
-from genrec_unlearn_bench.data.pairs import among
+from genrec_unlearn_bench.data.pairs import among, distinct
 from genrec_unlearn_bench.data.price_bands import price_bands, valid_prices
 from genrec_unlearn_bench.data.task_manifest import sealed
 from genrec_unlearn_bench.data.task_spec import BrandConcept, InteractionConcept, ItemConcept, PriceConcept, TaskSpec
@@ -176,7 +176,7 @@ def _interactions(task: TaskSpec, concept: InteractionConcept, dataset: Dataset)
     width = len(dataset.items)
     train = dataset.train
     codes = train.users * width + train.targets
-    pool = np.unique(codes)
+    pool = distinct(codes)
     size = rounded(concept.share, len(pool)) if len(pool) else 0
     if size < 2:
         raise DataFault(

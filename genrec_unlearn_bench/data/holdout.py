@@ -15,7 +15,7 @@ import numpy as np
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, Thinned
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
-from genrec_unlearn_bench.data.pairs import among
+from genrec_unlearn_bench.data.pairs import among, distinct
 from genrec_unlearn_bench.seeding import numpy_generator
 
 __all__ = ["SHARE", "Holdout", "carve"]
@@ -54,7 +54,7 @@ def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tupl
     """
     train = dataset.train
     width = max(len(dataset.items), 1)
-    every = np.unique(train.users * width + train.targets)
+    every = distinct(train.users * width + train.targets)
     generator = numpy_generator(0, "holdout", dataset.manifest.digest)
     drawn = np.sort(generator.choice(every, size=round(len(every) * share), replace=False))
 

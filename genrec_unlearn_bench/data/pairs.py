@@ -6,7 +6,7 @@ import numpy as np
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 
-__all__ = ["among"]
+__all__ = ["among", "distinct"]
 
 
 def among(codes: IntArray, few: IntArray) -> BoolArray:
@@ -19,3 +19,11 @@ def among(codes: IntArray, few: IntArray) -> BoolArray:
     place = np.searchsorted(few, codes)
     np.minimum(place, len(few) - 1, out=place)
     return np.asarray(few[place] == codes, dtype=np.bool_)
+
+
+def distinct(codes: IntArray) -> IntArray:
+    """The different codes, ascending: ``np.unique``, whose hash table takes ten times as long where most differ."""
+    ordered = np.sort(codes)
+    first = np.ones(len(ordered), dtype=np.bool_)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]

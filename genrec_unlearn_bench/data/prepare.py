@@ -59,14 +59,13 @@ def prepare_located(spec: DatasetSpec, located: Located | None, progress: Progre
                 where=where,
                 mend="more interactions, a smaller k_core or another split are needed",
             )
-    everyone = np.concatenate([parts.train.event_users, parts.train.users, parts.valid.users, parts.test.users])
     manifest = DatasetManifest(
         name=spec.name,
         format=spec.format,
         split=spec.split,
         k_core=spec.k_core,
         items=len(items),
-        users=len(np.unique(everyone)),
+        users=_count_users(parts),
         interactions=interactions,
         train=len(parts.train),
         valid=len(parts.valid),
@@ -128,6 +127,14 @@ def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -
     else:
         raise DataFault("sequences have no dates, so they cannot be split by time", where=where)
     return cleaned.items, parts, len(cleaned.rows)
+
+
+def _count_users(parts: Parts) -> int:
+    columns = [parts.train.event_users, parts.train.users, parts.valid.users, parts.test.users]
+    seen = np.zeros(max(int(column.max(initial=-1)) for column in columns) + 1, dtype=np.bool_)
+    for column in columns:
+        seen[column] = True
+    return int(seen.sum())
 
 
 def _remarks(items: ItemTable, parts: Parts) -> tuple[str, ...]:

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from genrec_unlearn_bench.data import scrub
 from genrec_unlearn_bench.data.brands import normalise_brands
 from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.examples import Examples
@@ -206,3 +209,55 @@ def test_industrial_titles_lose_their_brands() -> None:
     others = np.flatnonzero(~split.items)
     kept = sum(scrubbed.descriptions[row] == items.descriptions[row] for row in others) / len(others)
     assert kept > 0.9
+
+
+_WORDS = ("Tape", "tape", "ACME", "acme", "acmeworks", "x", "3", "Σας", "STRASSE", "straße", "İzmir", "works", "of")
+_BRANDS = ("", "Acme", "Acme Works", "Straße", "İzmir of", "Tape", "3 x", "σας works")
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(_BRANDS),
+            st.lists(st.sampled_from(_WORDS), max_size=6),
+            st.lists(st.sampled_from(_WORDS), max_size=6),
+        ),
+        min_size=2,
+        max_size=12,
+    ),
+    st.sets(st.sampled_from(_BRANDS[1:]), min_size=1),
+    st.sampled_from([" ", "-", ", "]),
+)
+@settings(max_examples=60, deadline=None)
+def test_one_pass_is_the_plain_definition(
+    rows: list[tuple[str, list[str], list[str]]], forget: set[str], between: str
+) -> None:
+    """Counting every phrase in every text, and looking for every phrase of an item's own brand in each of its texts."""
+    brands = [brand for brand, _, _ in rows]
+    marked = [brand in forget for brand in brands]
+    items = item_table(
+        len(rows),
+        titles=[between.join(title) or "-" for _, title, _ in rows],
+        descriptions=[between.join(text) for _, _, text in rows],
+        brands=brands,
+    )
+    if not any(marked):
+        return
+    split = split_of(ConceptKind.BRAND, marked)
+    words = brand_words(items, split)
+
+    def phrases(text: str) -> set[tuple[str, ...]]:
+        found = [word.casefold() for word in re.findall(r"[^\W_]+", text)]
+        return {tuple(found[first:last]) for first in range(len(found)) for last in range(first + 1, len(found) + 1)}
+
+    others = [row for row, forgotten in enumerate(marked) if not forgotten]
+    held = [phrases(items.titles[row]) | phrases(items.descriptions[row]) for row in others]
+    for phrase in words.everywhere.union(*words.own.values()):
+        share = sum(phrase in texts for texts in held) / max(len(others), 1)
+        assert share <= 0.05 if phrase in words.everywhere else True
+    everything = {brand: words.everywhere | own for brand, own in words.own.items()}
+    scrubbed = scrubbed_items(items, split)
+    for row in range(len(rows)):
+        wanted = scrub._by_first(everything[brands[row]] if marked[row] else words.everywhere)
+        assert scrubbed.titles[row] == scrub._removed(items.titles[row], wanted)
+        assert scrubbed.descriptions[row] == scrub._removed(items.descriptions[row], wanted)

@@ -63,3 +63,17 @@ def test_texts_without_words_are_refused() -> None:
 def test_unit_rows_keep_zero_rows() -> None:
     found = unit_rows(np.asarray([[3.0, 4.0], [0.0, 0.0], [1e-30, 0.0], [-2.0, 0.0]]))
     np.testing.assert_allclose(found, [[0.6, 0.8], [0, 0], [0, 0], [-1, 0]], atol=1e-7)
+
+
+def test_large_catalogues_are_projected_on_what_a_part_of_them_taught(
+    texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("genrec_unlearn_bench.features.tfidf.LARGEST_FIT", len(texts) // 2)
+    monkeypatch.setattr("genrec_unlearn_bench.features.tfidf._BLOCK", 33)
+    rows = TfidfEncoder(32).encode(texts, Progress())
+    assert rows.shape == (len(texts), 32)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-6)
+    # The rows of the part are, but for rounding, those of the part alone.
+    monkeypatch.undo()
+    part = TfidfEncoder(32).encode(texts[::2], Progress())
+    np.testing.assert_allclose(rows[::2] @ rows[::2].T, part @ part.T, atol=1e-4)

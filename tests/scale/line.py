@@ -12,6 +12,7 @@ import argparse
 import gc
 import json
 import shutil
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -34,26 +35,38 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.scale.meter import Meter
 
-__all__ = ["run_data", "run_features", "run_line", "run_sids"]
+__all__ = ["PARTS", "run_line"]
 
 WIDTH = 384
+PARTS = ("data", "texts", "tables")
 
 
-def run_line(folder: Path, work: Path, meter: Meter, *, clusters: int = 50_000) -> None:
+def run_line(folder: Path, work: Path, meter: Meter, *, clusters: int = 50_000, parts: Collection[str] = PARTS) -> None:
     """Every stage in turn; what a stage leaves behind for the next is all that stays in memory.
 
     Args:
         clusters: Items that residual k-means is fitted on; all of them are encoded.
+        parts: Without "data", the dataset that an earlier run left in ``work`` is loaded.
     """
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    dataset, split = run_data(folder, work, meter)
-    run_texts(dataset, split, meter)
+    if "data" in parts:
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        dataset, split = run_data(folder, work, meter)
+    else:
+        dataset = load_dataset(work / "dataset")
+        split = resolve(_task("brand"), dataset)
+    if "texts" in parts:
+        run_texts(dataset, split, meter)
+    if "tables" not in parts:
+        return
     features = run_features(len(dataset.items), work, meter, split)
-    table = run_sids(dataset, split, features, work, meter, clusters)
-    del features
+    table = run_sids(dataset, split, features.plain, work, meter, clusters)
     run_decoding(dataset, split, table, meter)
-    run_evaluation(dataset, split, table, work, meter)
+    run_evaluation(dataset, split, table, features, work, meter)
+
+
+def _task(kind: str) -> TaskSpec:
+    return TaskSpec(name=f"large-{kind}", dataset="large", concept=DEFAULT_CONCEPTS[kind])
 
 
 def run_data(folder: Path, work: Path, meter: Meter) -> tuple[Dataset, ForgetSplit]:
@@ -78,7 +91,7 @@ def run_data(folder: Path, work: Path, meter: Meter) -> tuple[Dataset, ForgetSpl
     for kind in ("price", "item", "interaction", "brand"):
         del split
         with meter.stage(f"task: {kind}"):
-            split = resolve(TaskSpec(name=f"large-{kind}", dataset="large", concept=DEFAULT_CONCEPTS[kind]), dataset)
+            split = resolve(_task(kind), dataset)
     with meter.stage("holdout"):
         carve(dataset, split)
     return dataset, split
@@ -97,7 +110,7 @@ def run_texts(dataset: Dataset, split: ForgetSplit, meter: Meter) -> None:
         TfidfEncoder(128).encode(texts, Progress())
 
 
-def run_features(items: int, work: Path, meter: Meter, split: ForgetSplit) -> NDArray[np.float32]:
+def run_features(items: int, work: Path, meter: Meter, split: ForgetSplit) -> ItemFeatures:
     """Features of MiniLM's width, plain and scrubbed, through the store."""
     from genrec_unlearn_bench.features.storage import load_features, save_features
 
@@ -114,10 +127,11 @@ def run_features(items: int, work: Path, meter: Meter, split: ForgetSplit) -> ND
         scrubbed[split.items] *= -1
     with meter.stage("save features"):
         save_features(ItemFeatures(plain, scrubbed, "random"), work / "features")
-    del plain, scrubbed
+    # ``rows`` is a view, which keeps the whole.
+    del plain, scrubbed, rows
     gc.collect()
     with meter.stage("load features"):
-        return load_features(work / "features").plain
+        return load_features(work / "features")
 
 
 def run_sids(
@@ -160,30 +174,24 @@ def run_decoding(dataset: Dataset, split: ForgetSplit, table: SidTable, meter: M
         recommender.recommend(histories, 10, beam=10)
 
 
-def run_evaluation(dataset: Dataset, split: ForgetSplit, table: SidTable, work: Path, meter: Meter) -> None:
+def run_evaluation(
+    dataset: Dataset, split: ForgetSplit, table: SidTable, features: ItemFeatures, work: Path, meter: Meter
+) -> None:
     """The whole core suite on a popularity ranking, which costs nothing by itself."""
     from genrec_unlearn_bench.backbones.popularity import Popularity
     from genrec_unlearn_bench.evaluation.context import EvaluationContext
-    from genrec_unlearn_bench.evaluation.lists import LISTS, write_lists
-    from genrec_unlearn_bench.evaluation.per_user import read_per_user, write_per_user
-    from genrec_unlearn_bench.evaluation.rescore import recompute
-    from genrec_unlearn_bench.evaluation.suite import evaluate
+    from genrec_unlearn_bench.evaluation.lists import LISTS
+    from genrec_unlearn_bench.evaluation.per_user import stored_blocks
+    from genrec_unlearn_bench.evaluation.rescore import rescored
+    from genrec_unlearn_bench.evaluation.streamed import evaluate_into
 
     with meter.stage("popularity"):
         ranker = Popularity.fit(dataset.train, len(dataset.items))
-    rows = np.ones((len(dataset.items), 8), dtype=np.float32)
-    features = ItemFeatures(rows, rows, "ones")
     context = EvaluationContext(ranker, table, dataset.items, split, features, 0)
-    with meter.stage(f"evaluation of {len(dataset.test)}"):
-        measured = evaluate(context, Progress())
-    path = work / "per_user.parquet"
-    with meter.stage("write per-user table, lists"):
-        write_per_user(measured.per_user, path)
-        write_lists(measured.groups, work / LISTS)
-    del measured
-    gc.collect()
-    with meter.stage("read and re-score"):
-        recompute(read_per_user(path))
+    with meter.stage(f"evaluation of {len(dataset.test)} examples"):
+        evaluate_into(context, work / "per_user.parquet", work / LISTS, Progress())
+    with meter.stage("re-score from the table"):
+        rescored(stored_blocks(work / "per_user.parquet"))
 
 
 def main() -> None:
@@ -192,9 +200,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--clusters", type=int, default=50_000)
     given = parser.parse_args()
     meter = Meter()
-    run_line(given.folder, given.work, meter)
+    run_line(given.folder, given.work, meter, clusters=given.clusters, parts=given.parts)
     print(f"largest: {meter.peak:.0f} MiB;")
     if given.json:
         given.json.write_text(json.dumps([asdict(spent) for spent in meter.stages], indent=1), encoding="utf-8")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["Meter", "Spent"]
+__all__ = ["Meter", "Spent", "can_reset", "peak_mib"]
 
 _MIB = 1 << 20
 
@@ -27,6 +27,7 @@ class Spent:
         peak: Largest resident memory during the stage, MiB; where the system cannot reset its mark, of the process so
             far.
         after: Resident memory at its end, MiB.
+        rise: By how much the peak lay above the memory at the beginning, MiB.
     """
 
     stage: str
@@ -34,6 +35,7 @@ class Spent:
     cpu: float
     peak: float
     after: float
+    rise: float
 
 
 @dataclass
@@ -47,15 +49,11 @@ class Meter:
     def stage(self, name: str) -> Iterator[None]:
         """Time what happens inside."""
         _reset()
+        before = psutil.Process().memory_info().rss / _MIB
         begin, cpu = time.perf_counter(), time.process_time()
         yield
-        spent = Spent(
-            name,
-            time.perf_counter() - begin,
-            time.process_time() - cpu,
-            peak_mib(),
-            psutil.Process().memory_info().rss / _MIB,
-        )
+        seconds, used, peak = time.perf_counter() - begin, time.process_time() - cpu, peak_mib()
+        spent = Spent(name, seconds, used, peak, psutil.Process().memory_info().rss / _MIB, max(peak - before, 0.0))
         self.stages.append(spent)
         if self.loud:
             print(
@@ -82,9 +80,14 @@ def peak_mib() -> float:
     return largest / _MIB if sys.platform == "darwin" else largest / 1024
 
 
-def _reset() -> None:
-    # Linux alone can forget an earlier peak; elsewhere a stage shows the process's.
+def can_reset() -> bool:
+    """Whether the system can forget an earlier peak, as Linux can; elsewhere a stage shows the process's."""
+    return _reset()
+
+
+def _reset() -> bool:
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:
-        return
+        return False
+    return True
