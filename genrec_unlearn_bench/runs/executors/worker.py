@@ -23,7 +23,9 @@ from genrec_unlearn_bench.runs.executors.transient import is_transient
 from genrec_unlearn_bench.runs.grid.event import Event, State
 from genrec_unlearn_bench.runs.grid.journal import Journal
 from genrec_unlearn_bench.runs.grid.log import JobLog
+from genrec_unlearn_bench.runs.grid.sweep_facts import read_facts
 from genrec_unlearn_bench.runs.shelf import Shelf
+from genrec_unlearn_bench.runs.trackers import tracked
 from genrec_unlearn_bench.runs.translation import translated
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def perform(
         journal, Event(time=0.0, job=job.name, state="running", attempt=attempt, executor=executor, place=place)
     )
     try:
-        ended = _attempt(job, cache, log, teller, shelf, work)
+        ended = _attempt(job, folder, cache, log, teller, shelf, work)
     except KeyboardInterrupt:
         ended = Ended(job.name, "stopped", 0.0, error=STOPPED)
     except (Exception, SystemExit) as fault:
@@ -95,16 +97,25 @@ def threads_of(job: Job) -> int:
     return job.request.threads or job.resources.cores
 
 
-def _attempt(job: Job, cache: Path, log: JobLog, teller: _Teller, shelf: Shelf | None, work: Work | None) -> Ended:
+def _attempt(
+    job: Job,
+    folder: SweepFolder,
+    cache: Path,
+    log: JobLog,
+    teller: _Teller,
+    shelf: Shelf | None,
+    work: Work | None,
+) -> Ended:
     log.write("begin", f"attempt {log.attempt}, {job.until} of {job.request.command()}")
     progress = JobProgress(log)
     teller.tell("running")
     with _heartbeat(teller, progress), _warnings_into(log):
         work = work or _work()
         threads = threads_of(job)
-        with _threads(threads):
+        facts = read_facts(folder)
+        with _threads(threads), tracked(progress, facts.tracking if facts else None, job.name) as told:
             own = job.model_copy(update={"request": job.request.model_copy(update={"threads": threads})})
-            finished = work(own, WatchedStore(cache, progress, log), progress, shelf)
+            finished = work(own, WatchedStore(cache, progress, log), told, shelf)
     return Ended(job.name, "done", 0.0, result=str(finished.folder) if finished is not None else "")
 
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.runs.files import atomic_text
 from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
+from genrec_unlearn_bench.runs.trackers import Tracking
 
 __all__ = ["SweepFacts", "read_facts", "write_facts"]
 
@@ -33,6 +34,8 @@ class SweepFacts(StrictModel):
     device: str = ""
     """As asked for; empty where the grid decides."""
     executor: str = ""
+    tracking: Tracking | None = None
+    """Which trackers its jobs tell of their losses."""
     cells: int = 0
     """Cells of the grid that can be run."""
     done: int = 0
