@@ -195,7 +195,7 @@ class CausalRecommender(Recommender):
             group_of[histories] = number
 
         def compute(targets: Tensor) -> tuple[Tensor, ...]:
-            chosen, places = rows[targets].unique(return_inverse=True)
+            chosen, places = rows[targets].unique(return_inverse=True)  # type: ignore[no-untyped-call]
             seen = slice(context.mask.shape[1] - int(lengths[chosen].max()), None)
             return self._states(
                 context.state[chosen, seen], context.mask[chosen, seen], tokens[targets], places, hidden=hidden
