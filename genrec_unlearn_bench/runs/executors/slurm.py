@@ -83,7 +83,7 @@ class Slurm:
             raise UsageError(
                 f"this machine has no Slurm: the command {missing[0]!r} is not found",
                 where="--executor slurm",
-                mend="start the sweep on a login node of the cluster, or use --executor pool on this machine",
+                mend="start the sweep on a login node of the cluster, or use --executor local on this machine",
             )
         # Jobs start in folders of their own choice.
         self._folder = SweepFolder(folder.root.absolute())
