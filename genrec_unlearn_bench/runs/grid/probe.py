@@ -41,6 +41,9 @@ __all__ = ["Probe", "Shared", "StageMissing", "Visit", "Walk"]
 
 T = TypeVar("T")
 
+_TABLES = frozenset({"sids", "sids-full", "original", "retrain-full"})
+"""Stages whose tables of semantic IDs are not kept in memory as they are."""
+
 
 class StageMissing(Exception):
     """A stage that is not there; the walk ends at it.
@@ -188,7 +191,9 @@ def _shared(room: _ProbingRoom, oracles: int) -> Shared:
     there = tuple(one for one in found if isinstance(one, Trained))
     # Some of the oracles would not do: a row is told by the number of the oracle that it is.
     whole = replace(footing, oracles=() if lacking else there)
-    whole = replace(whole, scores=_scores(room, whole))
+    # A grid has hundreds of tables; of each, the codes are all that a walk looks at from here on.
+    table = replace(whole.sids.table, codebooks=None, latents=None)
+    whole = replace(whole, scores=_scores(room, whole), sids=replace(whole.sids, table=table))
     return Shared(whole, tuple(isinstance(one, Trained) for one in found), lacking, None, tuple(room.visits))
 
 
@@ -237,7 +242,7 @@ class _ProbingRoom(Workroom):
         Raises StageMissing.
         """
         try:
-            return super().load(stage, loader)
+            return loader(stage.path) if stage.name in _TABLES else super().load(stage, loader)
         except (OSError, ValueError, CorruptArtefact):
             raise StageMissing(stage.name, stage.key, {}) from None
 

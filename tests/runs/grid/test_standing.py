@@ -131,7 +131,7 @@ def test_models_may_be_removed_from_the_cache(copied: World) -> None:
     copied.remove("original", "retrain", "unlearned", "evaluation", "popularity")
     assert set(copied.standings().values()) == {"done"}
     # What is run next on the same footing needs the original again.
-    cells = copied.cells((*ROWS, "graddiff"))
+    cells = copied.cells((*ROWS, "npo"))
     plan = copied.plan(cells)
     assert plan.counts["missing"] == 1
     assert [stage.until for stage in plan.shared] == ["original", "retrain"]
