@@ -9,7 +9,7 @@ import typer
 
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
+from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug, SharedCache
 from genrec_unlearn_bench.cli.run_options import (
     Backbones,
     Beam,
@@ -89,6 +89,7 @@ def run(
     tracker_dir: TrackerDir = Path("tracking"),
     results_dir: ResultsDir = Path("results"),
     cache_dir: CacheDir = None,
+    shared_cache: SharedCache = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
