@@ -91,13 +91,14 @@ def _norm_like(layer: type[nn.Module]) -> type[nn.Module]:
 
 
 def _plain(tensor: Tensor) -> bool:
-    """Whether this is an ordinary float32 tensor on a CPU: autocast, sharded and other tensors take PyTorch's way."""
+    """Whether this is an ordinary float32 tensor on a CPU: autocast, sharded tensors and compilers take PyTorch's way."""
     ordinary = type(tensor) in (Tensor, nn.Parameter)
-    return ordinary and tensor.device.type == "cpu" and tensor.dtype == torch.float32 and not _autocast()
+    return ordinary and tensor.device.type == "cpu" and tensor.dtype == torch.float32 and not _otherwise()
 
 
-def _autocast() -> bool:
-    return torch.is_autocast_enabled("cpu")
+def _otherwise() -> bool:
+    # What compiles a network brings kernels of its own, and takes oneDNN's operator for frozen weights alone.
+    return torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling()
 
 
 class _Product(torch.autograd.Function):
