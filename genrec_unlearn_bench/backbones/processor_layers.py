@@ -91,7 +91,7 @@ def _norm_like(layer: type[nn.Module]) -> type[nn.Module]:
 
 
 def _plain(tensor: Tensor) -> bool:
-    """Whether this is an ordinary float32 tensor on a CPU: autocast, sharded tensors and compilers take PyTorch's way."""
+    """Whether this is an ordinary float32 tensor on a CPU: autocast, sharding and compilers take PyTorch's way."""
     ordinary = type(tensor) in (Tensor, nn.Parameter)
     return ordinary and tensor.device.type == "cpu" and tensor.dtype == torch.float32 and not _otherwise()
 
