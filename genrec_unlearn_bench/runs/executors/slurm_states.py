@@ -95,7 +95,12 @@ def slurm_states(folder: SweepFolder, *, write: bool = True) -> dict[str, SlurmS
                 if name in found and event.place == found[name].place:
                     _amend(folder, journal, event, found[name].state)
         journal.close()
-    return {name: state for name, state in found.items() if state.waits or open_jobs[name].state != "lost"}
+    # One that has just been cancelled is COMPLETING for a moment, and comes no more.
+    return {
+        name: state
+        for name, state in found.items()
+        if open_jobs[name].state != "lost" or (state.waits and state.state != "COMPLETING")
+    }
 
 
 def _open(journal: Journal) -> dict[str, Event]:

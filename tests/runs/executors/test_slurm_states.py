@@ -75,9 +75,14 @@ def test_squeue_speaks_where_there_is_no_accounting(folder: SweepFolder, slurm: 
 def test_a_preempted_job_is_lost_by_its_own_word_and_queued_again(folder: SweepFolder, slurm: FakeSlurm) -> None:
     tell(folder, "preempted", "lost", "3")
     tell(folder, "cancelled", "lost", "4")
-    slurm.queue("3|PENDING|BeginTime", "4|CANCELLED|None")
+    tell(folder, "leaving", "lost", "5")
+    slurm.queue("3|PENDING|BeginTime", "4|CANCELLED|None", "5|COMPLETING|None")
     assert waiting(slurm_states(folder)) == {"preempted": "3"}
-    assert {name: event.state for name, event in last(folder).items()} == {"preempted": "retried", "cancelled": "lost"}
+    assert {name: event.state for name, event in last(folder).items()} == {
+        "preempted": "retried",
+        "cancelled": "lost",
+        "leaving": "lost",
+    }
     slurm.queue("3|CANCELLED|None")
     assert slurm_states(folder)["preempted"].state == "CANCELLED"
     assert last(folder)["preempted"].state == "lost"
