@@ -22,9 +22,10 @@ from tests.runs.conftest import TINY, TINY_TRACER
 
 TIMES = {
     *("created", "seconds", "unlearn_seconds", "retrain_seconds", "share_of_retraining", "peak_memory_mib", "cached"),
-    *("tuning_seconds", "command"),
+    # What git says is said within ten seconds or not at all.
+    *("tuning_seconds", "command", "git_commit", "git_dirty"),
 }
-"""What of a record may differ; the command names the results folder."""
+"""What of a record may differ: times, the command, which names the results folder, and what git says of a tree."""
 
 COSTS = ("cost.", "unlearn", "peak", "seconds", "share")
 
