@@ -15,15 +15,20 @@ import typer
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
-from genrec_unlearn_bench.cli.run_options import ResultsDir, TunedDir
+from genrec_unlearn_bench.cli.run_cells import named as listed
+from genrec_unlearn_bench.cli.run_options import ResultsDir, TrackerDir, Trackers, TunedDir
 from genrec_unlearn_bench.errors import BenchError, UnknownName, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from genrec_unlearn_bench.runs.executors.executor import Executor
+    from genrec_unlearn_bench.runs.grid.cell import GridCell
     from genrec_unlearn_bench.runs.grid.job import Job
     from genrec_unlearn_bench.runs.grid.plan import Plan
     from genrec_unlearn_bench.runs.grid.sweep import SweepOutcome
     from genrec_unlearn_bench.runs.store import StageStore
+    from genrec_unlearn_bench.runs.trackers import Tracking
 
 __all__ = ["sweep"]
 
@@ -69,6 +74,8 @@ def sweep(
     minutes: Minutes = None,
     device: Device = None,
     slurm: SlurmFile = None,
+    tracker: Trackers = None,
+    tracker_dir: TrackerDir = Path("tracking"),
     data_dir: DataDir = None,
     cache_dir: CacheDir = None,
     results_dir: ResultsDir = Path("results"),
@@ -82,7 +89,6 @@ def sweep(
     exit code 1 where one failed. Several sweeps of one grid may run at once, in several terminals or on several
     machines that share the cache: they divide the work.
     """
-    from genrec_unlearn_bench.runs.executors.choose import choose
     from genrec_unlearn_bench.runs.grid.elsewhere import Elsewhere
     from genrec_unlearn_bench.runs.grid.expand import expand
     from genrec_unlearn_bench.runs.grid.plan import make_plan
@@ -90,42 +96,27 @@ def sweep(
     from genrec_unlearn_bench.runs.grid.spec import find_grid, read_grid
     from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
     from genrec_unlearn_bench.runs.store import StageStore, default_cache
+    from genrec_unlearn_bench.runs.trackers import tracking_of
 
     wanted = _known(standing)
+    tracking = tracking_of(listed(tracker or []), tracker_dir.absolute())
     cache = cache_dir or default_cache()
     spec = read_grid(grid, data_dir)
     folder = SweepFolder.of(cache, spec.name)
     # Before the plan: what another sweep does from here on is not missed.
     elsewhere = Elsewhere(folder.events)
     cells = expand(spec, data_dir=data_dir, results_dir=results_dir, tuned_dir=tuned_dir, device=device)
-    named = [cell for cell in cells if not only or any(fnmatchcase(cell.name, pattern) for pattern in only)]
-    if not named:
-        raise UsageError(
-            f"no cell of the grid fits {' or '.join(map(repr, only or []))}",
-            where="--only",
-            mend=f"names look like {cells[0].name!r} (bench plan {grid})",
-        )
     with progressing() as progress:
         store = StageStore(cache, progress)
-        plan = make_plan(named, store, progress)
+        plan = make_plan(_fitting(cells, only, grid), store, progress)
     jobs = list(schedule(_of(plan, wanted)))
     if dry_run:
         _show_jobs(plan, jobs, as_json=as_json)
         return
-    call = _Call(spec.name, find_grid(grid), cache, results_dir, tuned_dir, data_dir, device, executor)
+    call = _Call(spec.name, find_grid(grid), cache, results_dir, tuned_dir, data_dir, device, executor, tracking)
     call.keep(folder, plan, jobs)
-    with progressing() as progress:
-        chosen = choose(
-            executor,
-            folder,
-            cache,
-            jobs,
-            processes=processes,
-            cores=cores,
-            memory_mib=memory,
-            slurm=slurm,
-            say=progress.say,
-        )
+    limits = {"processes": processes, "cores": cores, "memory_mib": memory, "slurm": slurm}
+    chosen = _chosen(executor, folder, cache, jobs, limits)
     outcome = _run(plan, jobs, chosen, folder, store, elsewhere, retries=retries, minutes=minutes, as_json=as_json)
     _conclude(plan, jobs, outcome, results_dir, as_json=as_json)
 
@@ -135,6 +126,28 @@ def _known(standing: list[str] | None) -> tuple[str, ...]:
         if name not in STANDINGS:
             raise UnknownName("standing", name, STANDINGS)
     return tuple(standing or STANDINGS)
+
+
+def _fitting(cells: Sequence[GridCell], only: list[str] | None, grid: str) -> list[GridCell]:
+    found = [cell for cell in cells if not only or any(fnmatchcase(cell.name, pattern) for pattern in only)]
+    if not found:
+        raise UsageError(
+            f"no cell of the grid fits {' or '.join(map(repr, only or []))}",
+            where="--only",
+            mend=f"names look like {cells[0].name!r} (bench plan {grid})",
+        )
+    return found
+
+
+def _chosen(name: str, folder: Any, cache: Path, jobs: list[Job], limits: dict[str, Any]) -> Executor:
+    """The executor, once what can be said against this machine is said."""
+    from genrec_unlearn_bench.runs.executors.choose import choose
+    from genrec_unlearn_bench.runs.lock import told_off_lock
+
+    with progressing() as progress:
+        if differs := told_off_lock():
+            progress.say(differs)
+        return choose(name, folder, cache, jobs, **limits, say=progress.say)
 
 
 def _of(plan: Plan, standings: tuple[str, ...]) -> Plan:
@@ -156,6 +169,7 @@ class _Call:
     data_dir: Path | None
     device: str | None
     executor: str
+    tracking: Tracking | None
 
     def keep(self, folder: Any, plan: Plan, jobs: list[Job]) -> None:
         """Write it into the sweep's folder. Raises StorageError."""
@@ -174,6 +188,7 @@ class _Call:
             tuned_dir=str(self.tuned_dir.absolute()),
             device=self.device or "",
             executor=self.executor,
+            tracking=self.tracking,
             cells=sum(counts.values()) - counts["impossible"],
             done=counts["done"],
         )
