@@ -113,6 +113,11 @@ stop() {
     export SLURM_CONF="$state/slurm.conf"
     if running slurmctld; then
         scancel --quiet --user="$(id -un)" || true
+        # A step whose daemons are gone waits for them for ever.
+        for _ in $(seq 60); do
+            [ -z "$(squeue --noheader 2>/dev/null)" ] && [ -z "$(pgrep -f "^slurmstepd: .*" || true)" ] && break
+            sleep 0.5
+        done
     fi
     for daemon in slurmd slurmctld munged; do
         if running "$daemon"; then
