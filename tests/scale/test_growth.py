@@ -72,10 +72,10 @@ def test_health_holds_no_distances_of_all_items_at_once() -> None:
     generator = np.random.default_rng(0)
     items, size = 150_000, 256
     table = SidTable(
-        generator.integers(0, size, (items, 2)).astype(np.int64),
-        (size, size),
-        2,
-        codebooks=tuple(generator.random((size, 4), dtype=np.float32) for _ in range(2)),
+        generator.integers(0, size, (items, 1)).astype(np.int64),
+        (size,),
+        1,
+        codebooks=(generator.random((size, 4), dtype=np.float32),),
         latents=generator.random((items, 4), dtype=np.float32),
     )
     meter = Meter(loud=False)
