@@ -17,12 +17,10 @@ from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation.suites import suites
 from genrec_unlearn_bench.registry import Entry, methods
+from genrec_unlearn_bench.runs.grid.ready import GRIDS, GROUPS
 from genrec_unlearn_bench.runs.names import Names
 
-__all__ = ["GRIDS", "GROUPS", "Asked", "groups", "is_pattern"]
-
-GRIDS = "genrec_unlearn_bench.grids"
-GROUPS = "groups.yaml"
+__all__ = ["Asked", "groups", "is_pattern"]
 
 
 class Kind(StrictModel):

@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.errors import ConfigError, UnknownName
-from genrec_unlearn_bench.runs.grid.asked import GRIDS, GROUPS, Asked
+from genrec_unlearn_bench.errors import ConfigError
+from genrec_unlearn_bench.runs.grid.asked import Asked
 from genrec_unlearn_bench.runs.grid.grid_text import read_text
 from genrec_unlearn_bench.runs.grid.reading import Reading
+from genrec_unlearn_bench.runs.grid.ready import find_grid, ready_grids
 from genrec_unlearn_bench.runs.grid.resources import Resources
 from genrec_unlearn_bench.runs.names import Names
 from genrec_unlearn_bench.runs.request import RulesetName
@@ -137,22 +137,6 @@ class GridSpec(StrictModel):
     exclude: tuple[Exclude, ...] = ()
     overrides: tuple[Override, ...] = ()
     resources: Resources = Field(default_factory=Resources)
-
-
-def ready_grids() -> dict[str, Path]:
-    """The grids that ship, by name."""
-    files = sorted(Path(str(entry)) for entry in resources.files(GRIDS).iterdir())
-    return {path.stem: path for path in files if path.suffix == ".yaml" and path.name != GROUPS}
-
-
-def find_grid(place: str) -> Path:
-    """The file of a grid: the path of one, or the name of one that ships. Raises UnknownName."""
-    ready = ready_grids()
-    if place in ready:
-        return ready[place]
-    if place.endswith((".yaml", ".yml")) or Path(place).is_file():
-        return Path(place)
-    raise UnknownName("grid", place, ready)
 
 
 def read_grid(place: str, data_dir: Path | None = None) -> GridSpec:
