@@ -16,7 +16,7 @@ PACKAGE = "genrec_unlearn_bench"
 
 FLOORS = [
     ("errors",),
-    ("config", "registry", "seeding", "progress", "launch"),
+    ("config", "registry", "seeding", "progress", "launch", "tensors"),
     ("data",),
     ("features",),
     ("sids",),
@@ -36,8 +36,11 @@ SIDE_ROOMS = {"reporting", "submissions"}
 # What these two may read besides: files, results and declarations, as far as torch does not come along
 # (tests/reporting/test_no_torch.py holds that at run time).
 READABLE = {
-    "runs.results",
+    "runs.cache.inventory",
+    "runs.cache.sharing",
     "runs.files",
+    "runs.results",
+    "runs.stage_manifest",
     "runs.list_lookup",
     "runs.store",
     "decoding.ranking",

@@ -16,8 +16,8 @@ from genrec_unlearn_bench.cli.report_options import Backbones, Methods, Rulesets
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.runs.pull.bringing import Brought
-    from genrec_unlearn_bench.runs.pull.index import OfferedResult, PullIndex
+    from genrec_unlearn_bench.submissions.pull.bringing import Brought
+    from genrec_unlearn_bench.submissions.pull.index import OfferedResult, PullIndex
 
 __all__ = ["pull"]
 
@@ -55,10 +55,10 @@ def pull(
     if write_index:
         _write_index(Path(place))
         return
-    from genrec_unlearn_bench.runs.pull.place import find_place
-    from genrec_unlearn_bench.runs.pull.results import check_protocol, pull_results
-    from genrec_unlearn_bench.runs.pull.stages import pull_stages, stages_of
     from genrec_unlearn_bench.runs.store import default_cache
+    from genrec_unlearn_bench.submissions.pull.place import find_place
+    from genrec_unlearn_bench.submissions.pull.results import check_protocol, pull_results
+    from genrec_unlearn_bench.submissions.pull.stages import pull_stages, stages_of
 
     found = find_place(place)
     asked = {"task": task, "backbone": backbone, "method": method, "ruleset": ruleset, "scale": scale}
@@ -124,7 +124,7 @@ def _write_index(folder: Path) -> None:
     from pydantic import ValidationError
 
     from genrec_unlearn_bench.runs.files import atomic_text
-    from genrec_unlearn_bench.runs.pull.index import INDEX, index_of
+    from genrec_unlearn_bench.submissions.pull.index import INDEX, index_of
 
     if not folder.is_dir():
         raise UsageError("an index is made of a folder", where=str(folder), mend="give a folder with results or stages")

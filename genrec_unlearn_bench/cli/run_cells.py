@@ -122,8 +122,7 @@ def run(
         results_dir=results_dir,
     )
     cells = _requests(shared, named_backbones(backbone), named(method), seed or [0], overrides(set_ or []))
-    finished, failed = _run_all(cells, cache_dir, named(tracker or []), tracker_dir)
-    _conclude(finished, failed, beam=beam, as_json=as_json)
+    _conclude(*_run_all(cells, cache_dir, named(tracker or []), tracker_dir), beam=beam, as_json=as_json)
 
 
 def _run_all(

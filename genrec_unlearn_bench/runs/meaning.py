@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterator
+from typing import cast
 
 __all__ = ["meaning_digest", "runtime_tree"]
 
@@ -59,13 +60,14 @@ def runtime_tree(text: str) -> ast.Module:
         and any(alias.name == "annotations" for alias in node.names)
         for node in tree.body
     )
-    pruned = _Pruner(
+    pruner = _Pruner(
         documents=bool(names & _DOCUMENTED),
         # Without the future import, annotations are evaluated when a function is defined.
         annotations=bool(names & _ANNOTATED) or not lazy,
         checks_types=_imports_type_checking(tree),
-    ).visit(tree)
-    assert isinstance(pruned, ast.Module)  # noqa: S101 (for the type checker: a visitor may return any node)
+    )
+    # A visitor may return any node; of a module this one returns a module.
+    pruned = cast("ast.Module", pruner.visit(tree))
     _drop_unused(pruned)
     return pruned
 

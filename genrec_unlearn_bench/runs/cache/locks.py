@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, SoftFileLockProtocolError, SoftReadWriteLock, Timeout
 
-from genrec_unlearn_bench.errors import StorageError
+from genrec_unlearn_bench.errors import BenchError, StorageError
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -51,7 +51,8 @@ def held(target: Path, *, waiting: Callable[[], None], shared: bool = False, pol
     if release is None:
         waiting()
         release = try_lock(target, shared=shared, timeout=-1, poll=poll)
-    assert release is not None  # noqa: S101 (without a timeout the attempt ends with the lock)
+    if release is None:
+        raise BenchError("an attempt without a timeout ended without the lock", where=str(target))
     try:
         yield
     finally:

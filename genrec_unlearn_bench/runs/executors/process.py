@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from pydantic import ValidationError
 
@@ -96,6 +96,8 @@ class PoolProcess:
                     encoding="utf-8",
                     env=_environment(bound),
                 )
+        # Both are there, as they were asked for as pipes.
+        self._orders, self._answers = cast("IO[str]", self._process.stdin), cast("IO[str]", self._process.stdout)
         threading.Thread(target=self._hear, args=(ears,), daemon=True, name="pool-ears").start()
 
     @property
@@ -113,16 +115,14 @@ class PoolProcess:
         self.running, self.dataset = running, dataset
         line = Assignment(job=running.job, attempt=running.attempt).model_dump_json() + "\n"
         with suppress(BrokenPipeError):
-            assert self._process.stdin is not None  # noqa: S101
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
+            self._orders.write(line)
+            self._orders.flush()
 
     def quit(self) -> None:
         """Let it end: it does when its input ends, a job in the middle being stopped."""
         self.quitting = True
         with suppress(OSError):
-            assert self._process.stdin is not None  # noqa: S101
-            self._process.stdin.close()
+            self._orders.close()
 
     def stop(self, grace: float) -> None:
         """End it and its children, politely for ``grace`` seconds."""
@@ -176,10 +176,8 @@ class PoolProcess:
                 self.said.unlink()
 
     def _hear(self, ears: queue.SimpleQueue[Heard]) -> None:
-        out: IO[str] | None = self._process.stdout
-        assert out is not None  # noqa: S101
-        with out:
-            for line in out:
+        with self._answers as answers:
+            for line in answers:
                 ears.put(Heard(self, line))
         ears.put(Heard(self, None))
 

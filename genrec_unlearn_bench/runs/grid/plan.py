@@ -153,7 +153,8 @@ class _Sketch:
     def add(self, cell: GridCell, judged: Judged) -> _Need:
         """Note a cell that waits."""
         walk = judged.walk
-        assert walk is not None  # noqa: S101 (for the type checker)
+        if walk is None:
+            raise ValueError(f"{cell.name}: an impossible cell waits for nothing")
         known = self._links.get(id(walk.shared))
         if known is None:
             # Kept beside what it comes to, so that its place in memory is not given to another.

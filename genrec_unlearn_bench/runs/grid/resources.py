@@ -17,8 +17,8 @@ class Resources(StrictModel):
     gpus: int = Field(default=0, ge=0)
     """GPUs it is given; more than one starts as many processes through accelerate."""
     fsdp: bool = False
-    """Whether the blocks of the model are split over its GPUs (accelerate's FSDP), for trainings of ``mor`` that one GPU
-    cannot hold."""
+    """Whether the blocks of the model are split over its GPUs (accelerate's FSDP), for trainings of ``mor`` that one
+    GPU cannot hold."""
     memory_mib: int | None = Field(default=None, ge=1)
     """Resident memory it needs. Two jobs start together only if the machine has room for both, and a job that grows
     beyond it is stopped."""

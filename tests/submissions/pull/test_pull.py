@@ -19,13 +19,13 @@ from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.runs.files import file_digest
-from genrec_unlearn_bench.runs.pull import place as places
-from genrec_unlearn_bench.runs.pull.bringing import Brought
-from genrec_unlearn_bench.runs.pull.index import INDEX, PullIndex, index_of, site_index
-from genrec_unlearn_bench.runs.pull.place import Place, find_place
-from genrec_unlearn_bench.runs.pull.results import pull_results
 from genrec_unlearn_bench.runs.results import record_text, result_folder
 from genrec_unlearn_bench.runs.store import StageStore
+from genrec_unlearn_bench.submissions.pull import place as places
+from genrec_unlearn_bench.submissions.pull.bringing import Brought
+from genrec_unlearn_bench.submissions.pull.index import INDEX, PullIndex, index_of, site_index
+from genrec_unlearn_bench.submissions.pull.place import Place, find_place
+from genrec_unlearn_bench.submissions.pull.results import pull_results
 from tests.reporting.boards import make_records
 from tests.runs.cache.small_store import compute, content
 

@@ -13,8 +13,8 @@ from typing import Literal, TypeVar
 from genrec_unlearn_bench.errors import BenchError, StorageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.runs.files import make_folder
-from genrec_unlearn_bench.runs.pull.index import OfferedFile
-from genrec_unlearn_bench.runs.pull.place import Place, safe_path
+from genrec_unlearn_bench.submissions.pull.index import OfferedFile
+from genrec_unlearn_bench.submissions.pull.place import Place, safe_path
 
 __all__ = ["Brought", "Outcome", "bring_all", "bring_files", "clear"]
 

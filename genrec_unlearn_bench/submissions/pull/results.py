@@ -9,11 +9,11 @@ from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.errors import CorruptArtefact, ProtocolMismatch
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.runs.files import atomic_folder, file_digest
-from genrec_unlearn_bench.runs.pull.bringing import Brought, Outcome, bring_all, bring_files, clear
-from genrec_unlearn_bench.runs.pull.index import OfferedResult
-from genrec_unlearn_bench.runs.pull.place import Place
 from genrec_unlearn_bench.runs.results import RECORD, read_record, result_folder
 from genrec_unlearn_bench.submissions.paths import unsafe
+from genrec_unlearn_bench.submissions.pull.bringing import Brought, Outcome, bring_all, bring_files, clear
+from genrec_unlearn_bench.submissions.pull.index import OfferedResult
+from genrec_unlearn_bench.submissions.pull.place import Place
 
 __all__ = ["check_protocol", "pull_results"]
 

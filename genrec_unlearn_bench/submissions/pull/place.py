@@ -16,8 +16,8 @@ from genrec_unlearn_bench.data.transfer import fetch_part, note_path
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.runs.files import file_digest
-from genrec_unlearn_bench.runs.pull.index import INDEX, OfferedFile, PullIndex, index_of
 from genrec_unlearn_bench.submissions.paths import unsafe
+from genrec_unlearn_bench.submissions.pull.index import INDEX, OfferedFile, PullIndex, index_of
 
 __all__ = ["FolderPlace", "Place", "WebPlace", "find_place", "safe_path"]
 
