@@ -29,11 +29,11 @@ types: install
 	$(BIN)/mypy
 
 smoke: install
-	$(BIN)/bench smoke --backbone all
+	$(BIN)/bench smoke --backbone all --processes 2
 
 # What is measured beyond the core, on rows whose answers are known.
 full: install
-	$(BIN)/bench smoke --full
+	$(BIN)/bench smoke --full --processes 2
 
 matrix: install
 	$(BIN)/bench smoke --matrix --processes 2

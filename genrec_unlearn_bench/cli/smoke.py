@@ -19,9 +19,13 @@ from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from genrec_unlearn_bench.cli.smoke_claims import Judged
+    from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.runs.record import RunRecord
     from genrec_unlearn_bench.runs.request import RunRequest
+    from genrec_unlearn_bench.runs.store import StageStore
 
 __all__ = ["FEW", "METHODS", "TASK", "smoke"]
 
@@ -60,7 +64,7 @@ def smoke(
         typer.Option(help="Methods that run along: names or path/to/file.py:Class. With --matrix: these alone."),
     ] = None,
     task: Annotated[list[str] | None, typer.Option(help="With --matrix: these tasks alone.")] = None,
-    processes: Annotated[int, typer.Option(help="With --matrix: processes at a time, a thread each.", min=1)] = 1,
+    processes: Annotated[int, typer.Option(help="Processes at a time, a thread each.", min=1)] = 1,
     cache_dir: CacheDir = None,
     results_dir: Annotated[
         Path | None, typer.Option(help="Where results are written (default: a temporary folder).", metavar="DIR")
@@ -93,7 +97,7 @@ def smoke(
     names = named_backbones(backbone or [FIRST])
     if full and method:
         raise UsageError("--full takes rows whose answers are known", mend="for a method: bench run --suite full")
-    report = _report(names, named(method or []), cache, results_dir, threads, full=full)
+    report = _report(names, named(method or []), cache, results_dir, threads, full=full, processes=processes)
     if as_json:
         print_json(report.document())
     else:
@@ -125,10 +129,16 @@ class _Report:
 
 
 def _report(
-    names: list[str], own: list[str], cache: Path, results_dir: Path | None, threads: int | None, *, full: bool
+    names: list[str],
+    own: list[str],
+    cache: Path,
+    results_dir: Path | None,
+    threads: int | None,
+    *,
+    full: bool,
+    processes: int,
 ) -> _Report:
     """Run everything. Raises the first fault, but for a backbone that one's own method declares it cannot serve."""
-    from genrec_unlearn_bench.cli.run_cells import run_requests
     from genrec_unlearn_bench.cli.smoke_claims import judged, own_claims
     from genrec_unlearn_bench.cli.smoke_full import full_claims, full_requests
     from genrec_unlearn_bench.registry import find_method
@@ -146,19 +156,35 @@ def _report(
                 full_requests(name, out, threads) if full else _requests(name, [*called.values()], out, threads)
             )
         ]
-        finished, failed = run_requests(requests, store, progress)
+        found, failed = _run(requests, store, progress, processes)
         tried = run_matrix([*called.values()], names, [TASK], store, progress) if called else []
     refused = [(request, fault) for request, fault in failed if request.method in own and _is_refusal(fault)]
     if len(failed) > len(refused):
         raise next(fault for request, fault in failed if (request, fault) not in refused)
     claims: list[tuple[str, Judged]] = []
     for name in names:
-        records = {done.record.cell.method: done.record for done in finished if done.record.cell.backbone == name}
+        records = {record.cell.method: record for record in found if record.cell.backbone == name}
         claims += [(name, one) for one in (full_claims(records) if full else judged(records))]
         for method in (method for method in called if method in records):
             faults = [part for cell in tried if (cell.method, cell.backbone) == (method, name) for part in cell.faults]
             claims += [(name, one) for one in own_claims(method, records, tuple(faults))]
-    return _Report([done.record for done in finished], claims, [fault.what for _, fault in refused])
+    return _Report(found, claims, [fault.what for _, fault in refused])
+
+
+def _run(
+    requests: Sequence[RunRequest], store: StageStore, progress: Progress, processes: int
+) -> tuple[list[RunRecord], list[tuple[RunRequest, BenchError]]]:
+    """Records in the order in which they were asked for, and what could not be run."""
+    from genrec_unlearn_bench.cli.run_cells import run_requests
+
+    if processes == 1:
+        finished, failed = run_requests(requests, store, progress)
+        return [done.record for done in finished], failed
+    from genrec_unlearn_bench.runs.grid.side_by_side import run_side_by_side
+    from genrec_unlearn_bench.runs.results import read_record
+
+    done = run_side_by_side(requests, store.root, progress, processes=processes)
+    return [read_record(done.folders[place]) for place in sorted(done.folders)], done.refused
 
 
 def _requests(backbone: str, own: list[str], results_dir: Path, threads: int | None) -> list[RunRequest]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from genrec_unlearn_bench.registry import REFERENCE_ROWS
 from genrec_unlearn_bench.runs.results import RECORD, folder_prefix, row_folder
 
 if TYPE_CHECKING:
@@ -91,10 +92,14 @@ class Results:
 
 
 def asked(command: str) -> tuple[str, ...]:
-    """What a command asks for: its options in order, without the places. The same for the same cell on any machine."""
+    """What a command asks for: its options in order, without the places. The same for the same cell on any machine.
+
+    A reference row has no configuration of a method, so it is the same row under every ruleset.
+    """
     words = shlex.split(command)[2:]
     pairs = list(zip(words[::2], words[1::2], strict=False))
-    return tuple(sorted(f"{name}={value}" for name, value in pairs if name not in _PLACES))
+    left_out = _PLACES | ({"--ruleset"} if dict(pairs).get("--method") in REFERENCE_ROWS else set())
+    return tuple(sorted(f"{name}={value}" for name, value in pairs if name not in left_out))
 
 
 def _subfolders(folder: Path) -> Iterator[str]:
