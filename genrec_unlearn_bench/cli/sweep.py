@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,7 +18,7 @@ from genrec_unlearn_bench.cli.faults import handled
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
 from genrec_unlearn_bench.cli.run_cells import named as listed
 from genrec_unlearn_bench.cli.run_options import ResultsDir, TrackerDir, Trackers, TunedDir
-from genrec_unlearn_bench.errors import BenchError, UnknownName, UsageError
+from genrec_unlearn_bench.errors import BenchError, StorageError, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,6 +213,7 @@ def _run(
     from genrec_unlearn_bench.cli.sweep_display import displayed
     from genrec_unlearn_bench.cli.sweep_tables import EarlyTables
     from genrec_unlearn_bench.progress import Progress
+    from genrec_unlearn_bench.runs.grid.compaction import compact
     from genrec_unlearn_bench.runs.grid.journal import Journal
     from genrec_unlearn_bench.runs.grid.plan import make_plan
     from genrec_unlearn_bench.runs.grid.sweep import Watcher
@@ -233,7 +235,7 @@ def _run(
                 tables.ended(job, outcome)
 
         display.say(_summary(plan, jobs))
-        return run_jobs(
+        outcome = run_jobs(
             jobs,
             executor,
             folder,
@@ -245,6 +247,11 @@ def _run(
             is_done=is_done,
             watcher=Watcher(ended=ended, tick=display.tick),
         )
+    journal.close()
+    # Thousands of jobs leave thousands of files. Where these cannot be folded now, they are next time.
+    with suppress(StorageError):
+        compact(folder.events)
+    return outcome
 
 
 def _summary(plan: Plan, jobs: list[Job]) -> str:

@@ -47,8 +47,9 @@ def compact(folder: Path) -> int:
             return 0
         try:
             before = _clear(folder)
-            while _fold(folder, _plain(folder)):
-                pass
+            waiting = _plain(folder)
+            while waiting:
+                waiting = _fold(folder, waiting)
             folded = _folded(folder)
             if len(folded) > 1:
                 _fold(folder, folded)
@@ -66,26 +67,26 @@ def _clear(folder: Path) -> int:
     return before
 
 
-def _fold(folder: Path, files: list[Path]) -> bool:
-    """Fold the first armful of files that nobody writes to; False where there is none."""
+def _fold(folder: Path, files: list[Path]) -> list[Path]:
+    """Fold the first armful of files that nobody writes to. Returns those that were not looked at."""
     with ExitStack() as stack:
         replaced: set[str] = set()
         events: list[Event] = []
-        for path in files:
+        rest = list(files)
+        while rest and len(replaced) < AT_ONCE:
+            path = rest.pop(0)
             file = _taken(path, stack)
             if file is not None:
                 replaced.add(path.name)
                 events += _content(path, file)
-            if len(replaced) == AT_ONCE:
-                break
         if not replaced:
-            return False
+            return []
         first = json.dumps({"replaces": sorted(replaced)})
         lines = [first, *(event.model_dump_json(exclude_defaults=True) for event in _worth_keeping(events))]
         target = folder / f"{FOLDED}{uuid.uuid4().hex[:12]}{SUFFIX}"
         atomic_bytes(target, ("\n".join(lines) + "\n").encode(), OPTION)
         _remove(folder, replaced)
-    return True
+    return rest
 
 
 def _taken(path: Path, stack: ExitStack) -> IO[bytes] | None:

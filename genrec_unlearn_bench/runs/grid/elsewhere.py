@@ -9,11 +9,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import psutil
-
 from genrec_unlearn_bench.runs.grid.event import Event
 from genrec_unlearn_bench.runs.grid.journal import host_name, in_order
 from genrec_unlearn_bench.runs.grid.journal_reader import JournalReader
+from genrec_unlearn_bench.runs.grid.writers import Writers
 
 __all__ = ["Elsewhere"]
 
@@ -51,7 +50,7 @@ class Elsewhere:
         if event is None or event.state not in _ACTIVE:
             return False
         if event.host == host_name():
-            return _lives(event)
+            return Writers().alive(event)
         return time.time() - event.time < SILENCE
 
     def attempts(self, job: str) -> int:
@@ -71,11 +70,3 @@ class Elsewhere:
         self._latest[event.job] = event
         if event.state == "done":
             self._done[event.job] = event
-
-
-def _lives(event: Event) -> bool:
-    """Whether the process that wrote an event on this machine is still there, and no later one under its number."""
-    try:
-        return psutil.Process(event.pid).create_time() <= event.time + 1.0
-    except psutil.Error:
-        return False

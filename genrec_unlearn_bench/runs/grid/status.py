@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
-import psutil
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
@@ -20,6 +19,7 @@ from genrec_unlearn_bench.runs.grid.log import tail
 from genrec_unlearn_bench.runs.grid.remaining import remaining
 from genrec_unlearn_bench.runs.grid.standing_jobs import StandingJobs
 from genrec_unlearn_bench.runs.grid.sweep_facts import read_facts
+from genrec_unlearn_bench.runs.grid.writers import Writers
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.runs.grid.event import Event
@@ -117,7 +117,7 @@ class SweepView:
         self._jobs.look()
         now = time.time() if now is None else now
         listed, told = self._jobs.listed, self._jobs.told
-        processes: dict[int, float | None] = {}
+        writers = Writers()
         counts: Counter[Shown] = Counter()
         groups: dict[str, Counter[Shown]] = {}
         running, failed, queued, waits = [], [], [], False
@@ -125,14 +125,14 @@ class SweepView:
             standing = told.get(job.name)
             shown = _shown(standing)
             if standing is not None and shown == "running":
-                one = _running(standing, now, processes)
+                one = _running(standing, now, writers)
                 running.append(one)
                 shown = "lost" if one.late == GONE else shown
             if standing is not None and shown in ("failed", "skipped", "lost"):
                 failed.append(self._failed(standing, shown, tails))
             if shown == "queued":
                 queued.append(job.name)
-            waits = waits or (standing is not None and shown == "queued" and _waits(standing.last, processes))
+            waits = waits or (standing is not None and shown == "queued" and _waits(standing.last, writers))
             counts[shown] += 1
             groups.setdefault(_group(job, by), Counter())[shown] += 1
         running = [one for one in running if one.late != GONE]
@@ -184,11 +184,11 @@ def _group(job: ListedJob, by: Axis) -> str:
     return values[by] if by != "method" or job.until == "result" else "(shared stages)"
 
 
-def _running(standing: JobStanding, now: float, processes: dict[int, float | None]) -> RunningJob:
+def _running(standing: JobStanding, now: float, writers: Writers) -> RunningJob:
     event = standing.last
     late = ""
     if event.host == host_name():
-        late = "" if _lives(event, processes) else GONE
+        late = "" if writers.alive(event) else GONE
     if not late and now - event.time > SILENCE:
         late = f"silent for {now - event.time:.0f} s"
     return RunningJob(
@@ -203,18 +203,6 @@ def _running(standing: JobStanding, now: float, processes: dict[int, float | Non
     )
 
 
-def _waits(event: Event, processes: dict[int, float | None]) -> bool:
+def _waits(event: Event, writers: Writers) -> bool:
     """Whether a job that has not begun will be begun without anybody doing anything."""
-    return bool(event.place) or event.host != host_name() or _lives(event, processes)
-
-
-def _lives(event: Event, processes: dict[int, float | None]) -> bool:
-    """Whether the process on this machine that told an event is there, and no later one under its number."""
-    if event.pid not in processes:
-        try:
-            processes[event.pid] = psutil.Process(event.pid).create_time()
-        except psutil.Error:
-            processes[event.pid] = None
-    began = processes[event.pid]
-    # The clock of processes is coarser than that of events.
-    return began is not None and began <= event.time + 1.0
+    return bool(event.place) or event.host != host_name() or writers.alive(event)
