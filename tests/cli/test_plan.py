@@ -48,7 +48,8 @@ def test_the_table_fits_a_hundred_columns_and_nothing_is_written(world: Path) ->
     assert tree_digest(world) == before
     lines = shown.stdout.splitlines()
     assert lines[0].startswith("mini: 16 cells")
-    assert max(map(len, lines)) <= 100
+    # A path is never broken: it is there to be copied.
+    assert max(len(line) for line in lines if str(world) not in line) <= 100
     (tiger,) = [line for line in lines if line.split()[:1] == ["tiger"]]
     assert tiger.split() == ["tiger", "4", "4", "·", "·", "8"]
     assert "filter     ✓1 ·1   ·2" in shown.stdout

@@ -296,7 +296,7 @@ def test_changed_code_runs_its_own_stages_again_and_no_others(
 def test_the_key_beside_a_stage_explains_it(trained: Bench) -> None:
     record = trained.run("tracer").record
     [key] = [stage.key for stage in record.stages if stage.name == "unlearned"]
-    content = json.loads((trained.store.folder("unlearned", key) / "key.json").read_text())["content"]
+    content = stage_content(trained.store.folder("unlearned", key))
     assert content["method"] == "tracer"
     assert content["config"] == record.method_config
     assert content["seed"] == 0
