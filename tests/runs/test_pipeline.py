@@ -17,6 +17,7 @@ from genrec_unlearn_bench.runs import pipeline, scored
 from genrec_unlearn_bench.runs.pipeline import Finished
 from genrec_unlearn_bench.runs.record import RunRecord
 from genrec_unlearn_bench.runs.results import read_record
+from genrec_unlearn_bench.runs.stage_manifest import stage_content
 from tests.runs.conftest import TINY, TINY_TRACER, Bench
 
 METHOD = '''"""A method of one's own."""

@@ -115,7 +115,7 @@ def test_no_batch_that_reaches_the_model_holds_anything_held_out(monkeypatch: py
     monkeypatch.setattr(T5Recommender, "forward", spy)
     for which in ("mixed", "forget-100", "benign"):
         world.attacked(model, f"{which}/served")
-    assert len(seen) == 3 * 20
+    assert len(seen) == 3 * world.CONFIG.steps[-1]
     for histories, targets in seen:
         assert parts.users[histories.users].all()
         assert not parts.items[targets].any()

@@ -32,7 +32,7 @@ from tests.planted import examples as walks_as_examples
 GROUPS, PLACES = 5, 24
 ITEMS = GROUPS * PLACES
 CONCEPT_CODE = 3
-CONFIG = RelearningConfig(steps=(0, 5, 20), lr=1e-3)
+CONFIG = RelearningConfig(steps=(0, 5, 40), lr=1e-3)
 SHAPE = T5Shape(d_model=32, d_kv=8, d_ff=64, layers=1, heads=4, dropout=0.0, history_limit=2)
 
 
