@@ -133,9 +133,9 @@ def settle_recommender(request: RunRequest, names: Names) -> Setting:
         threads=request.threads or (1 if scale is Scale.SMOKE else default_threads()),
     )
     if request.shadows:
-        from genrec_unlearn_bench.runs.shadows import check_shadows
+        from genrec_unlearn_bench.runs.shadow_limits import check_shadows
 
-        check_shadows(setting)
+        check_shadows(request, setting.suite, setting.backbone_config)
     return setting
 
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, unmeasured
-from genrec_unlearn_bench.evaluation.ulira import LEAST, SPECS, confidence, halves, ulira_values
+from genrec_unlearn_bench.evaluation.ulira import SPECS, confidence, halves, ulira_values
 from genrec_unlearn_bench.runs.shadow_ground import forget_pairs, pair_codes, shadow_ground
+from genrec_unlearn_bench.runs.shadow_limits import MOST_PARAMETERS
 from genrec_unlearn_bench.runs.sources import code_digests
 from genrec_unlearn_bench.runs.trained import original
 from genrec_unlearn_bench.runs.unlearned import unlearned
@@ -34,18 +34,15 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import MetricValue
     from genrec_unlearn_bench.runs.ground import Ground
     from genrec_unlearn_bench.runs.keys import KeyContent
-    from genrec_unlearn_bench.runs.setting import Setting
     from genrec_unlearn_bench.runs.store import StoredStage
     from genrec_unlearn_bench.runs.trained import Tokens, Trained
     from genrec_unlearn_bench.runs.workroom import Workroom
 
-__all__ = ["EXAMPLES", "MOST_PARAMETERS", "STAGE", "Shadowed", "check_shadows", "shadowed"]
+__all__ = ["EXAMPLES", "STAGE", "Shadowed", "shadowed"]
 
 EXAMPLES = 200
 """Forget train interactions that are told, one example of each."""
 LEAST_EXAMPLES = 20
-MOST_PARAMETERS = 100_000_000
-"""Of a recommender that shadows are trained of: T5 sizes. A language model is not trained N times to be measured."""
 STAGE = "u-lira"
 """Name of the stages that hold confidences, and how the record's names of them begin."""
 _CONFIDENCES = "confidences.npy"
@@ -62,38 +59,6 @@ class Shadowed:
     def values(self) -> tuple[MetricValue, ...]:
         """The metrics; read from the stages when they are asked for."""
         return self.read()
-
-
-def check_shadows(setting: Setting) -> None:
-    """Refuse what cannot be done, before any work. Raises UsageError.
-
-    The size of a network from scratch is known once the original is there: see ``shadowed``.
-    """
-    shadows = setting.request.shadows
-    if not shadows:
-        return
-    if shadows < LEAST or shadows % 2:
-        raise UsageError(
-            f"shadow models come in pairs, at least {LEAST} of them, and {shadows} were asked for",
-            mend="use --shadows 8, say",
-        )
-    if setting.request.requests > 1:
-        raise UsageError(
-            "shadow models follow one request, and the forget set is divided into several",
-            mend="leave out --shadows or --requests",
-        )
-    if not setting.suite.holdout:
-        raise UsageError(
-            f"shadow models belong to the suite 'full', and the suite is {setting.suite.name!r}",
-            mend="use --suite full, or leave out --shadows",
-        )
-    config = setting.backbone_config
-    if isinstance(config, MiniOneRecConfig) and config.checkpoint is not None:
-        raise UsageError(
-            f"the recommender is made of the language model {config.checkpoint}, and shadow models are trained of up "
-            f"to {MOST_PARAMETERS / 1e6:.0f} million parameters",
-            mend="leave out --shadows, or train from scratch (--set-backbone checkpoint=null)",
-        )
 
 
 def shadowed(room: Workroom, ground: Ground, sids: Tokens, before: Trained) -> Shadowed:

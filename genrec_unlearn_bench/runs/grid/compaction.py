@@ -18,7 +18,8 @@ from filelock import FileLock, Timeout
 
 from genrec_unlearn_bench.runs.files import atomic_bytes, guarded
 from genrec_unlearn_bench.runs.grid.event import Event
-from genrec_unlearn_bench.runs.grid.journal import SUFFIX, host_name, in_order, locked, parsed
+from genrec_unlearn_bench.runs.grid.event_lines import SUFFIX, parsed
+from genrec_unlearn_bench.runs.grid.journal import host_name, in_order, locked
 from genrec_unlearn_bench.runs.grid.journal_reader import FOLDED, replaced_by
 
 __all__ = ["compact"]

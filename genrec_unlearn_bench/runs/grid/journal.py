@@ -17,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import TypeAdapter, ValidationError
-
 from genrec_unlearn_bench.runs.files import guarded
 from genrec_unlearn_bench.runs.grid.event import Event
+from genrec_unlearn_bench.runs.grid.event_lines import SUFFIX
+from genrec_unlearn_bench.runs.grid.journal_reader import JournalReader
 
 try:
     import fcntl
@@ -30,12 +30,9 @@ except ImportError:  # Windows has no such locks; files of writers are then neve
 if TYPE_CHECKING:
     from typing import IO
 
-__all__ = ["SUFFIX", "Journal", "host_name", "in_order", "latest", "locked", "parsed"]
+__all__ = ["Journal", "host_name", "in_order", "latest", "locked"]
 
-SUFFIX = ".jsonl"
 OPTION = "--cache-dir"
-
-_EVENTS = TypeAdapter(list[Event])
 
 _RANK = {"queued": 0, "running": 1, "alive": 2, "retried": 4}
 """Order of events that one clock tick cannot tell apart; whatever ends an attempt stands between the last two."""
@@ -78,9 +75,6 @@ class Journal:
 
     def events(self) -> list[Event]:
         """Everything that was told so far, by time; see ``JournalReader`` for a view that is refreshed."""
-        # Imported here, as the reader builds on this file.
-        from genrec_unlearn_bench.runs.grid.journal_reader import JournalReader
-
         return in_order(JournalReader(self.folder).fresh())
 
     def close(self) -> None:
@@ -104,21 +98,6 @@ def latest(events: Iterable[Event]) -> dict[str, Event]:
 def in_order(events: Iterable[Event]) -> list[Event]:
     """By time; of one moment, a beginning before a heartbeat before an end."""
     return sorted(events, key=_order)
-
-
-def parsed(lines: bytes) -> list[Event]:
-    """The events of whole lines; a line that is none (a crash, a later version's) is left out."""
-    rows = lines.split(b"\n")
-    rows = [row for row in rows if row]
-    try:
-        # All at once: a fifth of the time of one by one.
-        return _EVENTS.validate_json(b"[" + b",".join(rows) + b"]")
-    except ValidationError:
-        found = []
-        for row in rows:
-            with suppress(ValidationError):
-                found.append(Event.model_validate_json(row))
-        return found
 
 
 def host_name() -> str:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from genrec_unlearn_bench.runs.grid.event import Event
-from genrec_unlearn_bench.runs.grid.journal import SUFFIX, parsed
+from genrec_unlearn_bench.runs.grid.event_lines import SUFFIX, parsed
 
 __all__ = ["FOLDED", "JournalReader", "replaced_by"]
 
