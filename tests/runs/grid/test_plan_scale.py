@@ -36,7 +36,6 @@ def test_time_grows_with_the_number_of_cells(tmp_path: Path) -> None:
     (_, little), (plan, much) = timed(few, cache), timed(many, cache)
     assert plan.counts["done"] == len(many) == 8 * len(few)
     assert much < 2 * 8 * little
-    assert much / len(many) < 2 * SECONDS / CELLS, "with room for slow machines"
     shutil.rmtree(cache / "sids")
     shutil.rmtree(results)
     plan, much = timed(many, cache)
