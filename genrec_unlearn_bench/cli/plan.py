@@ -52,12 +52,14 @@ def plan(
 ) -> None:
     """Show what of a grid is done, missing, stale or impossible and why, shared stages, time and disk.
 
-    Nothing is computed, written or downloaded. Times are those that stages like them took before, in this cache.
+    Nothing is computed, written or downloaded. Times are those that stages like them took before, in this cache or else
+    by the results at hand (RESULTS_DIR, and those that a checkout of the suite brings along).
     """
     from genrec_unlearn_bench.runs.grid.expand import expand
     from genrec_unlearn_bench.runs.grid.explanation import explain_cell, find_cell
     from genrec_unlearn_bench.runs.grid.outlook import outlook
     from genrec_unlearn_bench.runs.grid.plan import make_plan
+    from genrec_unlearn_bench.runs.grid.recorded_stages import known_results
     from genrec_unlearn_bench.runs.grid.spec import read_grid
     from genrec_unlearn_bench.runs.store import StageStore, default_cache
 
@@ -70,7 +72,7 @@ def plan(
         _explain(explain_cell(find_cell(explain, asked), store), as_json=as_json)
         return
     with progressing() as progress:
-        found = make_plan(asked, store, progress)
+        found = make_plan(asked, store, progress, known_results(results_dir))
     whole = outlook(found, processes)
     listed = [cell for cell in found.cells if wanted in (None, cell.standing)]
     if as_json:
@@ -152,4 +154,10 @@ def _document(name: str, found: Plan, whole: Outlook, listed: list[PlannedCell])
 
 
 def _costs(one: Any) -> dict[str, Any]:
-    return {"seconds": one.seconds, "size": one.size, "memory_mib": one.memory_mib, "alike": one.alike}
+    return {
+        "seconds": one.seconds,
+        "size": one.size,
+        "memory_mib": one.memory_mib,
+        "alike": one.alike,
+        "machines": sorted(one.machines),
+    }

@@ -125,7 +125,8 @@ def totals(plan: Plan, whole: Outlook, cache: Path) -> list[str]:
         return ["", "everything is done" if done else "everything that can be run is done"]
     known = whole.jobs - whole.unknown
     if not known:
-        return ["", f"time: unknown, as nothing like these {_count(whole.jobs, 'job')} is in the cache"]
+        nothing = f"nothing like these {_count(whole.jobs, 'job')} is in the cache or among the results"
+        return ["", f"time: unknown, as {nothing}"]
     time = f"time: {told_time(whole.seconds)} on one process"
     if whole.processes > 1:
         time += f", {told_time(whole.at_least)} at best on {whole.processes}"
@@ -135,6 +136,10 @@ def totals(plan: Plan, whole: Outlook, cache: Path) -> list[str]:
         lines.append(f"      without {_count(whole.unknown, 'job')} of {whole.jobs} that nothing like was run of")
     if whole.rough:
         lines.append(f"      {_count(whole.rough, 'job')} by stages of another method, configuration or dataset (≈)")
+    if whole.recorded:
+        lines.append(f"      {_count(whole.recorded, 'job')} by results, made on: {'; '.join(whole.machines)}")
+    if whole.unknown_size == whole.jobs:
+        return lines
     room = _free(cache)
     left = "" if room is None else f"; {told_size(room)} free"
     unknown = f", without {_count(whole.unknown_size, 'job')}" if whole.unknown_size else ""

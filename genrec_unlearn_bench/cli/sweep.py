@@ -93,6 +93,7 @@ def sweep(
     from genrec_unlearn_bench.runs.grid.elsewhere import Elsewhere
     from genrec_unlearn_bench.runs.grid.expand import expand
     from genrec_unlearn_bench.runs.grid.plan import make_plan
+    from genrec_unlearn_bench.runs.grid.recorded_stages import known_results
     from genrec_unlearn_bench.runs.grid.schedule import schedule
     from genrec_unlearn_bench.runs.grid.spec import find_grid, read_grid
     from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
@@ -109,7 +110,7 @@ def sweep(
     cells = expand(spec, data_dir=data_dir, results_dir=results_dir, tuned_dir=tuned_dir, device=device)
     with progressing() as progress:
         store = StageStore(cache, progress)
-        plan = make_plan(_fitting(cells, only, grid), store, progress)
+        plan = make_plan(_fitting(cells, only, grid), store, progress, known_results(results_dir))
     jobs = list(schedule(_of(plan, wanted)))
     if dry_run:
         _show_jobs(plan, jobs, as_json=as_json)

@@ -13,6 +13,7 @@ from genrec_unlearn_bench.runs.grid.expand import expand
 from genrec_unlearn_bench.runs.grid.spec import read_grid
 from genrec_unlearn_bench.runs.store import StageStore
 from tests.runs.grid.planned_world import fake_run, lay_grounds, tree_digest
+from tests.runs.grid.test_recorded_stages import record
 
 GRID = """\
 name: mini
@@ -58,6 +59,19 @@ def test_the_table_fits_a_hundred_columns_and_nothing_is_written(world: Path) ->
     assert "on one process" in shown.stdout
     assert "at best on 2" in shown.stdout
     assert "disk: " in shown.stdout
+
+
+def test_a_newcomer_is_told_what_it_took_elsewhere(world: Path, tmp_path: Path) -> None:
+    record(tmp_path / "results")
+    places = ["--cache-dir", str(tmp_path / "cache"), "--results-dir", str(tmp_path / "results")]
+    runner = CliRunner(env={"COLUMNS": "100"})
+    shown = runner.invoke(app, ["plan", str(world / "grid.yaml"), *places]).stdout
+    assert "jobs by results, made on: " in shown
+    assert "Some Processor, 4 threads" in shown
+    assert "disk: " not in shown, "results do not say how large a stage is"
+    told = json.loads(runner.invoke(app, ["plan", str(world / "grid.yaml"), *places, "--json"]).stdout)
+    assert "Some Processor, 4 threads" in told["outlook"]["machines"]
+    assert not (tmp_path / "cache").exists()
 
 
 def test_as_json_every_cell_has_its_standing(world: Path) -> None:

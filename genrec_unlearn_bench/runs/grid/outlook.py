@@ -24,6 +24,8 @@ class Outlook:
         unknown: How many of them nothing like was run before; they are in no sum.
         unknown_size: Of how many nobody knows the size.
         rough: How many were told by stages that are like them and not the same.
+        recorded: How many were told by results, in part at least, as the store knew nothing as like.
+        machines: Where those results were made, in alphabetical order.
     """
 
     seconds: float
@@ -35,6 +37,8 @@ class Outlook:
     unknown: int
     unknown_size: int
     rough: int
+    recorded: int
+    machines: tuple[str, ...]
 
 
 def outlook(plan: Plan, processes: int = 1) -> Outlook:
@@ -52,6 +56,8 @@ def outlook(plan: Plan, processes: int = 1) -> Outlook:
         unknown=sum(one.seconds is None for one in waiting),
         unknown_size=sum(one.size is None for one in waiting),
         rough=sum(one.seconds is not None and not one.alike for one in waiting),
+        recorded=sum(one.seconds is not None and bool(one.machines) for one in waiting),
+        machines=tuple(sorted(frozenset().union(*(one.machines for one in waiting)))),
     )
 
 

@@ -39,6 +39,7 @@ class PlannedCell:
         memory_mib: Peak memory of cells like it; None where that is not known.
         needs: Names of the shared stages that have to be made for it.
         alike: Whether what it will take was told by cells of the same configuration on the same dataset.
+        machines: Where the results were made that told some of it, as the store knew nothing as like.
     """
 
     cell: GridCell
@@ -51,6 +52,7 @@ class PlannedCell:
     memory_mib: float | None = None
     needs: tuple[str, ...] = ()
     alike: bool = True
+    machines: frozenset[str] = frozenset()
 
     @property
     def waits(self) -> bool:
@@ -69,7 +71,7 @@ class SharedStage:
         request: A cell that shares it.
         cells: Names of all cells that wait for it.
         needs: Names of the shared stages that have to be made before it.
-        seconds, size, memory_mib, alike: As for cells.
+        seconds, size, memory_mib, alike, machines: As for cells.
     """
 
     name: str
@@ -82,6 +84,7 @@ class SharedStage:
     size: int | None = None
     memory_mib: float | None = None
     alike: bool = True
+    machines: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -104,12 +107,15 @@ class Plan:
         return {standing: found[standing] for standing in order}
 
 
-def make_plan(cells: Sequence[GridCell], store: StageStore, progress: Progress) -> Plan:
+def make_plan(cells: Sequence[GridCell], store: StageStore, progress: Progress, records: Iterable[Path] = ()) -> Plan:
     """Look at every cell. Reads the store and the results folders, and changes nothing in them.
+
+    Args:
+        records: Results folders that may tell what stages take, where the store knows nothing as like.
 
     Raises StorageError where they cannot be read.
     """
-    judge, costs, sketch = Judge(store), Costs(), _Sketch()
+    judge, costs, sketch = Judge(store), Costs(records), _Sketch()
     drafts: list[tuple[PlannedCell, _Need | None]] = []
     for cell in progress.track("planning", cells):
         judged = judge.judge(cell)
@@ -229,4 +235,5 @@ def _fields(expected: Expected) -> dict[str, Any]:
         "size": expected.size,
         "memory_mib": expected.memory_mib,
         "alike": expected.alike,
+        "machines": expected.machines,
     }
