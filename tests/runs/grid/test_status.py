@@ -103,6 +103,25 @@ def test_time_left_is_of_estimates_set_right_by_what_was_measured(tmp_path: Path
     assert not idle.moves
 
 
+def test_one_job_that_took_much_longer_does_not_slow_the_rest(tmp_path: Path) -> None:
+    # The first had texts to encode; the others went as estimated.
+    jobs = [job("a", seconds=2.0), job("b", seconds=100.0), job("c", seconds=90.0), job("d", seconds=100.0), job("e")]
+    took = {"a": 240.0, "b": 110.0, "c": 81.0}
+    events = [told(name, "done", seconds=seconds) for name, seconds in took.items()]
+    now = SweepView(sweep(tmp_path, jobs[:4], [*events, told("d", "running", 0.0)])).look(now=NOW)
+    assert now.seconds_left == pytest.approx(110)
+
+
+def test_reference_rows_are_no_measure_of_methods(tmp_path: Path) -> None:
+    row = Job(name="p", request=RunRequest(task="demo-brand", method="popularity"), until="result")
+    quick = told("p", "done", seconds=0.5)
+    unknown = SweepView(sweep(tmp_path, [row, job("a")], [quick, told("a", "running")])).look(now=NOW)
+    assert unknown.seconds_left is None
+    events = [quick, told("a", "done", seconds=70.0), told("b", "running", 0.0)]
+    known = SweepView(sweep(tmp_path, [row, job("a"), job("b", "mor")], events, grid="other")).look(now=NOW)
+    assert known.seconds_left == pytest.approx(70)
+
+
 def test_the_command_prints_tables_lines_and_json(tmp_path: Path) -> None:
     events = [told("a", "done"), told("b", "failed", error="no such thing\n  where: here", attempt=3)]
     folder = sweep(tmp_path, [job("a"), job("b"), job("c", "mor")], events)
