@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordedStage", "known_results", "recorded_stages"]
 
-MOST_OF_A_ROW = 10
-"""Results that are read of each task, backbone and method; more would not change a median by much."""
+MOST_OF_A_ROW = 3
+"""Results that are read of each task, backbone and method: a record takes about a millisecond to read, and a folder may
+hold fifty thousand."""
 
 
 @dataclass(frozen=True)
