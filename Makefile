@@ -41,6 +41,7 @@ matrix: install
 # The published results are sound, and the published pages are what they make, byte for byte.
 leaderboard: install
 	$(BIN)/bench verify leaderboard/results --no-demo
+	$(BIN)/bench verify leaderboard/grids/small-cpu --no-demo
 	$(BIN)/bench site --check
 
 slow: install

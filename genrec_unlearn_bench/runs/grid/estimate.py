@@ -96,16 +96,17 @@ class Costs:
 
     def __init__(self, records: Iterable[Path] = ()) -> None:
         self._groups: dict[_Place, _Group] = defaultdict(_Group)
-        self._learnt: set[str] = set()
+        self._learnt: set[tuple[str, str]] = set()
         self._records = tuple(records)
         self._recorded: dict[_Place, _Group] | None = None
 
     def learn(self, walk: Walk) -> None:
-        """Note the stages that a walk has found; each counts once."""
+        """Note the stages that a walk has found; each counts once a backbone (popularity is one for all of them)."""
         setting = walk.setting
         for visit in (*walk.shared.visits, *walk.visits):
-            if visit.name in _CORE and visit.stage is not None and visit.key not in self._learnt:
-                self._learnt.add(visit.key)
+            once = (visit.key, setting.backbone.name)
+            if visit.name in _CORE and visit.stage is not None and once not in self._learnt:
+                self._learnt.add(once)
                 self._note(setting, visit.name, [visit])
         if setting.suite.measurements and walk.key is not None:
             # What a measurement takes is known for all of its parts on one model.

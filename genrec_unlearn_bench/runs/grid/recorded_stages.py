@@ -55,17 +55,20 @@ class RecordedStage:
 
 def known_results(own: Path) -> tuple[Path, ...]:
     """Results folders to learn from: the user's own, then the published ones, which only a checkout has."""
-    return own, Path(str(resources.files("genrec_unlearn_bench.leaderboard"))) / "results"
+    leaderboard = Path(str(resources.files("genrec_unlearn_bench.leaderboard")))
+    return own, *sorted(leaderboard.glob("grids/*")), leaderboard / "results"
 
 
 def recorded_stages(roots: Iterable[Path]) -> Iterator[RecordedStage]:
-    """The stages of the results in these folders, each stage once. What cannot be read is passed over.
+    """The stages of the results in these folders, each once a backbone for every time that it was made.
+
+    What cannot be read is passed over. Two machines make two of one stage; popularity is one stage of all backbones.
 
     Args:
         roots: Results folders (``<task>/<backbone>/<method>/<result>/``); those that are not there hold nothing.
     """
     datasets = {name: spec.dataset for name, spec in tasks().items()}
-    told: set[str] = set()
+    told: set[tuple[str, float, str]] = set()
     for root in roots:
         for row in sorted(root.glob("*/*/*")):
             dataset = datasets.get(row.parts[-3])
@@ -75,15 +78,16 @@ def recorded_stages(roots: Iterable[Path]) -> Iterator[RecordedStage]:
                 yield from _stages(place, dataset, told)
 
 
-def _stages(place: Path, dataset: str, told: set[str]) -> Iterator[RecordedStage]:
+def _stages(place: Path, dataset: str, told: set[tuple[str, float, str]]) -> Iterator[RecordedStage]:
     try:
         content = json.loads(place.read_bytes())
         found = list(_read(content, dataset))
     except (OSError, ValueError, KeyError, TypeError, ValidationError):
         return
     for key, stage in found:
-        if key not in told:
-            told.add(key)
+        once = (key, stage.seconds, stage.cell.backbone)
+        if once not in told:
+            told.add(once)
             yield stage
 
 

@@ -297,6 +297,12 @@ def test_what_will_be_needed_is_told_by_what_was_there(ran: World) -> None:
     assert all(stage.size for stage in plan.shared)
 
 
+def test_a_stage_of_all_backbones_tells_of_each(ran: World) -> None:
+    cells = ran.cells(("popularity",), seeds=2, backbones=("tiger", "letter"), oracle_seeds=1)
+    waiting = [one for one in ran.plan([*ran.cells(backbones=("tiger", "letter")), *cells]).cells if one.waits]
+    assert {one.cell.request.backbone: one.seconds for one in waiting} == {"tiger": 7.0, "letter": 7.0}
+
+
 def test_a_walk_of_a_cell_is_the_same_by_itself(ran: World) -> None:
     cells = ran.cells(("original", "filter"), backbones=("tiger", "letter"))
     together = Probe(ran.store)
