@@ -12,7 +12,6 @@ from typing import Literal, TypeVar
 
 from genrec_unlearn_bench.errors import BenchError, StorageError
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.runs.files import make_folder
 from genrec_unlearn_bench.submissions.pull.index import OfferedFile
 from genrec_unlearn_bench.submissions.pull.place import Place, safe_path
 
@@ -24,6 +23,9 @@ AT_ONCE = 4
 """Connections to one server."""
 GIVING_UP = 8
 """Faults in a row after which the rest is not tried: the server is gone."""
+
+_ATTEMPTS = 100
+"""At making a folder; each fails only if somebody else has removed its parent within microseconds."""
 
 Outcome = Literal["new", "here already", "kept", "failed"]
 """``kept``: something else lies under that name here, and stays."""
@@ -63,7 +65,7 @@ def bring_files(place: Place, at: str, files: dict[str, OfferedFile], draft: Pat
     so that an interrupted pull goes on with it."""
     for name in files:
         safe_path(at, name)
-    make_folder(parts)
+    _make(parts)
     for name, offered in files.items():
         part = parts / f"{offered.digest}.part"
         whole = parts / f"{offered.digest}.whole"
@@ -73,6 +75,21 @@ def bring_files(place: Place, at: str, files: dict[str, OfferedFile], draft: Pat
         target = draft / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(whole, target)
+
+
+def _make(parts: Path) -> None:
+    """Make a folder whose empty parents another download may be removing just now (``clear``)."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            parts.mkdir(parents=True, exist_ok=True)
+        except (
+            FileNotFoundError,
+            FileExistsError,
+        ):  # The latter where a parent was there and is gone at the next look.
+            if attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return
 
 
 def clear(parts: Path, top: Path) -> None:
