@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import nn
 
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.popularity import Popularity
@@ -23,7 +25,8 @@ CONTENT = "recommender.json"
 
 
 def stand_in(folder: Path) -> Ranker:
-    """The recommender of a folder with its table and serving rules alone; a ranker that generates nothing for one.
+    """The recommender of a folder with its table, its serving rules and the shapes of its parameters; a ranker that
+    generates nothing for one.
 
     Nothing of it may be called that needs a network. Raises OSError, ValueError or CorruptArtefact where the folder
     does not hold what it should.
@@ -35,7 +38,21 @@ def stand_in(folder: Path) -> Ranker:
     found: Recommender = kind.__new__(kind)
     found.sids = load_table(folder / "sids")
     found.serving = _serving(folder / "serving.safetensors")
+    # Both families keep their network under this name.
+    vars(found)["model"] = _shapes(folder / "model.safetensors")
     return found
+
+
+def _shapes(path: Path) -> nn.Module:
+    """Parameters without values, of the sizes that the file's header tells (buffers are counted among them)."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118 - it is no dictionary
+    except SafetensorError as fault:
+        raise ValueError(f"{path}: {fault}") from None
+    return nn.ParameterList(nn.Parameter(torch.empty(shape, device="meta"), requires_grad=False) for shape in shapes)
 
 
 def _serving(path: Path) -> ServingRules:
