@@ -9,7 +9,10 @@ import errno
 import stat
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from genrec_unlearn_bench.runs.files import guarded, storage_error
 from genrec_unlearn_bench.submissions.fault import Refused
@@ -21,6 +24,8 @@ __all__ = ["pack", "unpack"]
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The earliest date a zip file can hold."""
 _PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_UNUSUAL = 0x1 | 0x20 | 0x40
+"""Flags of an entry: encrypted, patch data, strongly encrypted."""
 _PACK = "pack the folder with `bench submit`"
 _BLOCK = 1 << 20
 
@@ -42,7 +47,9 @@ def unpack(archive: Path, target: Path) -> Path:
     if archive.stat().st_size > ARCHIVE_BYTES:
         raise Refused(f"the archive is larger than {ARCHIVE_BYTES >> 20} MiB", where=name, mend="withhold columns")
     try:
-        with zipfile.ZipFile(archive) as opened:
+        with _reading(name):
+            opened = zipfile.ZipFile(archive)
+        with opened:
             infos = opened.infolist()
             if len(infos) > FILES:
                 raise Refused(f"the archive holds {len(infos)} files, more than {FILES}", where=name, mend=_PACK)
@@ -57,11 +64,21 @@ def unpack(archive: Path, target: Path) -> Path:
             # No fault of the archive: there is no room here to unpack it.
             raise storage_error(fault, target, "$TMPDIR") or fault from None
         raise Refused(f"the archive cannot be read: {fault}", where=name, mend=_PACK) from None
-    # What zipfile says of broken data, of an unknown kind of compression, and of encryption (RuntimeError).
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as fault:
-        raise Refused(f"the archive cannot be read: {fault}", where=name, mend=_PACK) from None
     tops = sorted(target.iterdir())
     return tops[0] if len(tops) == 1 and tops[0].is_dir() else target
+
+
+@contextmanager
+def _reading(where: str) -> Iterator[None]:
+    """Around zipfile's calls alone, so that a fault of ours is not told as the archive's. Raises Refused.
+
+    What they say of broken data (names that are not in the encoding that they claim included) and of a version of the
+    format that they do not know. Encryption and other compressions are refused before (``_check``).
+    """
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, UnicodeDecodeError, NotImplementedError, EOFError) as fault:
+        raise Refused(f"the archive cannot be read: {fault}", where=where, mend=_PACK) from None
 
 
 def _check(info: zipfile.ZipInfo) -> bool:
@@ -78,7 +95,7 @@ def _check(info: zipfile.ZipInfo) -> bool:
         return False
     if (info.external_attr >> 16) & 0o111:
         raise Refused("the archive holds an executable file", where=place, mend="chmod -x, and pack it again")
-    if info.flag_bits & 0x1 or info.compress_type not in _PLAIN:
+    if info.flag_bits & _UNUSUAL or info.compress_type not in _PLAIN:
         raise Refused("the archive is encrypted or packed in an unusual way", where=place, mend=_PACK)
     limit = file_limit(place)
     if info.file_size > limit:
@@ -92,11 +109,18 @@ def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, left
     path = target.joinpath(*info.filename.split("/"))
     path.parent.mkdir(parents=True, exist_ok=True)
     size, limit = 0, min(left, file_limit(info.filename))
-    with archive.open(info) as source, path.open("xb") as sink:
-        while block := source.read(_BLOCK):
+    with _reading(info.filename):
+        source = archive.open(info)
+    with source, path.open("xb") as sink:
+        while block := _block(source, info.filename):
             size += len(block)
             if size > limit:
                 what = f"the archive unpacks to more than {TOTAL_BYTES >> 20} MiB in all, or this file to too much"
                 raise Refused(what, where=info.filename, mend="withhold columns (--withhold similarity)")
             sink.write(block)
     return size
+
+
+def _block(source: IO[bytes], where: str) -> bytes:
+    with _reading(where):
+        return source.read(_BLOCK)
