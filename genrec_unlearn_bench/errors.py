@@ -31,15 +31,15 @@ class BenchError(Exception):
     Args:
         what: One sentence that says what is wrong.
         where: The file, line, field or name it concerns.
-        mend: What the reader can do about it.
+        hint: What the reader can do about it.
     """
 
     exit_code = 1
 
-    def __init__(self, what: str, *, where: str | None = None, mend: str | None = None) -> None:
+    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
         self.what = what
         self.where = where
-        self.mend = mend
+        self.hint = hint
         super().__init__(self.render())
 
     def render(self) -> str:
@@ -47,8 +47,8 @@ class BenchError(Exception):
         lines = [self.what]
         if self.where:
             lines.append(f"  where: {self.where}")
-        if self.mend:
-            lines.append(f"  mend:  {self.mend}")
+        if self.hint:
+            lines.append(f"  hint:  {self.hint}")
         return "\n".join(lines)
 
 
@@ -65,17 +65,17 @@ class UnknownName(UsageError):
         names = sorted(known)
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         listing = ", ".join(names) if len(names) <= 12 else f"see `bench ls {kind}s`"
-        mend = f"did you mean {' or '.join(near)}?" if near else f"known {kind}s: {listing}"
-        super().__init__(f"unknown {kind} {name!r}", mend=mend)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known {kind}s: {listing}"
+        super().__init__(f"unknown {kind} {name!r}", hint=hint)
 
 
 class ConfigError(UsageError):
     """All faults of one configuration at once, so that nobody mends them one by one."""
 
-    def __init__(self, faults: Sequence[str], *, where: str | None = None, mend: str | None = None) -> None:
+    def __init__(self, faults: Sequence[str], *, where: str | None = None, hint: str | None = None) -> None:
         self.faults = tuple(faults)
         listing = "".join(f"\n  - {fault}" for fault in faults)
-        super().__init__(f"invalid configuration:{listing}", where=where, mend=mend)
+        super().__init__(f"invalid configuration:{listing}", where=where, hint=hint)
 
 
 class CapabilityMissing(UsageError):
@@ -88,7 +88,7 @@ class MissingExtra(UsageError):
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
             f"{purpose} needs the package {package!r}, which is not installed",
-            mend=f"pip install 'genrec-unlearn-bench[{extra}]'",
+            hint=f"pip install 'genrec-unlearn-bench[{extra}]'",
         )
 
 

@@ -51,7 +51,7 @@ class Progress:
         """Iterate over ``sequence`` while showing a bar (here: showing nothing)."""
         yield from sequence
 
-    def say(self, text: str) -> None:
+    def info(self, text: str) -> None:
         """A line for people; nothing depends on it."""
 
     def log(self, stage: str, step: int, losses: Mapping[str, float]) -> None:

@@ -108,21 +108,21 @@ def load_class(entry: Entry, base: type[T]) -> type[T]:
     """Import the entry's class; raises UsageError where that fails or it is no subclass of ``base``."""
     place, _, class_name = entry.target.rpartition(":")
     if not place:
-        raise UsageError(f"{entry.name!r} is a reference row and has no class", mend="pick a method: bench ls methods")
+        raise UsageError(f"{entry.name!r} is a reference row and has no class", hint="pick a method: bench ls methods")
     try:
         module = _import_file(Path(place)) if entry.origin == "file" else importlib.import_module(place)
     except Exception as fault:
         raise UsageError(
             f"the method {entry.name!r} cannot be imported: {type(fault).__name__}: {fault}",
             where=str(entry.source or place),
-            mend="mend the file, or install what it imports; --debug shows the traceback",
+            hint="mend the file, or install what it imports; --debug shows the traceback",
         ) from fault
     found = getattr(module, class_name, None)
     if not isinstance(found, type) or not issubclass(found, base):
         raise UsageError(
             f"{class_name!r} is not a subclass of {base.__name__}",
             where=str(entry.source or place),
-            mend=f"derive the class from {base.__module__}.{base.__name__}",
+            hint=f"derive the class from {base.__module__}.{base.__name__}",
         )
     name = getattr(found, "name", entry.name)
     if entry.origin == "entry point" and name != entry.name:
@@ -168,7 +168,7 @@ def _package_entries() -> list[Entry]:
                 raise UsageError(
                     f"the method is named {entry.name!r}, its file says {expected!r}",
                     where=str(path),
-                    mend="a method file is named after its method, with _ for -",
+                    hint="a method file is named after its method, with _ for -",
                 )
             entries.append(entry)
     return entries
@@ -195,7 +195,7 @@ def variants_of(entry: Entry) -> list[Entry]:
         raise UsageError(
             "`variants` cannot be read without importing the file",
             where=f"{path}:{value.lineno}",
-            mend='write it as a plain literal: {"name": {"field": value}}',
+            hint='write it as a plain literal: {"name": {"field": value}}',
         ) from None
     for name in changes:
         if not name.startswith(entry.name):
@@ -227,7 +227,7 @@ def _file_entry(text: str) -> Entry:
     path, wanted = (Path(text), None) if text.endswith(".py") else (Path(place), class_name)
     if not path.is_file():
         raise UsageError(
-            f"there is no method file {str(path)!r}", mend="--method takes a name or path/to/file.py:ClassName"
+            f"there is no method file {str(path)!r}", hint="--method takes a name or path/to/file.py:ClassName"
         )
     return _read_entry(path.resolve(), wanted, origin="file", module=str(path.resolve()))
 
@@ -250,7 +250,7 @@ def _read_entry(path: Path, wanted: str | None, *, origin: Literal["package", "f
         raise UsageError(
             f"expected one method class, found {', '.join(chosen) or 'none'}",
             where=str(path),
-            mend="a method file holds one public subclass of UnlearningMethod, with `name` set",
+            hint="a method file holds one public subclass of UnlearningMethod, with `name` set",
         )
     node = classes[chosen[0]]
     value = _assigned(node, "name")
@@ -307,5 +307,5 @@ def _collision(entry: Entry, other: Entry) -> UsageError:
     return UsageError(
         f"two methods are named {entry.name!r}",
         where=f"{entry.source or entry.target} and {other.source or other.target or 'the runner itself'}",
-        mend="rename one of them",
+        hint="rename one of them",
     )

@@ -93,7 +93,9 @@ class RepNoise(UnlearningMethod[RepNoiseConfig]):
         progress.note("pairs_skipped", pairs.skipped)
         progress.note("positions_that_differ", pairs.differ.mean(0).tolist() if count else [])
         if count < LEAST:
-            progress.say(f"repnoise: {count} pairs in all; the noise term of so few is mostly the bias of its estimate")
+            progress.info(
+                f"repnoise: {count} pairs in all; the noise term of so few is mostly the bias of its estimate"
+            )
         generator = torch_generator(request.seed, "noise")
         body = anatomy(model)
 

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
-from tests.runs.conftest import TINY
+from tests.pipeline.conftest import TINY
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "CONTRIBUTING.md"

@@ -73,7 +73,7 @@ def read_checkpoint(folder: Path, *, device: str = "cpu") -> tuple[Checkpoint, d
         masks = load_numpy(folder / "serving.safetensors")
     except (OSError, ValueError, SafetensorError) as fault:
         raise CorruptArtefact(
-            f"a saved recommender cannot be read: {fault}", where=str(folder), mend="delete the folder and run again"
+            f"a saved recommender cannot be read: {fault}", where=str(folder), hint="delete the folder and run again"
         ) from fault
     weights.update({name: weights[first] for name, first in content["tied"].items()})
     serving = ServingRules(

@@ -56,7 +56,7 @@ class EarlyStopping:
         """Measure; keep the weights if they are the best so far; True once patience has run out."""
         score = self._measure()
         self.progress.log(f"{self.stage}.valid", step, {"ndcg@10": score})
-        self.progress.say(f"{self.stage}: step {step}, validation NDCG@10 {score:.4f}")
+        self.progress.info(f"{self.stage}: step {step}, validation NDCG@10 {score:.4f}")
         if score > self.score:
             self.score, self.weights, self.stale = score, self._copy(), 0
         else:

@@ -130,7 +130,7 @@ class Letter(Backbone):
             raise DataFault(
                 "LETTER's tokenizer needs collaborative item vectors, and there are none",
                 where="TrainingData.collaborative",
-                mend="train the SASRec that Letter.collaborative names on the same examples, and pass its item vectors",
+                hint="train the SASRec that Letter.collaborative names on the same examples, and pass its item vectors",
             )
         return letter_sids(
             data.features,

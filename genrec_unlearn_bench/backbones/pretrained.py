@@ -72,7 +72,7 @@ def load_pretrained(source: str, architecture: Architecture, *, dtype: torch.dty
             f"tokenizer and weights do not belong together: the tokenizer has ids up to {highest}, the embedding "
             f"{rows} rows",
             where=source,
-            mend="take both from the same checkpoint; a tokenizer that was extended needs a resized embedding saved",
+            hint="take both from the same checkpoint; a tokenizer that was extended needs a resized embedding saved",
         )
     return Pretrained(model.eval(), tokenizer, source)
 
@@ -82,11 +82,11 @@ def _folder(source: str) -> Path:
     if path.is_dir():
         return path
     if path.is_file():
-        raise UsageError("a pretrained model is a folder or a hub id, not a file", where=source, mend="give its folder")
+        raise UsageError("a pretrained model is a folder or a hub id, not a file", where=source, hint="give its folder")
     name, _, revision = source.partition("@")
     if not name or source.startswith((".", "/", "~")) or name.count("/") > 1:
         raise DataMissing(
-            "there is no such folder", where=source, mend="check the path; a hub id has the form Qwen/Qwen2.5-0.5B"
+            "there is no such folder", where=source, hint="check the path; a hub id has the form Qwen/Qwen2.5-0.5B"
         )
     return _fetched(name, revision or None, source)
 
@@ -104,19 +104,19 @@ def _fetched(name: str, revision: str | None, source: str) -> Path:
         raise UsageError(
             f"neither a folder nor a hub id: {_first_line(fault)}",
             where=source,
-            mend=f"check the spelling, {elsewhere}",
+            hint=f"check the spelling, {elsewhere}",
         ) from fault
     except (RepositoryNotFoundError, RevisionNotFoundError) as fault:
         raise DataMissing(
             "the hub has no such model, or it is not open to you",
             where=source,
-            mend=f"check the spelling; log in with `hf auth login` if the model asks for consent; {elsewhere}",
+            hint=f"check the spelling; log in with `hf auth login` if the model asks for consent; {elsewhere}",
         ) from fault
     except Exception as fault:  # The hub's client lets errors of its HTTP library through, which share no base class.
         raise DataMissing(
             f"the model is not on this machine and could not be fetched: {_first_line(fault)}",
             where=source,
-            mend=f"check its name and the network (and HF_HUB_OFFLINE), {elsewhere}",
+            hint=f"check its name and the network (and HF_HUB_OFFLINE), {elsewhere}",
         ) from fault
 
 
@@ -128,18 +128,18 @@ def _check_config(folder: Path, source: str, architecture: Architecture) -> None
         raise DataMissing(
             "the folder holds no config.json, so it is no model",
             where=str(path),
-            mend="give the folder that `save_pretrained` or `hf download` wrote",
+            hint="give the folder that `save_pretrained` or `hf download` wrote",
         ) from fault
     except (OSError, ValueError) as fault:
         raise CorruptArtefact(
-            f"config.json cannot be read: {_first_line(fault)}", where=str(path), mend="fetch the model again"
+            f"config.json cannot be read: {_first_line(fault)}", where=str(path), hint="fetch the model again"
         ) from fault
     found = content.get("model_type") if isinstance(content, dict) else None
     if found != architecture:
         raise UsageError(
             f"the model is of type {found!r}, but this backbone takes {architecture!r} ({_CLASSES[architecture]})",
             where=source,
-            mend="choose a checkpoint of that architecture",
+            hint="choose a checkpoint of that architecture",
         )
 
 
@@ -153,13 +153,13 @@ def _check_weights(folder: Path, source: str) -> None:
             raise UsageError(
                 f"the weights come as {pickled[0]} alone, a pickle, which is never opened here",
                 where=source,
-                mend="take a revision with model.safetensors, or convert it where you trust it: "
+                hint="take a revision with model.safetensors, or convert it where you trust it: "
                 "load it with transformers and call save_pretrained",
             )
         raise DataMissing(
             "the folder holds no weights",
             where=str(folder / "model.safetensors"),
-            mend="fetch the model again; a partial download leaves config.json alone",
+            hint="fetch the model again; a partial download leaves config.json alone",
         )
     try:
         shards = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
@@ -167,14 +167,14 @@ def _check_weights(folder: Path, source: str) -> None:
         raise CorruptArtefact(
             f"the index of the weights cannot be read: {_first_line(fault)}",
             where=str(index),
-            mend="fetch the model again",
+            hint="fetch the model again",
         ) from fault
     missing = [name for name in shards if not (folder / str(name)).is_file()]
     if missing:
         raise DataMissing(
             f"{len(missing)} of {len(shards)} files of weights are missing, {missing[0]} first",
             where=str(folder),
-            mend="fetch the model again",
+            hint="fetch the model again",
         )
 
 
@@ -196,7 +196,7 @@ def _model(folder: Path, source: str, architecture: Architecture, dtype: torch.d
         raise CorruptArtefact(
             f"the weights cannot be loaded: {_first_line(fault)}",
             where=source,
-            mend="they are damaged or do not fit their config.json; fetch the model again",
+            hint="they are damaged or do not fit their config.json; fetch the model again",
         ) from fault
     missing = sorted(report["missing_keys"])
     if missing:
@@ -204,7 +204,7 @@ def _model(folder: Path, source: str, architecture: Architecture, dtype: torch.d
         raise CorruptArtefact(
             f"{len(missing)} weights of a {_CLASSES[architecture]} are not in the files, {missing[0]} first",
             where=source,
-            mend="the weights are those of another architecture, or of a part of the model; choose a complete one",
+            hint="the weights are those of another architecture, or of a part of the model; choose a complete one",
         )
     model.generation_config = transformers.GenerationConfig()  # type: ignore[no-untyped-call]
     return model
@@ -217,13 +217,13 @@ def _tokenizer(folder: Path, source: str) -> Any:
         raise DataMissing(
             f"the folder holds no tokenizer ({', '.join(_TOKENIZER_FILES)})",
             where=source,
-            mend="save the tokenizer beside the weights: tokenizer.save_pretrained(folder)",
+            hint="save the tokenizer beside the weights: tokenizer.save_pretrained(folder)",
         )
     try:
         return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     except Exception as fault:  # The tokenizers library raises plain Exception for a file that does not parse.
         raise CorruptArtefact(
-            f"the tokenizer cannot be loaded: {_first_line(fault)}", where=source, mend="fetch the model again"
+            f"the tokenizer cannot be loaded: {_first_line(fault)}", where=source, hint="fetch the model again"
         ) from fault
 
 

@@ -214,7 +214,7 @@ class Recommender(Ranker):
         """
         raise CapabilityMissing(
             f"the recommender {self.name!r} reads no texts, so there is no title to align with",
-            mend="ask for Capability.TEXT_TASKS first",
+            hint="ask for Capability.TEXT_TASKS first",
         )
 
     @abstractmethod

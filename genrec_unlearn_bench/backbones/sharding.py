@@ -49,7 +49,7 @@ def sharding_wanted() -> bool:
         raise UsageError(
             f"sharded training needs {', '.join(wrong)}",
             where="the configuration of accelerate launch (fsdp_config)",
-            mend="start from docs/backbones/fsdp-7b.yaml",
+            hint="start from docs/backbones/fsdp-7b.yaml",
         )
     return True
 
@@ -60,7 +60,7 @@ def refuse_sharding(what: str) -> None:
         raise UsageError(
             f"{what} is not split over processes (FSDP)",
             where="accelerate launch",
-            mend="start it without FSDP; only the blocks of `mor` are split",
+            hint="start it without FSDP; only the blocks of `mor` are split",
         )
 
 

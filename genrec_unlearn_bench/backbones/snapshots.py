@@ -120,7 +120,7 @@ class Snapshots:
             raise StorageError(
                 f"the training's state could not be written: {reason}",
                 where=str(self.folder),
-                mend="make room or choose another place (--cache-dir); the same command then goes on where it stopped",
+                hint="make room or choose another place (--cache-dir); the same command then goes on where it stopped",
             ) from fault
 
     def _write(self, snapshot: Snapshot) -> None:

@@ -312,6 +312,6 @@ class T5Recommender(Recommender):
             raise CorruptArtefact(
                 f"the stored weights do not belong to the semantic IDs beside them: {reason}",
                 where=str(folder),
-                mend="the folder holds parts of two recommenders; delete it and run again",
+                hint="the folder holds parts of two recommenders; delete it and run again",
             ) from fault
         return recommender.with_serving(checkpoint.serving)

@@ -210,7 +210,7 @@ class _Run:
         first, finished = (place.step, place.finished) if place else (0, False)
         step = first
         if place:
-            self.progress.say(f"{self.stage}: going on after step {first} of {total}")
+            self.progress.info(f"{self.stage}: going on after step {first} of {total}")
         batches = training_batches(lengths, config.batch_size, seed=seed, total=total, first=first)
         for rows in self.progress.track(self.stage, () if finished else batches, total=total - first):
             for group in self.optimizer.param_groups:
@@ -278,7 +278,7 @@ def _check(recommender: Recommender, train: Examples, valid: Examples) -> None:
         raise DataFault(
             f"the semantic IDs are those of another catalogue: they stand for {len(recommender.sids)} items, "
             f"and the examples name item {largest}",
-            mend="use the table that was made for this dataset",
+            hint="use the table that was made for this dataset",
         )
 
 

@@ -31,7 +31,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do it; without, it is only sai
 def ls(cache_dir: CacheDir = None, as_json: AsJson = False, debug: Debug = False) -> None:
     """List what the store holds, by kind of stage and backbone: how many, how large, how old, when last read."""
     from genrec_unlearn_bench.cli.cache_table import listing_table
-    from genrec_unlearn_bench.runs.cache.listing import list_store
+    from genrec_unlearn_bench.store.listing import list_store
 
     found = list_store(_root(cache_dir))
     if as_json:
@@ -78,9 +78,9 @@ def gc(
     Without --yes nothing is removed.
     """
     from genrec_unlearn_bench.cli.cache_table import collection_lines
-    from genrec_unlearn_bench.runs.cache.amounts import bytes_of, seconds_of
-    from genrec_unlearn_bench.runs.cache.collection import Policy
-    from genrec_unlearn_bench.runs.cache.sweeping import sweep_store
+    from genrec_unlearn_bench.store.amounts import bytes_of, seconds_of
+    from genrec_unlearn_bench.store.collection import Policy
+    from genrec_unlearn_bench.store.sweeping import sweep_store
 
     policy = Policy(
         older_than=seconds_of(older_than, where="--older-than") if older_than else None,
@@ -111,7 +111,7 @@ def verify(
 
     Exit code 1 where something was damaged: it is computed again when it is next asked for.
     """
-    from genrec_unlearn_bench.runs.cache.verification import verify_store
+    from genrec_unlearn_bench.store.verification import verify_store
 
     with progressing() as progress:
         found = verify_store(_root(cache_dir), progress, only=stage or (), set_aside=not keep)
@@ -143,11 +143,11 @@ def migrate(
     A stage is carried where its code is still the same; the files are shared by both keys (hard links), so that it
     takes no room. May be given again at any time, also after it was killed.
     """
-    from genrec_unlearn_bench.runs.cache.migration import migrate as carry
+    from genrec_unlearn_bench.store.migration import migrate as carry
 
     root = _root(cache_dir)
     if source is not None and not (source / "genrec_unlearn_bench").is_dir():
-        raise UsageError("that is no checkout of this suite", where=str(source), mend="give its top folder")
+        raise UsageError("that is no checkout of this suite", where=str(source), hint="give its top folder")
     with progressing() as progress:
         found = carry(root, progress, source=source, dry_run=dry_run)
     if as_json:
@@ -184,10 +184,10 @@ def prove(
 
     Exit code 1 where a stage came out differently.
     """
-    from genrec_unlearn_bench.runs.cache.proof import ledger_with, proven
-    from genrec_unlearn_bench.runs.cache.proof import prove as compare
-    from genrec_unlearn_bench.runs.equal_code import LEDGER, ledger_text
-    from genrec_unlearn_bench.runs.files import atomic_text
+    from genrec_unlearn_bench.files import atomic_text
+    from genrec_unlearn_bench.store.equal_code import LEDGER, ledger_text
+    from genrec_unlearn_bench.store.proof import ledger_with, proven
+    from genrec_unlearn_bench.store.proof import prove as compare
 
     with progressing() as progress:
         compared = compare(against, results_dir, progress, data_dir=data_dir)
@@ -212,24 +212,24 @@ def share(
     folder: Annotated[Path, typer.Argument(help="Root of the store; made if it is not there.")], debug: Debug = False
 ) -> None:
     """Let the users of a folder's group fill one store: what any of them stores, all may read, repair and collect."""
-    from genrec_unlearn_bench.runs.cache.sharing import MARKER
-    from genrec_unlearn_bench.runs.cache.sharing import share as open_to_group
+    from genrec_unlearn_bench.store.sharing import MARKER
+    from genrec_unlearn_bench.store.sharing import share as open_to_group
 
     open_to_group(folder)
     print(f"{folder / MARKER}: users of the group {folder.group()!r} share this store (--cache-dir {folder})")
 
 
 def _root(cache_dir: Path | None) -> Path:
-    from genrec_unlearn_bench.runs.store import default_cache
+    from genrec_unlearn_bench.store.store import default_cache
 
     root = cache_dir or default_cache()
     if not root.is_dir():
-        raise UsageError("there is no cache", where=str(root), mend="run something first, or name it with --cache-dir")
+        raise UsageError("there is no cache", where=str(root), hint="run something first, or name it with --cache-dir")
     return root
 
 
 def _kept(places: list[str], results_dir: Path) -> frozenset[str]:
-    from genrec_unlearn_bench.runs.cache.wanted import keys_of_grid, keys_of_results
+    from genrec_unlearn_bench.store.wanted import keys_of_grid, keys_of_results
 
     keys: frozenset[str] = frozenset()
     for place in places:
@@ -238,6 +238,6 @@ def _kept(places: list[str], results_dir: Path) -> frozenset[str]:
             keys |= keys_of_results([folder]) if folder.is_dir() else keys_of_grid(place, results_dir)
         except UsageError as fault:
             raise UsageError(
-                f"nothing can be kept for {place!r}: {fault.what}", where=fault.where, mend=fault.mend
+                f"nothing can be kept for {place!r}: {fault.what}", where=fault.where, hint=fault.hint
             ) from fault
     return keys

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from genrec_unlearn_bench.runs.cache.amounts import told_bytes, told_seconds
+from genrec_unlearn_bench.store.amounts import told_bytes, told_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from genrec_unlearn_bench.runs.cache.listing import Listing
-    from genrec_unlearn_bench.runs.cache.sweeping import Swept
+    from genrec_unlearn_bench.store.listing import Listing
+    from genrec_unlearn_bench.store.sweeping import Swept
 
 __all__ = ["collection_lines", "listing_table"]
 

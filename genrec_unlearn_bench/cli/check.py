@@ -12,7 +12,7 @@ from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
 from genrec_unlearn_bench.config import overrides
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.runs.contract.finding import Checked, Finding
+    from genrec_unlearn_bench.contract.finding import Checked, Finding
 
 __all__ = ["check"]
 
@@ -42,8 +42,8 @@ def check(
     there are: each kind of request, each backbone, twice with one seed. Exit code 1 where a rule is broken.
     """
     from genrec_unlearn_bench.cli.run_cells import named
-    from genrec_unlearn_bench.runs.contract.check import check_method
-    from genrec_unlearn_bench.runs.store import default_cache
+    from genrec_unlearn_bench.contract.check import check_method
+    from genrec_unlearn_bench.store.store import default_cache
 
     with progressing() as progress:
         checked = check_method(
@@ -69,7 +69,7 @@ def _draw(checked: Checked) -> None:
         if finding.status == "broken":
             for reason in finding.reasons:
                 console.print(f"      {reason}", soft_wrap=True)
-            console.print(f"      mend: {finding.mend}", soft_wrap=True)
+            console.print(f"      hint: {finding.hint}", soft_wrap=True)
     counts = {sign: sum(SIGNS[part.status] == sign for part in checked.findings) for sign in SIGNS.values()}
     told = f"{counts['✓']} kept, {counts['✗']} broken, {counts['–']} left out, in {checked.seconds:.0f} s"
     console.print(f"\n{told}: {'the contract holds' if checked.sound else 'not yet'}")

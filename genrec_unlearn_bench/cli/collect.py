@@ -13,11 +13,11 @@ from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
 from genrec_unlearn_bench.cli.report_options import Baseline, Beam, Format, Layout, Metrics
 
 if TYPE_CHECKING:
+    from genrec_unlearn_bench.grid.cell import GridCell
+    from genrec_unlearn_bench.grid.collected import Collected
+    from genrec_unlearn_bench.grid.sweep_facts import SweepFacts
+    from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
     from genrec_unlearn_bench.progress import Progress
-    from genrec_unlearn_bench.runs.grid.cell import GridCell
-    from genrec_unlearn_bench.runs.grid.collected import Collected
-    from genrec_unlearn_bench.runs.grid.sweep_facts import SweepFacts
-    from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
 
 __all__ = ["collect"]
 
@@ -59,7 +59,7 @@ def collect(
     are written to <out>/tables. Exit code 1 where a cell failed or its result is damaged.
     """
     from genrec_unlearn_bench.cli.leaderboard import known_formats
-    from genrec_unlearn_bench.runs.store import default_cache
+    from genrec_unlearn_bench.store.store import default_cache
 
     known_formats(format_, Path("tables"))
     cache = cache_dir or default_cache()
@@ -91,10 +91,10 @@ def _gather(
     device: str | None,
     progress: Progress,
 ) -> tuple[Collected, Path]:
-    from genrec_unlearn_bench.runs.executors.slurm_states import slurm_states
-    from genrec_unlearn_bench.runs.grid.collect import collect as gather
-    from genrec_unlearn_bench.runs.grid.plan import make_plan
-    from genrec_unlearn_bench.runs.store import StageStore
+    from genrec_unlearn_bench.executors.slurm_states import slurm_states
+    from genrec_unlearn_bench.grid.collect import collect as gather
+    from genrec_unlearn_bench.grid.plan import make_plan
+    from genrec_unlearn_bench.store.store import StageStore
 
     sweep, facts = _swept(grid, cache)
     if sweep is not None:
@@ -109,8 +109,8 @@ def _gather(
 def _swept(grid: str, cache: Path) -> tuple[SweepFolder | None, SweepFacts | None]:
     """The sweep of that grid, if one was started with this cache, and what it says of itself."""
     from genrec_unlearn_bench.errors import UsageError
-    from genrec_unlearn_bench.runs.grid.sweep_facts import read_facts
-    from genrec_unlearn_bench.runs.grid.sweep_lookup import find_sweep
+    from genrec_unlearn_bench.grid.sweep_facts import read_facts
+    from genrec_unlearn_bench.grid.sweep_lookup import find_sweep
 
     try:
         sweep = find_sweep(cache, grid)
@@ -124,8 +124,8 @@ def _cells(
     grid: str, sweep: SweepFolder | None, facts: SweepFacts | None, places: dict[str, Path | None], device: str | None
 ) -> tuple[str, tuple[GridCell, ...]]:
     """The grid's name and cells, with the sweep's own places where the call names none."""
-    from genrec_unlearn_bench.runs.grid.expand import expand
-    from genrec_unlearn_bench.runs.grid.spec import read_grid
+    from genrec_unlearn_bench.grid.expand import expand
+    from genrec_unlearn_bench.grid.spec import read_grid
 
     def of(name: str) -> Path | None:
         told = getattr(facts, name, "")

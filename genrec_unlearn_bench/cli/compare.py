@@ -64,7 +64,7 @@ def compare(
     if seed and not users:
         raise UsageError(
             "--seed chooses checkpoints, and methods are compared over all seeds that they share",
-            mend="leave it out, or add --users",
+            hint="leave it out, or add --users",
         )
     from genrec_unlearn_bench.cli.report_results import gathered
     from genrec_unlearn_bench.reporting.measure import Measure

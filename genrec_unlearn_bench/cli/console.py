@@ -63,7 +63,7 @@ def progressing() -> Iterator[Progress]:
 class LineProgress(Progress):
     """One line now and then, for logs and pipes."""
 
-    def say(self, text: str) -> None:
+    def info(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
@@ -74,7 +74,7 @@ class LineProgress(Progress):
             if now - told >= max(QUIET_SECONDS, QUIET_SHARE * (now - began)):
                 told = now
                 share = f"{done}/{total} ({done / total:.0%})" if total else f"{done}"
-                self.say(f"  {label}: {share}, {now - began:.0f} s")
+                self.info(f"  {label}: {share}, {now - began:.0f} s")
             yield part
 
 
@@ -85,7 +85,7 @@ class BarProgress(Progress):
         super().__init__()
         self._bars: RichBars | None = None
 
-    def say(self, text: str) -> None:
+    def info(self, text: str) -> None:
         if self._bars is None:
             print(text, file=sys.stderr, flush=True)
         else:

@@ -117,9 +117,9 @@ def import_(
 
 def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Dataset:
     from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.runs.ground import prepared_dataset
-    from genrec_unlearn_bench.runs.store import StageStore, default_cache
-    from genrec_unlearn_bench.runs.workroom import Desk
+    from genrec_unlearn_bench.pipeline.ground import prepared_dataset
+    from genrec_unlearn_bench.pipeline.workroom import Desk
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     with progressing() as progress:
         desk = Desk(StageStore(cache_dir or default_cache(), progress), progress)

@@ -230,9 +230,9 @@ def _resolved(
     spec: TaskSpec, source: DatasetSpec, data_dir: Path | None, cache_dir: Path | None
 ) -> tuple[dict[str, Any], Sheet]:
     from genrec_unlearn_bench.cli.console import progressing
-    from genrec_unlearn_bench.runs.ground import prepared_dataset, resolved_task
-    from genrec_unlearn_bench.runs.store import StageStore, default_cache
-    from genrec_unlearn_bench.runs.workroom import Desk
+    from genrec_unlearn_bench.pipeline.ground import prepared_dataset, resolved_task
+    from genrec_unlearn_bench.pipeline.workroom import Desk
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     with progressing() as progress:
         desk = Desk(StageStore(cache_dir or default_cache(), progress), progress)

@@ -52,7 +52,7 @@ def doctor(
 
 def examine(data_dir: Path | None, cache_dir: Path | None, *, network: bool) -> list[Finding]:
     """All findings, in the order in which they are shown."""
-    from genrec_unlearn_bench.runs.store import default_cache
+    from genrec_unlearn_bench.store.store import default_cache
 
     cache = cache_dir or default_cache()
     return [
@@ -87,7 +87,7 @@ def _versions() -> list[Finding]:
 
 def _pinned() -> list[Finding]:
     """Deviations from the versions that results are reproduced with."""
-    from genrec_unlearn_bench.runs.lock import off_lock
+    from genrec_unlearn_bench.pipeline.lock import off_lock
 
     different = off_lock(None)
     says = ", ".join(map(str, different)) if different else "all installed versions are the locked ones"
@@ -97,7 +97,7 @@ def _pinned() -> list[Finding]:
 def _machine() -> list[Finding]:
     import torch
 
-    from genrec_unlearn_bench.runs.environment import arithmetic, default_threads
+    from genrec_unlearn_bench.pipeline.environment import arithmetic, default_threads
 
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     how = ", ".join(f"{name} {value}" for name, value in arithmetic().items())
@@ -156,7 +156,7 @@ def _encoders(*, network: bool) -> list[Finding]:
     try:
         out.append(Finding(subject="encoder minilm", state="ok", says=str(minilm_folder())))
     except BenchError as fault:
-        out.append(Finding(subject="encoder minilm", state="note", says=f"{fault.what}; {fault.mend}"))
+        out.append(Finding(subject="encoder minilm", state="note", says=f"{fault.what}; {fault.hint}"))
     there = find_spec("sentence_transformers") is not None
     says = "sentence-transformers is installed" if there else "not installed: pip install 'genrec-unlearn-bench[text]'"
     out.append(Finding(subject="encoder hub", state="ok" if there else "note", says=says))

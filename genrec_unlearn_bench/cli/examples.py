@@ -86,7 +86,7 @@ def examples(
     from genrec_unlearn_bench.reporting.examples.scene import set_scene
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.selection import Selection, selected_board
-    from genrec_unlearn_bench.runs.store import StageStore, default_cache
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     protocol = statistics_protocol()
     results = of_requests(gathered(results_dir, published=False, skip_broken=skip_broken).results, requests)
@@ -111,7 +111,7 @@ def _format(text: str | None, output: Path | None, *, as_json: bool) -> str:
         raise UnknownName("format", asked, FORMATS)
     if of_file and asked and of_file != asked:
         raise UsageError(
-            f"the file {str(output)!r} is {of_file} by its name, and {asked} was asked for", mend="change one of them"
+            f"the file {str(output)!r} is {of_file} by its name, and {asked} was asked for", hint="change one of them"
         )
     return asked or of_file or "terminal"
 
@@ -135,7 +135,7 @@ def _beam(beam: int | None) -> int:
     if beam not in BEAMS:
         raise UsageError(
             f"lists are kept at the beams {' and '.join(map(str, BEAMS))}, and --beam is {beam}",
-            mend=" or ".join(f"--beam {known}" for known in BEAMS),
+            hint=" or ".join(f"--beam {known}" for known in BEAMS),
         )
     return beam
 
@@ -154,7 +154,7 @@ def _give(page: Page, name: str, output: Path | None, *, standalone: bool) -> No
         # No line break is added: a redirected file is the one that --output would write.
         print(text, end="")
         return
-    from genrec_unlearn_bench.runs.files import atomic_text
+    from genrec_unlearn_bench.files import atomic_text
 
     atomic_text(output, text, "--output")
     print(output)

@@ -13,8 +13,8 @@ from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.runs.record import RunRecord
-    from genrec_unlearn_bench.runs.store import StageStore
+    from genrec_unlearn_bench.pipeline.record import RunRecord
+    from genrec_unlearn_bench.store.store import StageStore
 
 __all__ = ["export"]
 
@@ -49,9 +49,9 @@ def export(
     for kind, name, known in (("format", format_, FORMATS), ("kind of id", ids, IDS)):
         if name not in known:
             raise UnknownName(kind, name, known)
-    from genrec_unlearn_bench.runs.results import read_record
-    from genrec_unlearn_bench.runs.run_lookup import PLACES, find_run
-    from genrec_unlearn_bench.runs.store import StageStore, default_cache
+    from genrec_unlearn_bench.pipeline.results import read_record
+    from genrec_unlearn_bench.reproduce.run_lookup import PLACES, find_run
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     places = tuple(dict.fromkeys([results_dir, *PLACES]))
     folders = list(dict.fromkeys(find_run(text, places) for text in runs))
@@ -73,9 +73,9 @@ def export(
 
 
 def _write(record: RunRecord, store: StageStore, place: Path, ids: str) -> list[dict[str, Any]]:
-    from genrec_unlearn_bench.runs.files import atomic_text
-    from genrec_unlearn_bench.runs.list_export import check_names, trec_files
-    from genrec_unlearn_bench.runs.list_lookup import find_dataset_of, find_lists
+    from genrec_unlearn_bench.files import atomic_text
+    from genrec_unlearn_bench.pipeline.list_export import check_names, trec_files
+    from genrec_unlearn_bench.pipeline.list_lookup import find_dataset_of, find_lists
 
     found = find_lists(record, store)
     names = find_dataset_of(record, store).items.ids if ids == "own" else None

@@ -44,7 +44,7 @@ def handled(verb: Callable[P, R]) -> Callable[P, R]:
             if options.get("debug"):
                 traceback.print_exception(fault)
             # Imported here: the runs floor is not needed to print a help text.
-            from genrec_unlearn_bench.runs.translation import translated
+            from genrec_unlearn_bench.pipeline.translation import translated
 
             told = translated(fault)
             _print(f"error: {told.render()}")

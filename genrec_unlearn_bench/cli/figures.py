@@ -118,14 +118,14 @@ def _of_seeds(results: Sequence[Result], seeds: Sequence[int]) -> list[Result]:
     kept = [result for result in results if not seeds or result.seed in seeds]
     if not kept:
         there = ", ".join(str(seed) for seed in sorted({result.seed for result in results}))
-        raise DataMissing(f"no result has one of the seeds {', '.join(map(str, seeds))}", mend=f"there are {there}")
+        raise DataMissing(f"no result has one of the seeds {', '.join(map(str, seeds))}", hint=f"there are {there}")
     return kept
 
 
 def _write(drawn: Drawn, formats: Sequence[str], width: object, output: Path, *, as_json: bool) -> None:
+    from genrec_unlearn_bench.files import atomic_bytes
     from genrec_unlearn_bench.reporting.figures.style import Width
     from genrec_unlearn_bench.reporting.figures.writing import figure_files
-    from genrec_unlearn_bench.runs.files import atomic_bytes
 
     console = stdout()
     told = []
@@ -148,7 +148,7 @@ def _write(drawn: Drawn, formats: Sequence[str], width: object, output: Path, *,
             console.print(f"{figure.kind}: {output / figure.name} ({endings})", soft_wrap=True)
     if as_json:
         skipped = [
-            {"kind": one.kind, "block": one.block, "reason": one.reason, "mend": one.mend} for one in drawn.skipped
+            {"kind": one.kind, "block": one.block, "reason": one.reason, "hint": one.hint} for one in drawn.skipped
         ]
         print_json({"figures": told, "skipped": skipped})
         return

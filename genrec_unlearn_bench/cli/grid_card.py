@@ -11,8 +11,8 @@ from genrec_unlearn_bench.cli.descriptions import Card, Sheet
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from genrec_unlearn_bench.runs.grid.cell import GridCell
-    from genrec_unlearn_bench.runs.grid.spec import GridSpec
+    from genrec_unlearn_bench.grid.cell import GridCell
+    from genrec_unlearn_bench.grid.spec import GridSpec
 
 __all__ = ["grid"]
 
@@ -22,8 +22,8 @@ LONGEST = 12
 
 def grid(place: str, data_dir: Path | None) -> Card:
     """A grid that ships, or one in a file. Raises ConfigError with all that is wrong with it."""
-    from genrec_unlearn_bench.runs.grid.expand import expand
-    from genrec_unlearn_bench.runs.grid.spec import find_grid, read_grid
+    from genrec_unlearn_bench.grid.expand import expand
+    from genrec_unlearn_bench.grid.spec import find_grid, read_grid
 
     spec = read_grid(place, data_dir)
     cells = expand(spec, data_dir=data_dir, results_dir=Path("results"), tuned_dir=Path("tuned"), device=None)

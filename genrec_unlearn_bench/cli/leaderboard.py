@@ -107,11 +107,11 @@ def known_formats(text: str | None, out: Path | None) -> list[str]:
             raise UnknownName("format", name, FORMATS)
     if len(formats) > 1 and (out is None or of_file is not None):
         where = "go to one file" if of_file is not None else "be printed at once"
-        raise UsageError(f"{len(formats)} formats cannot {where}", mend="name a folder for them (--out DIR)")
+        raise UsageError(f"{len(formats)} formats cannot {where}", hint="name a folder for them (--out DIR)")
     if of_file is not None and formats != [of_file]:
         raise UsageError(
             f"the file {str(out)!r} is {of_file} by its name, and --format says {formats[0]}",
-            mend="change one of them, or name a folder (--out DIR)",
+            hint="change one of them, or name a folder (--out DIR)",
         )
     return formats
 
@@ -133,7 +133,7 @@ def give(report: Report, formats: list[str], out: Path | None, *, standalone: bo
 
 
 def _write(made: dict[str, tuple[Output, ...]], out: Path) -> None:
-    from genrec_unlearn_bench.runs.files import atomic_bytes
+    from genrec_unlearn_bench.files import atomic_bytes
 
     single = not out.is_dir() and out.suffix.lower() in SUFFIXES
     for files in made.values():

@@ -11,7 +11,7 @@ from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from genrec_unlearn_bench.runs.record import RunRecord
+    from genrec_unlearn_bench.pipeline.record import RunRecord
 
 __all__ = ["COLUMNS", "measured_table"]
 

@@ -44,10 +44,10 @@ def method(
 
     Nothing is overwritten.
     """
-    from genrec_unlearn_bench.runs.new_method import clone_root, new_method
+    from genrec_unlearn_bench.contract.new_method import clone_root, new_method
 
     if dir_ is not None and in_tree:
-        raise UsageError("--dir and --in-tree say two places", mend="leave one of them out")
+        raise UsageError("--dir and --in-tree say two places", hint="leave one of them out")
     root = clone_root()
     inside = in_tree or (dir_ is None and root is not None and Path.cwd().is_relative_to(root))
     written = new_method(name, folder=dir_, in_tree=inside, year=datetime.now(UTC).year)

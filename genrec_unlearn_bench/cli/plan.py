@@ -14,9 +14,9 @@ from genrec_unlearn_bench.cli.run_options import ResultsDir, TunedDir
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.runs.grid.explanation import Explanation
-    from genrec_unlearn_bench.runs.grid.outlook import Outlook
-    from genrec_unlearn_bench.runs.grid.plan import Plan, PlannedCell, Standing
+    from genrec_unlearn_bench.grid.explanation import Explanation
+    from genrec_unlearn_bench.grid.outlook import Outlook
+    from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, Standing
 
 __all__ = ["plan"]
 
@@ -55,13 +55,13 @@ def plan(
     Nothing is computed, written or downloaded. Times are those that stages like them took before, in this cache or else
     by the results at hand (RESULTS_DIR, and those that a checkout of the suite brings along).
     """
-    from genrec_unlearn_bench.runs.grid.expand import expand
-    from genrec_unlearn_bench.runs.grid.explanation import explain_cell, find_cell
-    from genrec_unlearn_bench.runs.grid.outlook import outlook
-    from genrec_unlearn_bench.runs.grid.plan import make_plan
-    from genrec_unlearn_bench.runs.grid.recorded_stages import known_results
-    from genrec_unlearn_bench.runs.grid.spec import read_grid
-    from genrec_unlearn_bench.runs.store import StageStore, default_cache
+    from genrec_unlearn_bench.grid.expand import expand
+    from genrec_unlearn_bench.grid.explanation import explain_cell, find_cell
+    from genrec_unlearn_bench.grid.outlook import outlook
+    from genrec_unlearn_bench.grid.plan import make_plan
+    from genrec_unlearn_bench.grid.recorded_stages import known_results
+    from genrec_unlearn_bench.grid.spec import read_grid
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     wanted = _known_standing(standing)
     spec = read_grid(grid, data_dir)
@@ -85,7 +85,7 @@ def plan(
 
 def _known_standing(text: str | None) -> Standing | None:
     """The standing of that name. Raises UnknownName."""
-    from genrec_unlearn_bench.runs.grid.standing import Standing
+    from genrec_unlearn_bench.grid.standing import Standing
 
     if text is not None and text not in get_args(Standing):
         raise UnknownName("standing", text, get_args(Standing))
@@ -143,7 +143,7 @@ def _document(name: str, found: Plan, whole: Outlook, listed: list[PlannedCell])
                 "name": planned.cell.name,
                 "standing": planned.standing,
                 "reason": planned.reason,
-                "mend": planned.mend,
+                "hint": planned.hint,
                 "result": str(planned.result) if planned.result else None,
                 "needs": planned.needs,
                 **_costs(planned),

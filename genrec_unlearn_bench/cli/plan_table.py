@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from genrec_unlearn_bench.runs.grid.explanation import Explanation
-    from genrec_unlearn_bench.runs.grid.outlook import Outlook
-    from genrec_unlearn_bench.runs.grid.plan import Plan, PlannedCell, Standing
+    from genrec_unlearn_bench.grid.explanation import Explanation
+    from genrec_unlearn_bench.grid.outlook import Outlook
+    from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, Standing
 
 __all__ = ["cell_line", "counts_table", "explanation", "legend", "matrix", "reasons", "shared", "told_size", "totals"]
 
@@ -95,12 +95,12 @@ def reasons(plan: Plan) -> list[str | Text]:
         found += ["", _heading(standing)]
         groups: dict[tuple[str, str], list[PlannedCell]] = defaultdict(list)
         for planned in cells:
-            groups[planned.reason, planned.mend].append(planned)
+            groups[planned.reason, planned.hint].append(planned)
         ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
-        for (reason, mend), members in ordered[:MOST_REASONS]:
+        for (reason, hint), members in ordered[:MOST_REASONS]:
             found.append(f"  {_count(len(members), 'cell')}: {reason}")
-            if mend:
-                found += [f"      {line.strip()}" for line in mend.splitlines()]
+            if hint:
+                found += [f"      {line.strip()}" for line in hint.splitlines()]
         found += _more(len(ordered), MOST_REASONS, f"reasons, with --standing {standing}")
     return found
 
@@ -167,7 +167,7 @@ def explanation(found: Explanation) -> list[str | Text]:
     if found.reason:
         standing.append(f": {found.reason}", style="default")
     lines: list[str | Text] = [head, standing]
-    lines += [f"  {line.strip()}" for line in found.mend.splitlines()]
+    lines += [f"  {line.strip()}" for line in found.hint.splitlines()]
     if found.result is not None:
         lines.append(f"result: {found.result}")
     if found.steps:

@@ -55,7 +55,7 @@ def pull(
     if write_index:
         _write_index(Path(place))
         return
-    from genrec_unlearn_bench.runs.store import default_cache
+    from genrec_unlearn_bench.store.store import default_cache
     from genrec_unlearn_bench.submissions.pull.place import find_place
     from genrec_unlearn_bench.submissions.pull.results import check_protocol, pull_results
     from genrec_unlearn_bench.submissions.pull.stages import pull_stages, stages_of
@@ -95,7 +95,7 @@ def _selected(index: PullIndex, filters: dict[str, Sequence[str]]) -> list[Offer
 def _say(what: str, sizes: Iterable[int], place: str) -> None:
     import sys
 
-    from genrec_unlearn_bench.runs.cache.amounts import told_bytes
+    from genrec_unlearn_bench.store.amounts import told_bytes
 
     print(f"{what}, {told_bytes(sum(sizes))}, from {place}", file=sys.stderr)
 
@@ -123,11 +123,11 @@ def _tell(brought: Sequence[Brought], *, as_json: bool) -> None:
 def _write_index(folder: Path) -> None:
     from pydantic import ValidationError
 
-    from genrec_unlearn_bench.runs.files import atomic_text
+    from genrec_unlearn_bench.files import atomic_text
     from genrec_unlearn_bench.submissions.pull.index import INDEX, index_of
 
     if not folder.is_dir():
-        raise UsageError("an index is made of a folder", where=str(folder), mend="give a folder with results or stages")
+        raise UsageError("an index is made of a folder", where=str(folder), hint="give a folder with results or stages")
     try:
         index = index_of(folder)
     except (OSError, ValidationError) as fault:

@@ -10,7 +10,7 @@ import typer
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.runs.repetition import Compared, Repetition
+    from genrec_unlearn_bench.reproduce.repetition import Compared, Repetition
 
 __all__ = ["repeat"]
 
@@ -42,12 +42,12 @@ def repeat(
     as_json: bool,
 ) -> None:
     """Repeat a run, or measure its noise floor, and print the comparison; exit code 1 where it does not hold."""
-    from genrec_unlearn_bench.runs.floor_runs import measure_floor
-    from genrec_unlearn_bench.runs.noise_floor import NoiseFloor, read_floors
-    from genrec_unlearn_bench.runs.repeat import Anew, repeat_record
-    from genrec_unlearn_bench.runs.results import read_record
-    from genrec_unlearn_bench.runs.run_lookup import PLACES, find_run
-    from genrec_unlearn_bench.runs.store import default_cache
+    from genrec_unlearn_bench.pipeline.results import read_record
+    from genrec_unlearn_bench.reproduce.floor_runs import measure_floor
+    from genrec_unlearn_bench.reproduce.noise_floor import NoiseFloor, read_floors
+    from genrec_unlearn_bench.reproduce.repeat import Anew, repeat_record
+    from genrec_unlearn_bench.reproduce.run_lookup import PLACES, find_run
+    from genrec_unlearn_bench.store.store import default_cache
 
     folder = find_run(text, tuple(dict.fromkeys([results_dir, *PLACES])))
     record = read_record(folder)
@@ -68,7 +68,7 @@ def repeat(
                 progress=progress,
             )
 
-        progress.say(f"{folder}: {record.command}")
+        progress.info(f"{folder}: {record.command}")
         if floor is None:
             done = once(read_floors(folder))
         else:

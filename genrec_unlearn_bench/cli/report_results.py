@@ -64,7 +64,7 @@ def gathered(folders: Sequence[Path] | None, *, published: bool, skip_broken: bo
         raise DataMissing(
             "there is no result to show",
             where=", ".join(map(str, own)) or None,
-            mend="run something first (bench run), or name a folder with results (--results-dir)",
+            hint="run something first (bench run), or name a folder with results (--results-dir)",
         )
     return Gathered(results, faults)
 

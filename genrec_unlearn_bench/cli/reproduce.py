@@ -14,10 +14,10 @@ from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
 from genrec_unlearn_bench.cli.run_options import Device, ResultsDir
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.runs.published import find_reference, published_references
+from genrec_unlearn_bench.reproduce.published import find_reference, published_references
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.runs.reproduction import ReproductionRecord
+    from genrec_unlearn_bench.reproduce.reproduction import ReproductionRecord
 
 __all__ = ["reproduce"]
 
@@ -107,7 +107,7 @@ class _Places:
 
 
 def _is_run(name: str) -> bool:
-    from genrec_unlearn_bench.runs.run_lookup import names_a_run
+    from genrec_unlearn_bench.reproduce.run_lookup import names_a_run
 
     return name not in published_references() and names_a_run(name)
 
@@ -123,12 +123,12 @@ def _train(
     as_json: bool,
 ) -> None:
     reference = find_reference(name)
-    from genrec_unlearn_bench.runs.reproduction import ReproductionRequest
-    from genrec_unlearn_bench.runs.reproduction import reproduce as run
-    from genrec_unlearn_bench.runs.store import StageStore, default_cache
+    from genrec_unlearn_bench.reproduce.reproduction import ReproductionRequest
+    from genrec_unlearn_bench.reproduce.reproduction import reproduce as run
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     if minutes == 0:
-        raise UsageError("--minutes 0 leaves no time for a single step", mend="give more, or leave it out")
+        raise UsageError("--minutes 0 leaves no time for a single step", hint="give more, or leave it out")
     request = ReproductionRequest(
         reference=reference,
         changes=changes,
@@ -154,7 +154,7 @@ def _refuse_training_options(*, minutes: float | None, changes: list[str] | None
     if named:
         raise UsageError(
             f"a run is repeated as it was, and {' and '.join(named)} would change it",
-            mend="leave that out; another run is made with bench run",
+            hint="leave that out; another run is made with bench run",
         )
 
 

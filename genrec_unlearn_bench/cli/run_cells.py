@@ -50,11 +50,11 @@ from genrec_unlearn_bench.registry import REFERENCE_ROWS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from genrec_unlearn_bench.executors.trackers import Tracking
+    from genrec_unlearn_bench.pipeline.pipeline import Finished
+    from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
     from genrec_unlearn_bench.progress import Progress
-    from genrec_unlearn_bench.runs.pipeline import Finished
-    from genrec_unlearn_bench.runs.request import RulesetName, RunRequest
-    from genrec_unlearn_bench.runs.store import StageStore
-    from genrec_unlearn_bench.runs.trackers import Tracking
+    from genrec_unlearn_bench.store.store import StageStore
 
 __all__ = ["named", "named_backbones", "run", "run_requests"]
 
@@ -98,7 +98,7 @@ def run(
     Finished stages are kept, so that a second method on the same task pays for itself alone, and an interrupted run
     goes on where it stopped. The rows original and retrain come along with every method.
     """
-    from genrec_unlearn_bench.runs.request import RunRequest
+    from genrec_unlearn_bench.pipeline.request import RunRequest
 
     _check_beam(beam)
     shared = RunRequest(
@@ -128,20 +128,20 @@ def run(
 def _run_all(
     cells: Sequence[RunRequest], cache_dir: Path | None, trackers: Sequence[str], tracker_dir: Path
 ) -> tuple[list[Finished], list[tuple[RunRequest, BenchError]]]:
-    from genrec_unlearn_bench.runs.lock import told_off_lock
-    from genrec_unlearn_bench.runs.store import StageStore, default_cache
-    from genrec_unlearn_bench.runs.trackers import tracking_of
+    from genrec_unlearn_bench.executors.trackers import tracking_of
+    from genrec_unlearn_bench.pipeline.lock import told_off_lock
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     tracking = tracking_of(trackers, tracker_dir)
     with progressing() as progress:
         if differs := told_off_lock():
-            progress.say(differs)
+            progress.info(differs)
         return run_requests(cells, StageStore(cache_dir or default_cache(), progress), progress, tracking)
 
 
 def _check_beam(beam: int) -> None:
     if beam not in (10, 50):
-        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", mend="use --beam 10 or --beam 50")
+        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")
 
 
 def _conclude(
@@ -158,7 +158,7 @@ def _conclude(
 
 def _known_ruleset(text: str) -> RulesetName:
     """The ruleset of that name. Raises UnknownName."""
-    from genrec_unlearn_bench.runs.request import RulesetName
+    from genrec_unlearn_bench.pipeline.request import RulesetName
 
     if text not in get_args(RulesetName):
         raise UnknownName("ruleset", text, get_args(RulesetName))
@@ -177,7 +177,7 @@ def named_backbones(texts: Sequence[str]) -> list[str]:
     names = named(texts)
     names = list(backbones()) if names == ["all"] else names
     if not names:
-        raise UsageError("no backbone was named", mend="--backbone tiger, for example (bench ls backbones)")
+        raise UsageError("no backbone was named", hint="--backbone tiger, for example (bench ls backbones)")
     return names
 
 
@@ -186,7 +186,7 @@ def _alone(backbones: Sequence[str], shared: RunRequest) -> Sequence[str]:
     if len(backbones) > 1 and (shared.backbone_set or shared.sid_set):
         raise UsageError(
             f"--set-backbone and --set-sid change one backbone's configuration, and this call names {len(backbones)}",
-            mend="make one call for each backbone; finished stages are shared",
+            hint="make one call for each backbone; finished stages are shared",
         )
     return backbones
 
@@ -201,12 +201,12 @@ def _requests(
     """Reference rows first, then what was asked for, each once, for every backbone and seed."""
     backbones = _alone(backbones, shared)
     if not asked:
-        raise UsageError("no method was named", mend="--method tracer, for example (bench ls methods)")
+        raise UsageError("no method was named", hint="--method tracer, for example (bench ls methods)")
     changed = [name for name in dict.fromkeys(asked) if name not in REFERENCE_ROWS]
     if changes and len(changed) != 1:
         raise UsageError(
             f"--set changes one method's configuration, and this call names {len(changed) or 'none'}",
-            mend="make one call for each method; finished stages are shared",
+            hint="make one call for each method; finished stages are shared",
         )
     names = dict.fromkeys([*(FIRST_ROWS if shared.oracle_seeds else FIRST_ROWS[:1]), *asked])
     return [
@@ -231,11 +231,11 @@ def run_requests(
 
     Where several backbones are asked for, one that cannot serve a method, or fails by itself, does not stop the others.
     """
-    from genrec_unlearn_bench.runs.grid.cell import cell_name
-    from genrec_unlearn_bench.runs.pipeline import run_cell
-    from genrec_unlearn_bench.runs.setting import settle
-    from genrec_unlearn_bench.runs.trackers import tracked
-    from genrec_unlearn_bench.runs.workroom import Shelf
+    from genrec_unlearn_bench.executors.trackers import tracked
+    from genrec_unlearn_bench.grid.cell import cell_name
+    from genrec_unlearn_bench.pipeline.pipeline import run_cell
+    from genrec_unlearn_bench.pipeline.setting import settle
+    from genrec_unlearn_bench.pipeline.workroom import Shelf
 
     several = len({request.backbone for request in requests}) > 1
     finished: list[Finished] = []
@@ -255,7 +255,7 @@ def run_requests(
         if (request.backbone, request.seed) in broken:
             continue
         backbone = f"{request.backbone} · " if several else ""
-        progress.say(f"[{number}/{len(requests)}] {request.task} · {backbone}{request.method} · seed {request.seed}")
+        progress.info(f"[{number}/{len(requests)}] {request.task} · {backbone}{request.method} · seed {request.seed}")
         try:
             with tracked(progress, tracking, cell_name(request)) as told:
                 finished.append(run_cell(request, store, told, shelf=shelf))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from genrec_unlearn_bench.runs.record import RunRecord
+    from genrec_unlearn_bench.pipeline.record import RunRecord
 
 __all__ = ["COLUMNS", "Column", "number", "run_table"]
 

@@ -43,9 +43,9 @@ def sids(
     Codes used and their perplexity by level, collisions, quantisation error, and how far prefixes coincide with brands,
     categories and the task's concept.
     """
-    from genrec_unlearn_bench.runs.request import RunRequest
-    from genrec_unlearn_bench.runs.store import StageStore, default_cache
-    from genrec_unlearn_bench.runs.token_health import token_health
+    from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.pipeline.token_health import token_health
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     request = RunRequest(
         task=task,

@@ -44,7 +44,7 @@ def site(
     sources = published_sources(leaderboard)
     if not sources:
         raise UsageError(
-            f"there is no result below {str(leaderboard)!r}", mend="give the leaderboard's folder (--leaderboard)"
+            f"there is no result below {str(leaderboard)!r}", hint="give the leaderboard's folder (--leaderboard)"
         )
     results = [one for source, folder in sources for one in load_results([folder], source=source).results]
     files = site_files(results, statistics_protocol(), root=leaderboard)
@@ -57,7 +57,7 @@ def site(
             raise BenchError(
                 f"the published site is not what its results make:{listing}",
                 where=str(place),
-                mend="make it again with `bench site` and look at what has changed",
+                hint="make it again with `bench site` and look at what has changed",
             )
         stdout().print(f"{place}: {len(files)} files, as {len(results)} results make them")
         return
@@ -66,7 +66,7 @@ def site(
 
 
 def _write(files: dict[str, bytes], place: Path) -> None:
-    from genrec_unlearn_bench.runs.files import atomic_folder
+    from genrec_unlearn_bench.files import atomic_folder
 
     with atomic_folder(place, "--out", replace=True) as draft:
         for name, content in files.items():

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from genrec_unlearn_bench.cli.smoke_claims import Judged
+    from genrec_unlearn_bench.pipeline.record import RunRecord
+    from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.progress import Progress
-    from genrec_unlearn_bench.runs.record import RunRecord
-    from genrec_unlearn_bench.runs.request import RunRequest
-    from genrec_unlearn_bench.runs.store import StageStore
+    from genrec_unlearn_bench.store.store import StageStore
 
 __all__ = ["FEW", "METHODS", "TASK", "smoke"]
 
@@ -85,7 +85,7 @@ def smoke(
     """
     from genrec_unlearn_bench.cli.run_cells import named, named_backbones
     from genrec_unlearn_bench.cli.smoke_matrix import matrix as run_matrix
-    from genrec_unlearn_bench.runs.store import default_cache
+    from genrec_unlearn_bench.store.store import default_cache
 
     cache = cache_dir or default_cache()
     if matrix:
@@ -93,10 +93,10 @@ def smoke(
         run_matrix(method or [], names, task or [], cache, processes=processes, as_json=as_json)
         return
     if task:
-        raise UsageError("--task chooses cells of --matrix", mend="add --matrix, or use bench run")
+        raise UsageError("--task chooses cells of --matrix", hint="add --matrix, or use bench run")
     names = named_backbones(backbone or [FIRST])
     if full and method:
-        raise UsageError("--full takes rows whose answers are known", mend="for a method: bench run --suite full")
+        raise UsageError("--full takes rows whose answers are known", hint="for a method: bench run --suite full")
     report = _report(names, named(method or []), cache, results_dir, threads, full=full, processes=processes)
     if as_json:
         print_json(report.document())
@@ -104,7 +104,7 @@ def smoke(
         _draw(report)
     if report.violations:
         listing = "".join(f"\n  - {line}" for line in report.violations)
-        raise BenchError(f"the smoke benchmark does not hold:{listing}", mend="something that is measured has broken")
+        raise BenchError(f"the smoke benchmark does not hold:{listing}", hint="something that is measured has broken")
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,9 @@ def _report(
     """Run everything. Raises the first fault, but for a backbone that one's own method declares it cannot serve."""
     from genrec_unlearn_bench.cli.smoke_claims import judged, own_claims
     from genrec_unlearn_bench.cli.smoke_full import full_claims, full_requests
+    from genrec_unlearn_bench.pipeline.matrix import run_matrix
     from genrec_unlearn_bench.registry import find_method
-    from genrec_unlearn_bench.runs.matrix import run_matrix
-    from genrec_unlearn_bench.runs.store import StageStore
+    from genrec_unlearn_bench.store.store import StageStore
 
     called = {find_method(text).name: text for text in own}
     with tempfile.TemporaryDirectory() as place, progressing() as progress:
@@ -180,8 +180,8 @@ def _run(
     if processes == 1:
         finished, failed = run_requests(requests, store, progress)
         return [done.record for done in finished], failed
-    from genrec_unlearn_bench.runs.grid.side_by_side import run_side_by_side
-    from genrec_unlearn_bench.runs.results import read_record
+    from genrec_unlearn_bench.grid.side_by_side import run_side_by_side
+    from genrec_unlearn_bench.pipeline.results import read_record
 
     done = run_side_by_side(requests, store.root, progress, processes=processes)
     return [read_record(done.folders[place]) for place in sorted(done.folders)], done.refused
@@ -189,7 +189,7 @@ def _run(
 
 def _requests(backbone: str, own: list[str], results_dir: Path, threads: int | None) -> list[RunRequest]:
     from genrec_unlearn_bench.cli.smoke_claims import DESTRUCTIVE
-    from genrec_unlearn_bench.runs.request import RunRequest
+    from genrec_unlearn_bench.pipeline.request import RunRequest
 
     methods = METHODS if backbone == FIRST else FEW
     return [

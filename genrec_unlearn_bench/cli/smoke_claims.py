@@ -12,7 +12,7 @@ from typing import Literal
 
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.runs.record import RunRecord
+from genrec_unlearn_bench.pipeline.record import RunRecord
 
 __all__ = ["CLAIMS", "DESTRUCTIVE", "Claim", "Judged", "Reading", "judged", "own_claims", "violations"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from genrec_unlearn_bench.cli.smoke_claims import Claim, Judged, judged
 from genrec_unlearn_bench.evaluation.measurements import find_measurement, measurements
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.runs.record import RunRecord
-from genrec_unlearn_bench.runs.request import RunRequest
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.request import RunRequest
 
 __all__ = ["CLAIMS", "METHODS", "full_claims", "full_requests"]
 

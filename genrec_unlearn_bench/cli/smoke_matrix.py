@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from genrec_unlearn_bench.runs.matrix import Tried
+    from genrec_unlearn_bench.pipeline.matrix import Tried
 
 __all__ = ["TASKS", "matrix"]
 
@@ -27,8 +27,8 @@ def matrix(
     asked: Sequence[str], backbones: Sequence[str], tasks: Sequence[str], cache: Path, *, processes: int, as_json: bool
 ) -> None:
     """Run the matrix and print it. Raises BenchError that names every broken cell."""
-    from genrec_unlearn_bench.runs.matrix import run_matrix, tally
-    from genrec_unlearn_bench.runs.store import StageStore
+    from genrec_unlearn_bench.pipeline.matrix import run_matrix, tally
+    from genrec_unlearn_bench.store.store import StageStore
 
     every = [name for name, entry in methods().items() if entry.kind == "method" and not entry.variant_of]
     began = time.perf_counter()
@@ -49,7 +49,7 @@ def matrix(
         listing = "".join(f"\n  - {cell.place}: {'; '.join(cell.faults)}" for cell in broken)
         raise BenchError(
             f"{len(broken)} of {len(cells)} cells are broken:{listing}",
-            mend="bench smoke --matrix --method … --backbone … --task … tries one of them alone",
+            hint="bench smoke --matrix --method … --backbone … --task … tries one of them alone",
         )
 
 
@@ -62,7 +62,7 @@ def _table(cells: Sequence[Tried], backbones: Sequence[str]) -> Table:
     from rich import box
     from rich.table import Table
 
-    from genrec_unlearn_bench.runs.matrix import tally
+    from genrec_unlearn_bench.pipeline.matrix import tally
 
     kinds = len({cell.task for cell in cells})
     table = Table(

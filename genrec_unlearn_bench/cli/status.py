@@ -13,9 +13,9 @@ from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.runs.grid.status import Axis, SweepStatus, SweepView
-    from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
-    from genrec_unlearn_bench.runs.grid.sweep_lookup import KnownSweep
+    from genrec_unlearn_bench.grid.status import Axis, SweepStatus, SweepView
+    from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
+    from genrec_unlearn_bench.grid.sweep_lookup import KnownSweep
 
 __all__ = ["status"]
 
@@ -50,9 +50,9 @@ def status(
     On a terminal the table stays and is kept up to date until nothing moves any more, or until Ctrl-C, which ends the
     view and not the sweep.
     """
-    from genrec_unlearn_bench.runs.grid.status import Axis, SweepView
-    from genrec_unlearn_bench.runs.grid.sweep_lookup import find_sweep, known_sweeps
-    from genrec_unlearn_bench.runs.store import default_cache
+    from genrec_unlearn_bench.grid.status import Axis, SweepView
+    from genrec_unlearn_bench.grid.sweep_lookup import find_sweep, known_sweeps
+    from genrec_unlearn_bench.store.store import default_cache
 
     if by not in get_args(Axis):
         raise UnknownName("axis", by, get_args(Axis))
@@ -72,7 +72,7 @@ def status(
 
 def _hear(folder: SweepFolder) -> None:
     """Have Slurm say what became of jobs that cannot say it themselves any more."""
-    from genrec_unlearn_bench.runs.executors.slurm_states import slurm_states
+    from genrec_unlearn_bench.executors.slurm_states import slurm_states
 
     slurm_states(folder)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from genrec_unlearn_bench.runs.grid.status import FailedJob, RunningJob, SweepStatus
+    from genrec_unlearn_bench.grid.status import FailedJob, RunningJob, SweepStatus
 
 __all__ = ["failures", "lines", "table", "told_time"]
 
@@ -21,7 +21,7 @@ def table(now: SweepStatus) -> Table:
     from rich import box
     from rich.table import Table
 
-    from genrec_unlearn_bench.runs.grid.status import SHOWN
+    from genrec_unlearn_bench.grid.status import SHOWN
 
     shown = Table(title=f"{now.grid}: jobs", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
     shown.add_column("", no_wrap=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
-    from genrec_unlearn_bench.runs.pipeline import Finished
+    from genrec_unlearn_bench.pipeline.pipeline import Finished
 
 __all__ = ["stream_rows", "stream_table"]
 
@@ -96,7 +96,7 @@ def _cell(row: pd.Series[Any], column: str) -> str:
 
 
 def _frame(folder: Path) -> pd.DataFrame | None:
-    from genrec_unlearn_bench.runs.results import MEASUREMENTS
+    from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 
     path = folder / MEASUREMENTS / "stream.csv"
     if not path.is_file():

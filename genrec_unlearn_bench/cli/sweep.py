@@ -23,13 +23,13 @@ from genrec_unlearn_bench.errors import BenchError, StorageError, UnknownName, U
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from genrec_unlearn_bench.runs.executors.executor import Executor
-    from genrec_unlearn_bench.runs.grid.cell import GridCell
-    from genrec_unlearn_bench.runs.grid.job import Job
-    from genrec_unlearn_bench.runs.grid.plan import Plan
-    from genrec_unlearn_bench.runs.grid.sweep import SweepOutcome
-    from genrec_unlearn_bench.runs.store import StageStore
-    from genrec_unlearn_bench.runs.trackers import Tracking
+    from genrec_unlearn_bench.executors.executor import Executor
+    from genrec_unlearn_bench.executors.trackers import Tracking
+    from genrec_unlearn_bench.grid.cell import GridCell
+    from genrec_unlearn_bench.grid.job import Job
+    from genrec_unlearn_bench.grid.plan import Plan
+    from genrec_unlearn_bench.grid.sweep import SweepOutcome
+    from genrec_unlearn_bench.store.store import StageStore
 
 __all__ = ["sweep"]
 
@@ -90,15 +90,15 @@ def sweep(
     exit code 1 where one failed. Several sweeps of one grid may run at once, in several terminals or on several
     machines that share the cache: they divide the work.
     """
-    from genrec_unlearn_bench.runs.grid.elsewhere import Elsewhere
-    from genrec_unlearn_bench.runs.grid.expand import expand
-    from genrec_unlearn_bench.runs.grid.plan import make_plan
-    from genrec_unlearn_bench.runs.grid.recorded_stages import known_results
-    from genrec_unlearn_bench.runs.grid.schedule import schedule
-    from genrec_unlearn_bench.runs.grid.spec import find_grid, read_grid
-    from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
-    from genrec_unlearn_bench.runs.store import StageStore, default_cache
-    from genrec_unlearn_bench.runs.trackers import tracking_of
+    from genrec_unlearn_bench.executors.trackers import tracking_of
+    from genrec_unlearn_bench.grid.elsewhere import Elsewhere
+    from genrec_unlearn_bench.grid.expand import expand
+    from genrec_unlearn_bench.grid.plan import make_plan
+    from genrec_unlearn_bench.grid.recorded_stages import known_results
+    from genrec_unlearn_bench.grid.schedule import schedule
+    from genrec_unlearn_bench.grid.spec import find_grid, read_grid
+    from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     wanted = _known(standing)
     tracking = tracking_of(listed(tracker or []), tracker_dir.absolute())
@@ -136,20 +136,20 @@ def _fitting(cells: Sequence[GridCell], only: list[str] | None, grid: str) -> li
         raise UsageError(
             f"no cell of the grid fits {' or '.join(map(repr, only or []))}",
             where="--only",
-            mend=f"names look like {cells[0].name!r} (bench plan {grid})",
+            hint=f"names look like {cells[0].name!r} (bench plan {grid})",
         )
     return found
 
 
 def _chosen(name: str, folder: Any, cache: Path, jobs: list[Job], limits: dict[str, Any]) -> Executor:
     """The executor, once what can be said against this machine is said."""
-    from genrec_unlearn_bench.runs.executors.choose import choose
-    from genrec_unlearn_bench.runs.lock import told_off_lock
+    from genrec_unlearn_bench.executors.choose import choose
+    from genrec_unlearn_bench.pipeline.lock import told_off_lock
 
     with progressing() as progress:
         if differs := told_off_lock():
-            progress.say(differs)
-        return choose(name, folder, cache, jobs, **limits, say=progress.say)
+            progress.info(differs)
+        return choose(name, folder, cache, jobs, **limits, info=progress.info)
 
 
 def _of(plan: Plan, standings: tuple[str, ...]) -> Plan:
@@ -175,9 +175,9 @@ class _Call:
 
     def keep(self, folder: Any, plan: Plan, jobs: list[Job]) -> None:
         """Write it into the sweep's folder. Raises StorageError."""
-        from genrec_unlearn_bench.runs.files import atomic_bytes
-        from genrec_unlearn_bench.runs.grid.journal import host_name
-        from genrec_unlearn_bench.runs.grid.sweep_facts import SweepFacts, write_facts
+        from genrec_unlearn_bench.files import atomic_bytes
+        from genrec_unlearn_bench.grid.journal import host_name
+        from genrec_unlearn_bench.grid.sweep_facts import SweepFacts, write_facts
 
         counts = plan.counts
         facts = SweepFacts(
@@ -213,12 +213,12 @@ def _run(
 ) -> SweepOutcome:
     from genrec_unlearn_bench.cli.sweep_display import displayed
     from genrec_unlearn_bench.cli.sweep_tables import EarlyTables
+    from genrec_unlearn_bench.grid.compaction import compact
+    from genrec_unlearn_bench.grid.journal import Journal
+    from genrec_unlearn_bench.grid.plan import make_plan
+    from genrec_unlearn_bench.grid.sweep import Watcher
+    from genrec_unlearn_bench.grid.sweep import sweep as run_jobs
     from genrec_unlearn_bench.progress import Progress
-    from genrec_unlearn_bench.runs.grid.compaction import compact
-    from genrec_unlearn_bench.runs.grid.journal import Journal
-    from genrec_unlearn_bench.runs.grid.plan import make_plan
-    from genrec_unlearn_bench.runs.grid.sweep import Watcher
-    from genrec_unlearn_bench.runs.grid.sweep import sweep as run_jobs
 
     cells = {planned.cell.name: planned.cell for planned in plan.cells}
 
@@ -235,7 +235,7 @@ def _run(
             if not as_json:
                 tables.ended(job, outcome)
 
-        display.say(_summary(plan, jobs))
+        display.info(_summary(plan, jobs))
         outcome = run_jobs(
             jobs,
             executor,
@@ -302,6 +302,6 @@ def _conclude(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir: P
         raise KeyboardInterrupt
     if outcome.storage:
         what, _, rest = outcome.storage.partition("\n")
-        raise BenchError(f"the sweep has stopped: {what}", mend=rest.strip() or None)
+        raise BenchError(f"the sweep has stopped: {what}", hint=rest.strip() or None)
     if outcome.failed:
         raise typer.Exit(1)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-    from genrec_unlearn_bench.runs.grid.elsewhere import Elsewhere
-    from genrec_unlearn_bench.runs.grid.job import Job
-    from genrec_unlearn_bench.runs.grid.sweep import SweepOutcome
+    from genrec_unlearn_bench.grid.elsewhere import Elsewhere
+    from genrec_unlearn_bench.grid.job import Job
+    from genrec_unlearn_bench.grid.sweep import SweepOutcome
 
 __all__ = ["Display", "displayed", "told_seconds"]
 
@@ -36,7 +36,7 @@ class Display(Progress):
         self.jobs = jobs
         self._told = time.monotonic()
 
-    def say(self, text: str) -> None:
+    def info(self, text: str) -> None:
         self._told = time.monotonic()
         print(text, file=sys.stderr, flush=True)
 
@@ -48,12 +48,12 @@ class Display(Progress):
     def ended(self, job: Job, outcome: SweepOutcome) -> None:
         """Say that a job is over."""
         over = len(outcome.done) + len(outcome.elsewhere) + len(outcome.failed) + len(outcome.skipped)
-        self.say(f"[{over}/{self.jobs}] {job.name}: {_how(job, outcome)}")
+        self.info(f"[{over}/{self.jobs}] {job.name}: {_how(job, outcome)}")
 
     def tick(self, running: dict[str, float], outcome: SweepOutcome, elsewhere: Elsewhere) -> None:
         """Look at what runs."""
         if running and time.monotonic() - self._told >= QUIET:
-            self.say("\n".join(f"  {line}" for line in _running(running, elsewhere)))
+            self.info("\n".join(f"  {line}" for line in _running(running, elsewhere)))
 
 
 class LiveDisplay(Display):
@@ -65,7 +65,7 @@ class LiveDisplay(Display):
         self._live = live
         self._began = time.monotonic()
 
-    def say(self, text: str) -> None:
+    def info(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, table: RenderableType) -> None:

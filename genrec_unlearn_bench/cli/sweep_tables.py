@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from genrec_unlearn_bench.runs.grid.job import Job
-    from genrec_unlearn_bench.runs.grid.plan import PlannedCell
-    from genrec_unlearn_bench.runs.grid.sweep import SweepOutcome
-    from genrec_unlearn_bench.runs.request import RunRequest
+    from genrec_unlearn_bench.grid.job import Job
+    from genrec_unlearn_bench.grid.plan import PlannedCell
+    from genrec_unlearn_bench.grid.sweep import SweepOutcome
+    from genrec_unlearn_bench.pipeline.request import RunRequest
 
 __all__ = ["EarlyTables", "conclude", "document"]
 
@@ -64,7 +64,7 @@ class EarlyTables:
     def _draw(self, block: tuple[Any, ...]) -> None:
         from genrec_unlearn_bench.cli.run_table import run_table
         from genrec_unlearn_bench.errors import CorruptArtefact
-        from genrec_unlearn_bench.runs.results import read_record
+        from genrec_unlearn_bench.pipeline.results import read_record
 
         records = []
         for name in self._order[block]:

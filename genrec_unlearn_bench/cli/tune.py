@@ -29,10 +29,10 @@ from genrec_unlearn_bench.launch import launched, place
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.progress import Progress
-    from genrec_unlearn_bench.runs.request import RunRequest
-    from genrec_unlearn_bench.runs.store import StageStore
-    from genrec_unlearn_bench.runs.tuning import Tuned, TuningRequest
+    from genrec_unlearn_bench.store.store import StageStore
+    from genrec_unlearn_bench.tuning.tuning import Tuned, TuningRequest
 
 __all__ = ["tune"]
 
@@ -76,9 +76,9 @@ def tune(
     Validation data decides, at seeds that are not reported. Finished trials are kept: the same call goes on after an
     interrupt. `bench run --ruleset tuned` reads the choice.
     """
-    from genrec_unlearn_bench.runs.request import RunRequest
-    from genrec_unlearn_bench.runs.store import StageStore, default_cache
-    from genrec_unlearn_bench.runs.tuning import TUNING_SEED, TuningRequest
+    from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
+    from genrec_unlearn_bench.tuning.tuning import TUNING_SEED, TuningRequest
 
     shared = RunRequest(
         task=task,
@@ -110,13 +110,13 @@ def tune(
 def _runs(shared: RunRequest, backbones: Sequence[str], methods: Sequence[str]) -> list[RunRequest]:
     """One request a method and backbone. Raises UsageError where the options do not fit several."""
     if not methods:
-        raise UsageError("no method was named", mend="--method tracer, for example (bench ls methods)")
+        raise UsageError("no method was named", hint="--method tracer, for example (bench ls methods)")
     if shared.method_set and len(methods) > 1:
-        raise UsageError("--set means one method, and this call names several", mend="make one call for each method")
+        raise UsageError("--set means one method, and this call names several", hint="make one call for each method")
     if (shared.backbone_set or shared.sid_set) and len(backbones) > 1:
         raise UsageError(
             "--set-backbone and --set-sid mean one backbone, and this call names several",
-            mend="make one call for each backbone",
+            hint="make one call for each backbone",
         )
     return [
         shared.model_copy(update={"backbone": backbone, "method": name}) for backbone in backbones for name in methods
@@ -127,16 +127,16 @@ def _tune(
     requests: Sequence[TuningRequest], store: StageStore, progress: Progress, out: Path
 ) -> tuple[list[tuple[Tuned, Path]], list[tuple[TuningRequest, BenchError]]]:
     """Tune one after the other, writing each choice at once; one that fails does not stop the rest."""
-    from genrec_unlearn_bench.runs.choice import choice_path, write_choice
-    from genrec_unlearn_bench.runs.tuning import tune as tune_one
-    from genrec_unlearn_bench.runs.workroom import Shelf
+    from genrec_unlearn_bench.pipeline.workroom import Shelf
+    from genrec_unlearn_bench.tuning.choice import choice_path, write_choice
+    from genrec_unlearn_bench.tuning.tuning import tune as tune_one
 
     shelf = Shelf()
     tuned: list[tuple[Tuned, Path]] = []
     failed: list[tuple[TuningRequest, BenchError]] = []
     for number, request in enumerate(requests, start=1):
         run = request.run
-        progress.say(f"[{number}/{len(requests)}] {run.task} · {run.backbone} · {run.method}")
+        progress.info(f"[{number}/{len(requests)}] {run.task} · {run.backbone} · {run.method}")
         try:
             found = tune_one(request, store, progress, shelf=shelf)
         except (DataMissing, StorageError):
@@ -153,7 +153,7 @@ def _tune(
 
 
 def _into(fixed: Path, tuned: Sequence[Tuned]) -> None:
-    from genrec_unlearn_bench.runs.fixed_rules import update_fixed
+    from genrec_unlearn_bench.tuning.fixed_rules import update_fixed
 
     update_fixed(fixed, [(one.choice, dict(one.changes)) for one in tuned])
 

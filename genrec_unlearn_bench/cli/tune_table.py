@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from genrec_unlearn_bench.runs.choice import Choice
-    from genrec_unlearn_bench.runs.selection import Trial
+    from genrec_unlearn_bench.tuning.choice import Choice
+    from genrec_unlearn_bench.tuning.selection import Trial
 
 __all__ = ["tune_table"]
 
@@ -21,7 +21,7 @@ def tune_table(choice: Choice) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from genrec_unlearn_bench.runs.selection import is_feasible
+    from genrec_unlearn_bench.tuning.selection import is_feasible
 
     table = Table(
         title=" · ".join((choice.method, choice.task, choice.backbone, choice.scale, _seeds(choice.seeds))),

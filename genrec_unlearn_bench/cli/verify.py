@@ -55,7 +55,7 @@ def verify(
     from genrec_unlearn_bench.submissions.verify import verify as examine
 
     if write and not path.is_dir():
-        raise UsageError("--write needs a folder", where=str(path), mend="unpack the archive, or leave --write out")
+        raise UsageError("--write needs a folder", where=str(path), hint="unpack the archive, or leave --write out")
     with opened(path, leaderboard) as bundle:
         found = examine(bundle, claims=not write)
         wanted = not bundle.is_tree if demo is None else demo
@@ -74,14 +74,14 @@ def verify(
 
 def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None) -> DemoRun:
     from genrec_unlearn_bench.registry import methods
-    from genrec_unlearn_bench.runs.repeat import repeat_record
-    from genrec_unlearn_bench.runs.store import default_cache
+    from genrec_unlearn_bench.reproduce.repeat import repeat_record
+    from genrec_unlearn_bench.store.store import default_cache
     from genrec_unlearn_bench.submissions.checks.rulesets import demo_results
     from genrec_unlearn_bench.submissions.verification import DemoRun
 
     places = demo_results(bundle)
     if not places:
-        raise UsageError("there is no demo cell to run again", where=str(bundle.root), mend="use --no-demo")
+        raise UsageError("there is no demo cell to run again", where=str(bundle.root), hint="use --no-demo")
     result = next(one for one in bundle.results if one.place == places[0])
     name = result.record.cell.method
     file = bundle.root / "method.py"

@@ -48,7 +48,7 @@ def clean(raw: RawData, log: Interactions | Sequences, k: int, dropped: Counter[
         DataFault: nothing is left.
     """
     if not len(log):
-        raise DataFault("there is no interaction in the data", where=where, mend="check the file of interactions")
+        raise DataFault("there is no interaction in the data", where=where, hint="check the file of interactions")
     times = log.times if isinstance(log, Interactions) else None
     keep = np.ones(len(log), dtype=np.bool_) if times is None else _first_copies(log.users, log.items, times)
     _count(dropped, "repeated line (same user, item and time)", len(log) - int(keep.sum()))
@@ -68,7 +68,7 @@ def clean(raw: RawData, log: Interactions | Sequences, k: int, dropped: Counter[
             f"no interactions are left of {len(log)}"
             + (f" after {k}-core filtering" if k > 1 else ": every user has a single one"),
             where=where,
-            mend="choose a smaller k" if k > 1 else "a user needs at least two interactions",
+            hint="choose a smaller k" if k > 1 else "a user needs at least two interactions",
         )
     users, rows = users[kept], rows[kept]
     items = raw.items

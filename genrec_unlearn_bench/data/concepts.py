@@ -59,7 +59,7 @@ def resolve(task: TaskSpec, dataset: Dataset) -> ForgetSplit:
         raise ConfigError(
             [f"the concept covers all {len(dataset.items)} items of {dataset.name!r}: nothing is left to retain"],
             where=_where(task),
-            mend="choose fewer brands, or a narrower concept",
+            hint="choose fewer brands, or a narrower concept",
         )
     parts = [_divided(part, chosen.items[part.targets]) for part in (dataset.train, dataset.valid, dataset.test)]
     affected = parts[0].retain.history_contains(chosen.items)
@@ -87,7 +87,7 @@ def _brands(task: TaskSpec, concept: BrandConcept, dataset: Dataset) -> _Chosen:
         raise DataFault(
             f"no item of {dataset.name!r} has a brand, so there is no brand to forget",
             where=_where(task),
-            mend="add brands to the items, or take another kind: item, interaction, or price where there are prices",
+            hint="add brands to the items, or take another kind: item, interaction, or price where there are prices",
         )
     code = {name: row for row, name in enumerate(names)}
     item_codes = np.asarray([code.get(brand, -1) for brand in dataset.items.brands], dtype=np.int64)
@@ -134,7 +134,7 @@ def _prices(task: TaskSpec, concept: PriceConcept, dataset: Dataset) -> _Chosen:
         raise ConfigError(
             [f"concept.band is {band}, but there are {concept.bands} bands"],
             where=_where(task),
-            mend=f"give a band from 1 (cheapest) to {concept.bands}",
+            hint=f"give a band from 1 (cheapest) to {concept.bands}",
         )
     different = len(np.unique(prices[valid]))
     if valid.sum() < _PRICED_PER_BAND * concept.bands or different < concept.bands:
@@ -143,7 +143,7 @@ def _prices(task: TaskSpec, concept: PriceConcept, dataset: Dataset) -> _Chosen:
             f"{different} different prices; {concept.bands} price bands need {_PRICED_PER_BAND * concept.bands} and "
             f"{concept.bands}",
             where=_where(task),
-            mend="take a dataset with prices (demo, steam), or another kind: brand, item, interaction",
+            hint="take a dataset with prices (demo, steam), or another kind: brand, item, interaction",
         )
     items = price_bands(prices, concept.bands) == band
     low, high = float(prices[items].min()), float(prices[items].max())
@@ -183,7 +183,7 @@ def _interactions(task: TaskSpec, concept: InteractionConcept, dataset: Dataset)
             f"{concept.share:.0%} of the {len(pool)} train interactions of {dataset.name!r} are fewer than two, too "
             "few to validate and to test on",
             where=_where(task),
-            mend="raise concept.share, or take a larger dataset",
+            hint="raise concept.share, or take a larger dataset",
         )
     generator = numpy_generator(task.seed, "concept", "interaction")
     drawn = pool[np.sort(uniform_subsets(len(pool), size, 1, generator)[0])]
@@ -237,7 +237,7 @@ def _split(
 def _empty(task: TaskSpec, dataset: Dataset, part: str, what: str, concepts: Sequence[str] = ()) -> BenchError:
     listing = f" for {', '.join(concepts[:5])}{' …' if len(concepts) > 5 else ''}" if concepts else ""
     message = f"the {part} part of {dataset.name!r} has no {what}{listing}: the task cannot be run"
-    mend = "choose a larger concept, or a dataset with more interactions"
+    hint = "choose a larger concept, or a dataset with more interactions"
     if isinstance(task.concept, BrandConcept) and task.concept.brands is not None:
-        return ConfigError([message], where=f"{_where(task)}: concept.brands", mend=mend)
-    return DataFault(message, where=_where(task), mend=mend)
+        return ConfigError([message], where=f"{_where(task)}: concept.brands", hint=hint)
+    return DataFault(message, where=_where(task), hint=hint)

@@ -67,7 +67,7 @@ def verify(path: Path) -> DownloadRecord | None:
         raise CorruptArtefact(
             "the file is not what was downloaded: its digest differs from the recorded one",
             where=str(path),
-            mend=f"remove it to fetch it again, or remove {_sidecar(path).name} if the change was meant",
+            hint=f"remove it to fetch it again, or remove {_sidecar(path).name} if the change was meant",
         )
     return record
 
@@ -116,7 +116,7 @@ def _finish(part: Path, target: Path, note: PartNote, expected: Expected) -> Dow
             raise CorruptArtefact(
                 f"the downloaded file is not the expected one: its {name} is {found}, not {wanted}",
                 where=note.url,
-                mend="the public file may have changed; nothing was kept",
+                hint="the public file may have changed; nothing was kept",
             )
     record = DownloadRecord(
         url=note.url,
@@ -145,7 +145,7 @@ def _storage(target: Path) -> Iterator[None]:
         raise StorageError(
             "the disk is full" if full else f"cannot write: {fault.strerror or fault}",
             where=str(target.parent),
-            mend="free some space and run the command again: it goes on where it stopped"
+            hint="free some space and run the command again: it goes on where it stopped"
             if full
             else "choose a folder that can be written to with --data-dir",
         ) from None

@@ -47,7 +47,7 @@ def import_folder(
         StorageError: the YAML cannot be written.
     """
     if name in packaged_datasets():
-        raise UsageError(f"the name {name!r} belongs to a dataset of this package", mend="choose another name")
+        raise UsageError(f"the name {name!r} belongs to a dataset of this package", hint="choose another name")
     if not folder.is_dir():
         raise DataMissing("there is no such folder", where=str(folder))
     found = discover(format_name, folder)
@@ -80,5 +80,5 @@ def _write(path: Path, text: str) -> None:
         raise StorageError(
             "the disk is full" if full else f"cannot write: {fault.strerror or fault}",
             where=str(path),
-            mend="free some space" if full else "copy the folder to a place that can be written to and import it there",
+            hint="free some space" if full else "copy the folder to a place that can be written to and import it there",
         ) from None

@@ -110,7 +110,7 @@ def _fetch(missing: list[FileSpec], target: Path, progress: Progress) -> str | N
     for file in missing:
         if file.url is None:
             continue
-        progress.say(f"fetching {file.url} into {target}")
+        progress.info(f"fetching {file.url} into {target}")
         try:
             download(file.url, target / file.names[0], progress, expected=Expected(file.size, file.blake2b))
         except DataMissing as fault:
@@ -130,5 +130,5 @@ def _missing(spec: DatasetSpec, missing: list[FileSpec], folders: list[Path], ta
         f"{len(missing)} of {len(spec.files)} files of the dataset {spec.name!r} are not there; {reason}",
         where="looked in "
         + ", ".join(f"{folder}{'' if folder.is_dir() else ' (no such folder)'}" for folder in folders),
-        mend="\n         ".join(lines),
+        hint="\n         ".join(lines),
     )

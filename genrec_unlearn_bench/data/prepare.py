@@ -51,18 +51,18 @@ def prepare_located(spec: DatasetSpec, located: Located | None, progress: Progre
     raw = _read(spec, located, progress)
     where = spec.name if located is None else str(located.folder)
     dropped = Counter(raw.dropped)
-    progress.say(f"filtering and splitting {len(raw.log)} interactions of {len(raw.items)} items")
+    progress.info(f"filtering and splitting {len(raw.log)} interactions of {len(raw.items)} items")
     items, parts, interactions = _split(spec, raw, dropped, where)
     for name, part in (("train", parts.train), ("valid", parts.valid), ("test", parts.test)):
         if not len(part):
             raise DataFault(
                 f"the {name} part is empty",
                 where=where,
-                mend="more interactions, a smaller k_core or another split are needed",
+                hint="more interactions, a smaller k_core or another split are needed",
             )
     notes = raw.notes
     del raw  # The log is in the parts by now; a large one need not be held twice while these are hashed.
-    progress.say("hashing what was prepared")
+    progress.info("hashing what was prepared")
     manifest = DatasetManifest(
         name=spec.name,
         format=spec.format,
@@ -81,7 +81,7 @@ def prepare_located(spec: DatasetSpec, located: Located | None, progress: Progre
         digest=content_digest(items, parts, spec.split),
         notes=(*spec.notes, *notes, *_remarks(items, parts)),
     )
-    progress.say(f"{spec.name}: {manifest.items} items, {manifest.users} users, {manifest.interactions} interactions")
+    progress.info(f"{spec.name}: {manifest.items} items, {manifest.users} users, {manifest.interactions} interactions")
     return Dataset(spec.name, items, parts.train, parts.valid, parts.test, manifest)
 
 
@@ -112,7 +112,7 @@ def _read(spec: DatasetSpec, located: Located | None, progress: Progress) -> Raw
         from genrec_unlearn_bench.data.demo import generate
 
         return generate()
-    progress.say(f"reading {spec.name} from {located.folder}")
+    progress.info(f"reading {spec.name} from {located.folder}")
     return reader(spec.format)(located.files, progress)
 
 

@@ -117,5 +117,5 @@ def _array(tensors: dict[str, IntArray], part: str, field: str) -> IntArray:
 
 def _corrupt(folder: Path, reason: str) -> CorruptArtefact:
     return CorruptArtefact(
-        f"a stored dataset cannot be used: {reason}", where=str(folder), mend="remove the folder; it is made again"
+        f"a stored dataset cannot be used: {reason}", where=str(folder), hint="remove the folder; it is made again"
     )

@@ -38,7 +38,7 @@ def check_manifest(stored: TaskManifest, fresh: TaskManifest) -> None:
             raise ProtocolMismatch(
                 "a task manifest does not match its own digest: it was changed after it was written",
                 where=f"task {manifest.task}, version {manifest.version}",
-                mend="restore the file, or delete it to resolve the task anew",
+                hint="restore the file, or delete it to resolve the task anew",
             )
     if stored.task != fresh.task:
         raise ProtocolMismatch(f"manifests of two tasks: {stored.task} and {fresh.task}")
@@ -49,12 +49,12 @@ def check_manifest(stored: TaskManifest, fresh: TaskManifest) -> None:
         raise ProtocolMismatch(
             f"the dataset {fresh.dataset!r} is not the one this task was resolved on",
             where=f"{where}: dataset digest {stored.dataset_digest[:16]} then, {fresh.dataset_digest[:16]} now",
-            mend="use the same files and preparation; results on other files belong in another table",
+            hint="use the same files and preparation; results on other files belong in another table",
         )
     names = [name for name in TaskManifest.model_fields if name != "digest"]
     differing = [name for name in names if getattr(stored, name) != getattr(fresh, name)]
     raise ProtocolMismatch(
         "the task resolves to something else than before under the same version",
         where=f"{where}: {', '.join(differing[:4])}",
-        mend="raise the task's version if the change is meant; otherwise undo it",
+        hint="raise the task's version if the change is meant; otherwise undo it",
     )

@@ -72,7 +72,7 @@ def read_task(path: Path) -> TaskSpec:
         raise ConfigError(
             [f"the task file cannot be read: {reason}"],
             where=str(path),
-            mend="give the name of a task (`bench ls tasks`) or the path of its YAML file",
+            hint="give the name of a task (`bench ls tasks`) or the path of its YAML file",
         ) from None
     return _task(text, where=str(path))
 

@@ -81,12 +81,12 @@ def fetch_part(url: str, part: Path, progress: Progress, wait: Callable[[float],
         if fruitless >= ATTEMPTS:
             break
         pause = min(2.0**fruitless, 30.0)
-        progress.say(f"{reason}; trying again in {pause:.0f} s")
+        progress.info(f"{reason}; trying again in {pause:.0f} s")
         wait(pause)
     raise DataMissing(
         f"the download did not come through: {reason}",
         where=url,
-        mend="run the command again: it goes on where it stopped",
+        hint="run the command again: it goes on where it stopped",
     )
 
 

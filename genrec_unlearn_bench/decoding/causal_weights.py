@@ -75,7 +75,7 @@ class CausalWeights:
         if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
             raise BenchError(
                 "causal models with sliding-window attention are not supported",
-                mend="set use_sliding_window to false in the model's configuration",
+                hint="set use_sliding_window to false in the model's configuration",
             )
         self.heads = int(config.num_attention_heads)
         self.groups = int(config.num_key_value_heads)

@@ -75,7 +75,7 @@ class Trie:
         if not len(kept):
             raise BenchError(
                 "there is no item to recommend: every item is blocked" if len(codes) else "the SID table is empty",
-                mend="leave at least one item outside the forget set or the block list",
+                hint="leave at least one item outside the forget set or the block list",
             )
         # lexsort is stable, so that items which share a SID stay in item order.
         order = kept[np.lexsort(codes[kept].T[::-1])]
@@ -145,5 +145,5 @@ def _check(codes: IntArray, level_sizes: Sequence[int]) -> None:
             raise BenchError(
                 f"item {item} has the code {int(column[item])} on level {level}, which has {size} codes",
                 where=f"SID {codes[item].tolist()}",
-                mend="codes lie in [0, level size); -1 only behind an item's last level",
+                hint="codes lie in [0, level size); -1 only behind an item's last level",
             )

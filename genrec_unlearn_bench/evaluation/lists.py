@@ -76,7 +76,7 @@ def read_lists(path: Path) -> Lists:
         raise CorruptArtefact(
             f"the ranked lists cannot be read: {type(fault).__name__}: {fault}",
             where=str(path),
-            mend="remove the folder that the file lies in, and run the run's command again",
+            hint="remove the folder that the file lies in, and run the run's command again",
         ) from None
 
 

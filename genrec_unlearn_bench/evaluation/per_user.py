@@ -175,18 +175,18 @@ def read_per_user(path: Path) -> pd.DataFrame:
     import pandas as pd
     from pyarrow.lib import ArrowException
 
-    mend = "remove the result and run it again"
+    hint = "remove the result and run it again"
     try:
         frame = pd.read_parquet(path, engine="pyarrow")
     except (OSError, ValueError, ArrowException) as fault:
-        raise CorruptArtefact(f"not a readable parquet file: {fault}", where=str(path), mend=mend) from None
+        raise CorruptArtefact(f"not a readable parquet file: {fault}", where=str(path), hint=hint) from None
     absent = [name for name in COLUMNS if name not in frame.columns]
     if absent:
-        raise CorruptArtefact(f"columns are missing: {', '.join(absent)}", where=str(path), mend=mend)
+        raise CorruptArtefact(f"columns are missing: {', '.join(absent)}", where=str(path), hint=hint)
     try:
         return _typed(frame)
     except (TypeError, ValueError) as fault:
-        raise CorruptArtefact(f"a column has the wrong type: {fault}", where=str(path), mend=mend) from None
+        raise CorruptArtefact(f"a column has the wrong type: {fault}", where=str(path), hint=hint) from None
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:

@@ -62,6 +62,6 @@ def find_suite(name: str, only: Sequence[str] = ()) -> Suite:
     if not suite.holdout:
         raise UsageError(
             f"the suite {name!r} takes the core measurements alone, and --measure names {', '.join(only)}",
-            mend="use --suite full --measure NAME, or leave --measure out",
+            hint="use --suite full --measure NAME, or leave --measure out",
         )
     return replace(suite, measurements=tuple(found for found in known if found in only))

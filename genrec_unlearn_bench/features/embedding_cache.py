@@ -64,7 +64,7 @@ class EmbeddingCache:
             raise StorageError(
                 f"the item embeddings cannot be stored: {fault.strerror}",
                 where=str(self.folder),
-                mend="free some space or mend the permissions, or choose another folder, and run it again",
+                hint="free some space or mend the permissions, or choose another folder, and run it again",
             ) from fault
         finally:
             # A failure to clean up must not hide the reason for it.

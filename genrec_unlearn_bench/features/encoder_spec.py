@@ -81,7 +81,7 @@ def parse_encoder(text: str) -> EncoderSpec:
         raise UsageError(
             "there is no such folder with a text encoder",
             where=text,
-            mend="give the folder of a sentence-transformers model (it holds modules.json), or tfidf or minilm",
+            hint="give the folder of a sentence-transformers model (it holds modules.json), or tfidf or minilm",
         )
     hub = _HUB.match(text)
     if hub and not difflib.get_close_matches(text, _NAMED, n=1, cutoff=0.75):
@@ -104,7 +104,7 @@ def _dimensions(digits: str, text: str) -> int:
         raise UsageError(
             f"{digits!r} is no number of dimensions from 1 to 4096",
             where=f"encoder {text}",
-            mend="for example tfidf:64",
+            hint="for example tfidf:64",
         )
     return int(digits)
 
@@ -115,6 +115,6 @@ def _folder_digest(folder: Path) -> str:
         raise UsageError(
             "the folder holds no text encoder: neither modules.json nor config.json is there",
             where=str(folder),
-            mend="give the folder of a sentence-transformers model, or tfidf or minilm",
+            hint="give the folder of a sentence-transformers model, or tfidf or minilm",
         )
     return model_digest(folder)

@@ -70,7 +70,7 @@ def encode_texts(
         found = cache.load(chunk) if cache else None
         if found is None:
             if len(chunks) > 1:
-                progress.say(f"encoding item texts: part {number} of {len(chunks)}")
+                progress.info(f"encoding item texts: part {number} of {len(chunks)}")
             found = chosen.encode(chunk, progress)
             if cache:
                 cache.save(chunk, found)

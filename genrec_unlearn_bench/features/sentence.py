@@ -61,7 +61,7 @@ class SentenceEncoder:
             raise BenchError(
                 f"the text encoder cannot be loaded: {_first_line(fault)}",
                 where=self.spec.model if self.spec.source == "hub" else str(folder),
-                mend="it must be a sentence-transformers model with safetensors weights; minilm and tfidf always work",
+                hint="it must be a sentence-transformers model with safetensors weights; minilm and tfidf always work",
             ) from fault
 
     def _folder(self) -> Path:
@@ -83,7 +83,7 @@ class SentenceEncoder:
                 f"the text encoder {self.spec.model!r} is not on this machine and could not be fetched: "
                 f"{_first_line(fault)}",
                 where=self.spec.key,
-                mend="check its name and the network; or give the folder of a downloaded model "
+                hint="check its name and the network; or give the folder of a downloaded model "
                 "(--encoder path/to/model); or take an encoder that needs no network: minilm (a package) or tfidf",
             ) from fault
 

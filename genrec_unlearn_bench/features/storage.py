@@ -72,10 +72,10 @@ def load_features(folder: Path) -> ItemFeatures:
         )
     except (OSError, ValidationError, KeyError, ValueError) as fault:
         raise CorruptArtefact(
-            f"the stored item features cannot be read ({type(fault).__name__})", where=str(folder), mend=_MEND
+            f"the stored item features cannot be read ({type(fault).__name__})", where=str(folder), hint=_MEND
         ) from fault
     if features.digest != record.digest or len(features.plain) != record.items:
-        raise CorruptArtefact("the stored item features do not match their digest", where=str(folder), mend=_MEND)
+        raise CorruptArtefact("the stored item features do not match their digest", where=str(folder), hint=_MEND)
     return features
 
 
@@ -90,7 +90,7 @@ def _write(place: Path, content: Callable[[IO[bytes]], object]) -> None:
         raise StorageError(
             f"the item features cannot be written: {fault.strerror}",
             where=str(place),
-            mend="free some space or mend the permissions, or choose another folder, and run it again",
+            hint="free some space or mend the permissions, or choose another folder, and run it again",
         ) from fault
     finally:
         # A failure to clean up must not hide the reason for it.

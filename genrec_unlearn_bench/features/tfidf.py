@@ -46,7 +46,7 @@ class TfidfEncoder:
         from threadpoolctl import threadpool_limits
 
         sample = _sample(texts)
-        progress.say(f"fitting TF-IDF on {len(sample)} of {len(texts)} texts")
+        progress.info(f"fitting TF-IDF on {len(sample)} of {len(texts)} texts")
         least = 2 if len(texts) >= _SMALL else 1
         vectoriser = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=least, dtype=np.float64)
         try:
@@ -55,7 +55,7 @@ class TfidfEncoder:
             raise DataFault(
                 f"the items' texts hold no words to make features from ({fault})",
                 where=f"{len(texts)} item texts",
-                mend="choose other text fields, or another text encoder",
+                hint="choose other text fields, or another text encoder",
             ) from fault
         components = min(self.dim, *weights.shape)
         seed = derive(0, "features", "tfidf") % 2**32

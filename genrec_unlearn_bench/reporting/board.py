@@ -144,7 +144,7 @@ def make_board(results: Iterable[Result], protocol: StatisticsProtocol) -> Board
                 f"a result of protocol {result.protocol_version} cannot share a table with protocol "
                 f"{protocol.suite_protocol}",
                 where=result.place,
-                mend="run it again with this version, or make its table with the version that it was run with",
+                hint="run it again with this version, or make its table with the version that it was run with",
             )
         if result.seed >= protocol.tuning_seeds_from:
             tuning += 1

@@ -53,10 +53,10 @@ class Measure(NamedTuple):
         spec = metric_spec(metric if colon else head)
         groups = {_SIDES[group] or group.value: group for group in spec.better} | {g.value: g for g in spec.better}
         if (colon and side not in groups) or (not colon and len(spec.better) != 1):
-            mend = " or ".join(f"{name}:{spec.name}" for name in dict.fromkeys(_SIDES[g] for g in spec.better))
-            raise UsageError(f"{text!r} does not say which group is meant", mend=f"write {mend}")
+            hint = " or ".join(f"{name}:{spec.name}" for name in dict.fromkeys(_SIDES[g] for g in spec.better))
+            raise UsageError(f"{text!r} does not say which group is meant", hint=f"write {hint}")
         if slash and not tail.isdigit():
-            raise UsageError(f"{text!r}: the beam is a number", mend=f"write {head}/10 or {head}/50")
+            raise UsageError(f"{text!r}: the beam is a number", hint=f"write {head}/10 or {head}/50")
         group = groups[side] if colon else next(iter(spec.better))
         return cls(spec.name, group, (int(tail) if slash else beam) if listed(spec.name) else None)
 

@@ -83,7 +83,7 @@ def make_report(
     if not tables:
         raise DataMissing(
             f"the layout {layout.name!r} shows {_shows(layout)}, and no result is of that sort",
-            mend="take another --layout, or run what it shows",
+            hint="take another --layout, or run what it shows",
         )
     return Report(
         board=board,

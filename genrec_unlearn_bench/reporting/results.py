@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
+from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
+from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.runs.record import Environment, RunRecord
-from genrec_unlearn_bench.runs.results import PER_USER, RECORD
 
 __all__ = ["OWN", "Badge", "Loaded", "Result", "Source", "find_records", "load_results", "measures_of", "result_of"]
 
@@ -133,7 +133,7 @@ def load_results(roots: Sequence[Path], *, source: Source = OWN, skip_broken: bo
     for root in roots:
         if not root.is_dir():
             raise DataMissing(
-                f"there is no folder {str(root)!r}", mend="give the folder that bench run wrote to (--results-dir)"
+                f"there is no folder {str(root)!r}", hint="give the folder that bench run wrote to (--results-dir)"
             )
         for path in find_records(root):
             try:
@@ -147,12 +147,12 @@ def load_results(roots: Sequence[Path], *, source: Source = OWN, skip_broken: bo
         more = f"\n  … and {len(faults) - 10} more" if len(faults) > 10 else ""
         raise CorruptArtefact(
             f"{len(faults)} of {len(faults) + len(results)} records cannot be read:{listing}{more}",
-            mend="restore or remove these folders, or go on without them (--skip-broken)",
+            hint="restore or remove these folders, or go on without them (--skip-broken)",
         )
     if not results and not faults:
         raise DataMissing(
             f"no result below {', '.join(str(root) for root in roots)}",
-            mend="run something first (bench run), or give another --results-dir",
+            hint="run something first (bench run), or give another --results-dir",
         )
     return Loaded(tuple(results), tuple(faults))
 

@@ -79,8 +79,8 @@ def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, want
     if len(faults) == 1:
         raise faults[0]
     if faults:
-        raise UsageError("; ".join(fault.what for fault in faults), mend="; ".join(str(fault.mend) for fault in faults))
-    raise DataMissing("no result is of all that was asked for at once", mend="leave out one of the filters")
+        raise UsageError("; ".join(fault.what for fault in faults), hint="; ".join(str(fault.hint) for fault in faults))
+    raise DataMissing("no result is of all that was asked for at once", hint="leave out one of the filters")
 
 
 def narrowed(table: Table, wanted: Selection) -> Table:

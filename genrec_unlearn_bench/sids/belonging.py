@@ -14,7 +14,7 @@ def check_items(table: SidTable, items: int) -> None:
     """Raise DataFault unless the table stands for so many items."""
     if len(table) != items:
         raise DataFault(
-            f"the semantic IDs are those of another catalogue: {len(table)} of them for {items} items", mend=_MEND
+            f"the semantic IDs are those of another catalogue: {len(table)} of them for {items} items", hint=_MEND
         )
 
 
@@ -26,5 +26,5 @@ def check_successor(current: SidTable, table: SidTable) -> None:
         raise DataFault(
             "the semantic IDs are those of another catalogue: "
             f"levels of {table.level_sizes} codes, where the recommender has tokens for {current.level_sizes}",
-            mend=_MEND,
+            hint=_MEND,
         )

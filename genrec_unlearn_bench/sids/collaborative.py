@@ -60,7 +60,7 @@ def collaborative_table(
         DataFault: There are no items.
     """
     if not items:
-        raise DataFault("there are no items to be clustered", mend="check the dataset's filters")
+        raise DataFault("there are no items to be clustered", hint="check the dataset's filters")
     paths, places = _tree(co_occurrence(train, items), clusters=clusters, leaf_size=leaf_size, tokens=tokens, seed=seed)
     content = max(max(path) for path in paths) + 1
     tree = TreeCodes(content=content, ordinals=int(places.max()) + 1 + slack)

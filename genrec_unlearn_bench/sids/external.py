@@ -44,7 +44,7 @@ def from_index(
         raise DataFault(
             f"{bad.size} items have codes outside their level, or padding in front of a code",
             where=f"item row {bad[0]}: {codes[bad[0]].tolist()}",
-            mend="check the index file and the level sizes",
+            hint="check the index file and the level sizes",
         )
     return SidTable(codes, sizes, len(sizes) if quantised_levels is None else quantised_levels)
 

@@ -51,7 +51,7 @@ def letter_sids(
         raise ValueError(f"{len(collaborative)} collaborative vectors for {len(features)} items")
     fitted = np.ascontiguousarray(collaborative[fit_rows], dtype=np.float32)
     if not np.isfinite(fitted).all():
-        raise DataFault("the collaborative vectors are not finite numbers", mend="lower the recommender's rate `lr`")
+        raise DataFault("the collaborative vectors are not finite numbers", hint="lower the recommender's rate `lr`")
     terms = LetterTerms(torch.from_numpy(fitted), config, seed=seed, progress=progress)
     table = quantise(features, config, seed=seed, device=device, progress=progress, fit_rows=fit_rows, extra=terms)
     progress.note("sids_alignment_loss", terms.last["alignment"])

@@ -84,7 +84,7 @@ def _rqvae(
     model = fit_rqvae(features, config, fit=fit, seed=seed, device=device, progress=progress, extra=extra)
     latents, books = model.latents(torch.from_numpy(features).to(device)), model.books()
     if not (np.isfinite(latents).all() and all(np.isfinite(book).all() for book in books)):
-        raise BenchError("the RQ-VAE diverged: its latents are not finite", where="sids", mend="lower the rate `lr`")
+        raise BenchError("the RQ-VAE diverged: its latents are not finite", where="sids", hint="lower the rate `lr`")
     return latents, books
 
 
@@ -96,10 +96,10 @@ def _check(features: FloatArray, fit: BoolArray) -> None:
         raise DataFault(
             f"the features of {bad.size} items are not finite numbers",
             where=f"item row {bad[0]}" + (" and others" if bad.size > 1 else ""),
-            mend="check the text encoder, or choose another one",
+            hint="check the text encoder, or choose another one",
         )
     if int(fit.sum()) < 2:
         raise DataFault(
             f"semantic IDs need at least two items to be fitted on, and there are {int(fit.sum())}",
-            mend="check the dataset's filters and the task's concepts",
+            hint="check the dataset's filters and the task's concepts",
         )

@@ -31,12 +31,12 @@ def sequential_table(train: Examples, items: int, *, start: int, pieces: Callabl
         DataFault: There are no items, or two numbers have the same pieces.
     """
     if not items:
-        raise DataFault("there are no items to be numbered", mend="check the dataset's filters")
+        raise DataFault("there are no items to be numbered", hint="check the dataset's filters")
     written = [tuple(pieces(start + place)) for place in range(items)]
     if len(set(written)) < items or not all(written):
         raise DataFault(
             "the tokenizer writes different numbers with the same pieces, so they cannot tell items apart",
-            mend="use another tokenizer, or none",
+            hint="use another tokenizer, or none",
         )
     names = sorted({piece for number in written for piece in number}, key=lambda piece: (len(piece), piece))
     code = {piece: index for index, piece in enumerate(names)}

@@ -77,7 +77,7 @@ def save_table(table: SidTable, folder: Path) -> None:
         raise StorageError(
             f"the semantic IDs could not be written: {fault.strerror or fault}",
             where=str(folder),
-            mend="make room or choose another folder",
+            hint="make room or choose another folder",
         ) from None
 
 
@@ -142,5 +142,5 @@ def _corrupt(folder: Path, reason: str) -> CorruptArtefact:
     return CorruptArtefact(
         f"the stored semantic IDs cannot be used: {reason}",
         where=str(folder),
-        mend="delete the folder; the next run makes it again",
+        hint="delete the folder; the next run makes it again",
     )

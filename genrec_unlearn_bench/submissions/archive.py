@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from genrec_unlearn_bench.runs.files import guarded, storage_error
+from genrec_unlearn_bench.files import guarded, storage_error
 from genrec_unlearn_bench.submissions.fault import Refused
 from genrec_unlearn_bench.submissions.limits import ARCHIVE_BYTES, FILES, TOTAL_BYTES, file_limit
 from genrec_unlearn_bench.submissions.paths import colliding, unsafe
@@ -45,17 +45,17 @@ def unpack(archive: Path, target: Path) -> Path:
     """Unpack into the empty folder ``target``; returns the folder that holds the submission. Raises Refused."""
     name = archive.name
     if archive.stat().st_size > ARCHIVE_BYTES:
-        raise Refused(f"the archive is larger than {ARCHIVE_BYTES >> 20} MiB", where=name, mend="withhold columns")
+        raise Refused(f"the archive is larger than {ARCHIVE_BYTES >> 20} MiB", where=name, hint="withhold columns")
     try:
         with _reading(name):
             opened = zipfile.ZipFile(archive)
         with opened:
             infos = opened.infolist()
             if len(infos) > FILES:
-                raise Refused(f"the archive holds {len(infos)} files, more than {FILES}", where=name, mend=_PACK)
+                raise Refused(f"the archive holds {len(infos)} files, more than {FILES}", where=name, hint=_PACK)
             files = [info for info in infos if _check(info)]
             for fault in colliding(info.filename for info in files):
-                raise Refused(fault.what, where=f"{name}: {fault.where}", mend=fault.mend)
+                raise Refused(fault.what, where=f"{name}: {fault.where}", hint=fault.hint)
             left = TOTAL_BYTES
             for info in files:
                 left -= _extract(opened, info, target, left)
@@ -63,7 +63,7 @@ def unpack(archive: Path, target: Path) -> Path:
         if fault.errno in (errno.ENOSPC, errno.EDQUOT):
             # No fault of the archive: there is no room here to unpack it.
             raise storage_error(fault, target, "$TMPDIR") or fault from None
-        raise Refused(f"the archive cannot be read: {fault}", where=name, mend=_PACK) from None
+        raise Refused(f"the archive cannot be read: {fault}", where=name, hint=_PACK) from None
     tops = sorted(target.iterdir())
     return tops[0] if len(tops) == 1 and tops[0].is_dir() else target
 
@@ -78,7 +78,7 @@ def _reading(where: str) -> Iterator[None]:
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, UnicodeDecodeError, NotImplementedError, EOFError) as fault:
-        raise Refused(f"the archive cannot be read: {fault}", where=where, mend=_PACK) from None
+        raise Refused(f"the archive cannot be read: {fault}", where=where, hint=_PACK) from None
 
 
 def _check(info: zipfile.ZipInfo) -> bool:
@@ -86,21 +86,21 @@ def _check(info: zipfile.ZipInfo) -> bool:
     place, kind = info.filename, stat.S_IFMT(info.external_attr >> 16)
     fault = unsafe(place.removesuffix("/"))
     if fault is not None:
-        raise Refused(f"in the archive, {fault.what}", where=fault.where, mend=fault.mend)
+        raise Refused(f"in the archive, {fault.what}", where=fault.where, hint=fault.hint)
     if kind == stat.S_IFLNK:
-        raise Refused("the archive holds a link", where=place, mend="put the file itself there")
+        raise Refused("the archive holds a link", where=place, hint="put the file itself there")
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise Refused("the archive holds something that is no file", where=place, mend=_PACK)
+        raise Refused("the archive holds something that is no file", where=place, hint=_PACK)
     if info.is_dir():
         return False
     if (info.external_attr >> 16) & 0o111:
-        raise Refused("the archive holds an executable file", where=place, mend="chmod -x, and pack it again")
+        raise Refused("the archive holds an executable file", where=place, hint="chmod -x, and pack it again")
     if info.flag_bits & _UNUSUAL or info.compress_type not in _PLAIN:
-        raise Refused("the archive is encrypted or packed in an unusual way", where=place, mend=_PACK)
+        raise Refused("the archive is encrypted or packed in an unusual way", where=place, hint=_PACK)
     limit = file_limit(place)
     if info.file_size > limit:
         what = f"a file in the archive is too large: {info.file_size} bytes, at most {limit}"
-        raise Refused(what, where=place, mend="withhold columns (--withhold similarity)")
+        raise Refused(what, where=place, hint="withhold columns (--withhold similarity)")
     return True
 
 
@@ -116,7 +116,7 @@ def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, left
             size += len(block)
             if size > limit:
                 what = f"the archive unpacks to more than {TOTAL_BYTES >> 20} MiB in all, or this file to too much"
-                raise Refused(what, where=info.filename, mend="withhold columns (--withhold similarity)")
+                raise Refused(what, where=info.filename, hint="withhold columns (--withhold similarity)")
             sink.write(block)
     return size
 

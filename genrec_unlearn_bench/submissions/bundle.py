@@ -18,8 +18,8 @@ from pydantic import BaseModel, ValidationError
 
 from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.errors import ConfigError, UsageError
-from genrec_unlearn_bench.runs.record import RunRecord
-from genrec_unlearn_bench.runs.results import PER_USER, RECORD
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
 from genrec_unlearn_bench.submissions.archive import unpack
 from genrec_unlearn_bench.submissions.fault import Fault, Refused
 from genrec_unlearn_bench.submissions.inventory import Inventory, content_digest, take_inventory
@@ -82,7 +82,7 @@ class Bundle:
         """A result's per-user table and its withheld families. Raises Refused."""
         path = result.table_path
         if path not in self.inventory.digests:
-            raise Refused("the per-user table is missing", where=path, mend="submit results with their tables")
+            raise Refused("the per-user table is missing", where=path, hint="submit results with their tables")
         return read_table((self.root / path).read_bytes(), path)
 
 
@@ -99,12 +99,12 @@ def opened(path: Path, leaderboard: Path | None = None) -> Iterator[Bundle]:
     Raises Refused for an archive that is not safe to unpack and for a link, UsageError where there is nothing.
     """
     if path.is_symlink():
-        raise Refused("the submission is a link", where=str(path), mend="give the folder or archive itself")
+        raise Refused("the submission is a link", where=str(path), hint="give the folder or archive itself")
     if path.is_dir():
         yield load(path, leaderboard)
         return
     if not path.is_file():
-        raise UsageError("there is no such submission", where=str(path), mend="give a folder, or an archive's path")
+        raise UsageError("there is no such submission", where=str(path), hint="give a folder, or an archive's path")
     with tempfile.TemporaryDirectory(prefix="bench-verify-") as place:
         yield load(unpack(path, Path(place)), leaderboard)
 
@@ -122,7 +122,7 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
             faults["submission"].append(fault.fault)
         except ConfigError as fault:
             faults["submission"] += [
-                Fault(what=line, where=SPEC, mend="mend the field; `bench submit --help` says what each one is")
+                Fault(what=line, where=SPEC, hint="mend the field; `bench submit --help` says what each one is")
                 for line in fault.faults
             ]
     results, manifests = [], {}
@@ -159,5 +159,5 @@ def _model(model: type[M], root: Path, path: str) -> M:
         raise Refused(
             f"the file does not fit its schema: {place}: {first['msg']}{more}",
             where=path,
-            mend="publish it with `bench submit` from the results of `bench run`",
+            hint="publish it with `bench submit` from the results of `bench run`",
         ) from None

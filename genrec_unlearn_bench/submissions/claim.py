@@ -22,11 +22,11 @@ def check_claim(bundle: Bundle, found: Verification) -> Iterable[Fault]:
         return
     claimed = read_verification(bundle.root)
     if claimed is None:
-        yield Fault(what="verification.json cannot be read", where=VERIFICATION, mend=_MEND)
+        yield Fault(what="verification.json cannot be read", where=VERIFICATION, hint=_MEND)
         return
     if claimed.content_digest != found.content_digest:
         what = "verification.json is of another content than this: something was changed after it was made"
-        yield Fault(what=what, where=f"{VERIFICATION}: content_digest", mend=_MEND)
+        yield Fault(what=what, where=f"{VERIFICATION}: content_digest", hint=_MEND)
         return
     possible: tuple[Badge, ...] = (Badge.REPRODUCED, Badge.RE_SCORED, Badge.SELF_REPORTED)
     if found.badge is not Badge.RE_SCORED or found.withheld:
@@ -37,12 +37,12 @@ def check_claim(bundle: Bundle, found: Verification) -> Iterable[Fault]:
             what=f"verification.json claims the badge {claimed.badge.value!r}, what was found gives at most "
             f"{possible[0].value!r}",
             where=f"{VERIFICATION}: badge",
-            mend=_MEND,
+            hint=_MEND,
         )
     for name in ("protocol_version", "name", "results", "passed", "rescored", "self_reported", "withheld"):
         if getattr(claimed, name) != getattr(found, name):
             yield Fault(
                 what=f"verification.json says something else than was found about: {name}",
                 where=f"{VERIFICATION}: {name}",
-                mend=_MEND,
+                hint=_MEND,
             )

@@ -23,16 +23,16 @@ class Fault(StrictModel):
     what: Told
     where: Told
     """Path inside the submission, with the field where there is one."""
-    mend: Told
+    hint: Told
 
     def text(self) -> str:
         """All three, one a line."""
-        return f"{self.what}\n  where: {self.where}\n  mend:  {self.mend}"
+        return f"{self.what}\n  where: {self.where}\n  hint:  {self.hint}"
 
 
 class Refused(BenchError):
     """Something of a submission cannot be read at all, or is not safe to read."""
 
-    def __init__(self, what: str, *, where: str, mend: str) -> None:
-        self.fault = Fault(what=what, where=where, mend=mend)
-        super().__init__(self.fault.what, where=self.fault.where, mend=self.fault.mend)
+    def __init__(self, what: str, *, where: str, hint: str) -> None:
+        self.fault = Fault(what=what, where=where, hint=hint)
+        super().__init__(self.fault.what, where=self.fault.where, hint=self.fault.hint)

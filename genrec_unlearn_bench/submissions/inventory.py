@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from genrec_unlearn_bench.runs.files import file_digest, folder_digest
+from genrec_unlearn_bench.files import file_digest, folder_digest
 from genrec_unlearn_bench.submissions.fault import Fault
 from genrec_unlearn_bench.submissions.limits import FILES, TOTAL_BYTES, file_limit
 from genrec_unlearn_bench.submissions.paths import colliding, layout_fault, unsafe
@@ -36,7 +36,7 @@ def take_inventory(root: Path) -> Inventory:
     total = 0
     for number, (path, status) in enumerate(_entries(root, "")):
         if number == FILES:
-            faults.append(Fault(what=f"there are more than {FILES} files", where=".", mend="submit in parts"))
+            faults.append(Fault(what=f"there are more than {FILES} files", where=".", hint="submit in parts"))
             break
         fault = unsafe(path) or _kind_fault(path, status) or layout_fault(path, tree=tree)
         total += status.st_size
@@ -44,7 +44,7 @@ def take_inventory(root: Path) -> Inventory:
             fault = Fault(
                 what=f"the files have more than {TOTAL_BYTES >> 20} MiB in all",
                 where=path,
-                mend="withhold columns (--withhold similarity)",
+                hint="withhold columns (--withhold similarity)",
             )
         if fault is not None:
             faults.append(fault)
@@ -74,13 +74,13 @@ def _entries(root: Path, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
 
 def _kind_fault(path: str, status: os.stat_result) -> Fault | None:
     if stat.S_ISLNK(status.st_mode):
-        return Fault(what="there is a link", where=path, mend="put the file itself there")
+        return Fault(what="there is a link", where=path, hint="put the file itself there")
     if not stat.S_ISREG(status.st_mode):
-        return Fault(what="there is something that is no file", where=path, mend="remove it")
+        return Fault(what="there is something that is no file", where=path, hint="remove it")
     if status.st_mode & 0o111 and os.name != "nt":
-        return Fault(what="there is an executable file", where=path, mend=f"chmod -x {path}")
+        return Fault(what="there is an executable file", where=path, hint=f"chmod -x {path}")
     limit = file_limit(path)
     if status.st_size > limit:
         what = f"a file is too large: {status.st_size} bytes, at most {limit}"
-        return Fault(what=what, where=path, mend="withhold columns (--withhold similarity)")
+        return Fault(what=what, where=path, hint="withhold columns (--withhold similarity)")
     return None

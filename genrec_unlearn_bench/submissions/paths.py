@@ -24,8 +24,8 @@ def unsafe(path: str) -> Fault | None:
     """What is wrong with a relative path as it stands in an archive or a folder, if anything."""
     shown = ascii(path[:_LONGEST])[1:-1]
 
-    def fault(what: str, mend: str = "pack the folder with `bench submit`") -> Fault:
-        return Fault(what=what, where=shown, mend=mend)
+    def fault(what: str, hint: str = "pack the folder with `bench submit`") -> Fault:
+        return Fault(what=what, where=shown, hint=hint)
 
     if path.startswith(("/", "\\")):
         return fault("the name is an absolute path")
@@ -56,7 +56,7 @@ def colliding(paths: Iterable[str]) -> Iterator[Fault]:
         if first is path:
             continue
         what = "the name stands there twice" if first == path else f"the name differs from {first!a} in case alone"
-        yield Fault(what=what, where=ascii(path)[1:-1], mend="keep one of the two")
+        yield Fault(what=what, where=ascii(path)[1:-1], hint="keep one of the two")
 
 
 def layout_fault(path: str, *, tree: bool) -> Fault | None:
@@ -65,9 +65,9 @@ def layout_fault(path: str, *, tree: bool) -> Fault | None:
         return None
     if tree and path.endswith(("losses.jsonl", "/manifest.json")):
         what = "this is a result as `bench run` wrote it, not in its published form"
-        return Fault(what=what, where=path, mend="publish it with `bench submit`, and verify that")
+        return Fault(what=what, where=path, hint="publish it with `bench submit`, and verify that")
     place = "manifests/<task>.json and <task>/<backbone>/<method>/<run>/"
     layout = place if tree else "submission.yaml, method.py, verification.json and results/<task>/<backbone>/…"
     return Fault(
-        what="there is a file that has no place here", where=path, mend=f"remove it; what belongs here: {layout}"
+        what="there is a file that has no place here", where=path, hint=f"remove it; what belongs here: {layout}"
     )

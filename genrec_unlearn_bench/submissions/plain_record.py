@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import PurePosixPath, PureWindowsPath
 
-from genrec_unlearn_bench.runs.record import RunRecord
+from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.submissions.words import machine_path, values_of
 
 __all__ = ["paths_in", "plain_command", "plain_platform", "plain_record"]

@@ -27,7 +27,7 @@ def decoded(content: bytes, where: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
-        raise Refused("the file is not UTF-8 text", where=where, mend="save it as UTF-8") from None
+        raise Refused("the file is not UTF-8 text", where=where, hint="save it as UTF-8") from None
 
 
 def plain_json(content: bytes, where: str) -> Any:
@@ -35,27 +35,27 @@ def plain_json(content: bytes, where: str) -> Any:
     text = decoded(content, where)
     again = "write it with `bench submit` again, and leave it as it is"
     if _depth(text) > DEPTH:
-        raise Refused(f"the JSON is nested deeper than {DEPTH} levels", where=where, mend=again)
+        raise Refused(f"the JSON is nested deeper than {DEPTH} levels", where=where, hint=again)
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         content: dict[str, Any] = {}
         for name, value in found:
             if name in content:
-                raise Refused(f"the JSON has the key {name!r} twice in one object", where=where, mend=again)
+                raise Refused(f"the JSON has the key {name!r} twice in one object", where=where, hint=again)
             content[name] = value
         return content
 
     def number(text: str) -> float:
         value = float(text)
         if not math.isfinite(value):
-            raise Refused(f"the JSON holds {text[:20]}, which is no finite number", where=where, mend=again)
+            raise Refused(f"the JSON holds {text[:20]}, which is no finite number", where=where, hint=again)
         return value
 
     try:
         content = json.loads(text, object_pairs_hook=pairs, parse_constant=number, parse_float=number)
         _encoded(content)
     except (ValueError, RecursionError) as fault:
-        raise Refused(f"the file is not valid JSON: {fault}", where=where, mend=again) from None
+        raise Refused(f"the file is not valid JSON: {fault}", where=where, hint=again) from None
     return content
 
 
@@ -71,7 +71,7 @@ def strict_yaml(content: bytes, where: str) -> Any:
         line = f", line {mark.line + 1}" if mark is not None else ""
         problem = getattr(fault, "problem", None) or "it cannot be parsed"
         raise Refused(
-            f"not valid YAML: {problem}", where=f"{where}{line}", mend="mend the line (indentation, quotes)"
+            f"not valid YAML: {problem}", where=f"{where}{line}", hint="mend the line (indentation, quotes)"
         ) from None
     return content
 
@@ -110,7 +110,7 @@ def _scan(text: str, where: str) -> None:
     for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         line = f"{where}, line {event.start_mark.line + 1}"
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise Refused("YAML anchors and aliases are not read", where=line, mend="write the value out")
+            raise Refused("YAML anchors and aliases are not read", where=line, hint="write the value out")
         if isinstance(event, yaml.CollectionEndEvent):
             open_.pop()
             continue
@@ -119,23 +119,23 @@ def _scan(text: str, where: str) -> None:
         nodes += 1
         _check_node(event, open_, line)
         if nodes > NODES:
-            raise Refused(f"the YAML holds more than {NODES} values", where=where, mend="shorten the file")
+            raise Refused(f"the YAML holds more than {NODES} values", where=where, hint="shorten the file")
         if isinstance(event, yaml.CollectionStartEvent):
             open_.append(_Open(mapping=isinstance(event, yaml.MappingStartEvent)))
             if len(open_) > DEPTH:
-                raise Refused(f"the YAML is nested deeper than {DEPTH} levels", where=line, mend="flatten the file")
+                raise Refused(f"the YAML is nested deeper than {DEPTH} levels", where=line, hint="flatten the file")
 
 
 def _check_node(event: Any, open_: list[_Open], line: str) -> None:
     if event.tag:
-        raise Refused(f"the YAML tag {event.tag[:60]!r} is not read", where=line, mend="write a plain value")
+        raise Refused(f"the YAML tag {event.tag[:60]!r} is not read", where=line, hint="write a plain value")
     inside = open_[-1] if open_ else None
     if inside is None or inside.keys is None:
         return
     if inside.at_key:
         if not isinstance(event, yaml.ScalarEvent):
-            raise Refused("a YAML key is not a plain word", where=line, mend="use a word as the key")
+            raise Refused("a YAML key is not a plain word", where=line, hint="use a word as the key")
         if event.value in inside.keys:
-            raise Refused(f"the key {event.value[:60]!r} stands there twice", where=line, mend="keep one of the two")
+            raise Refused(f"the key {event.value[:60]!r} stands there twice", where=line, hint="keep one of the two")
         inside.keys.add(event.value)
     inside.at_key = not inside.at_key

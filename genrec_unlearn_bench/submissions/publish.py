@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
-from genrec_unlearn_bench.runs.files import atomic_folder, atomic_text
-from genrec_unlearn_bench.runs.record import RunRecord
-from genrec_unlearn_bench.runs.results import PER_USER, RECORD, read_record, record_text, result_folder, table_place
+from genrec_unlearn_bench.files import atomic_folder, atomic_text
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, read_record, record_text, result_folder, table_place
 from genrec_unlearn_bench.submissions.families import known_families
 from genrec_unlearn_bench.submissions.plain_record import paths_in, plain_record
 from genrec_unlearn_bench.submissions.table import published_bytes
@@ -71,7 +71,7 @@ def publish_tree(
     families = known_families(withhold)
     found = list(found_results(source, wanted))
     if not found:
-        raise UsageError("there is no result to publish", where=str(source), mend="give the folder of `bench run`")
+        raise UsageError("there is no result to publish", where=str(source), hint="give the folder of `bench run`")
     published = tuple(publish_result(one, target, withhold=families) for one in found)
     write_manifests(found, target / MANIFESTS)
     return published
@@ -88,7 +88,7 @@ def publish_result(found: Found, target: Path, *, withhold: Iterable[str] = ()) 
         raise UsageError(
             f"the record holds the path {path!r} of this machine",
             where=f"{found.folder / RECORD}: {place}",
-            mend="run it again with a relative path there",
+            hint="run it again with a relative path there",
         )
     with atomic_folder(result_folder(target, record), "--out", replace=True) as draft:
         (draft / RECORD).write_text(record_text(record), encoding="utf-8")
@@ -110,7 +110,7 @@ def write_manifests(found: Iterable[Found], target: Path) -> None:
             raise UsageError(
                 f"two results have different manifests of the task {one.manifest.task!r}",
                 where=f"{first.folder} and {one.folder}",
-                mend="publish results of one dataset only: they cannot stand in one table",
+                hint="publish results of one dataset only: they cannot stand in one table",
             )
     for task, one in sorted(manifests.items()):
         path = target / f"{task}.json"
@@ -119,7 +119,7 @@ def write_manifests(found: Iterable[Found], target: Path) -> None:
             raise UsageError(
                 f"there is another manifest of the task {task!r} already",
                 where=str(path),
-                mend="the results were made on other data, or the task's version has to be raised",
+                hint="the results were made on other data, or the task's version has to be raised",
             )
         atomic_text(path, text, "--out")
 
@@ -132,5 +132,5 @@ def _manifest(folder: Path) -> TaskManifest:
         raise CorruptArtefact(
             f"the task's manifest cannot be read: {str(fault).splitlines()[0]}",
             where=str(path),
-            mend="run the command in the record again",
+            hint="run the command in the record again",
         ) from None

@@ -153,7 +153,7 @@ def parse_submission(content: bytes, where: str = SPEC) -> Submission:
     """Read the file. Raises Refused (not readable) or ConfigError (with every fault at once)."""
     plain = strict_yaml(content, where)
     if not isinstance(plain, dict):
-        raise Refused("a mapping is expected", where=where, mend="make the file with `bench submit`")
+        raise Refused("a mapping is expected", where=where, hint="make the file with `bench submit`")
     return parse(Submission, {str(key): value for key, value in plain.items()}, where=where)
 
 

@@ -17,9 +17,9 @@ from pydantic import Field
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
+from genrec_unlearn_bench.files import atomic_folder, file_digest
+from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.registry import Entry, find_method, source_digest, source_file
-from genrec_unlearn_bench.runs.files import atomic_folder, file_digest
-from genrec_unlearn_bench.runs.record import RunRecord
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, Found, found_results, publish_result, write_manifests
 from genrec_unlearn_bench.submissions.shipped import demo_tasks
@@ -84,11 +84,11 @@ def submit(request: SubmitRequest) -> Submitted:
     if not SLUG.match(request.name):
         raise UsageError(
             f"{request.name!r} is no name for a submission",
-            mend="use lower-case letters and digits, and hyphens between",
+            hint="use lower-case letters and digits, and hyphens between",
         )
     entry = find_method(request.method)
     if entry.kind == "reference":
-        raise UsageError(f"{entry.name!r} is a reference row, which every table has", mend="submit a method")
+        raise UsageError(f"{entry.name!r} is a reference row, which every table has", hint="submit a method")
     target = request.out / request.name
     earlier = _earlier(target)
     found, passed_over = _results(request, entry)
@@ -113,7 +113,7 @@ def _earlier(target: Path) -> Submission | None:
         raise UsageError(
             f"the submission.yaml that is there cannot be read: {fault.what}",
             where=fault.where or str(target / SPEC),
-            mend="mend it, so that your words are kept, or remove the folder to begin anew",
+            hint="mend it, so that your words are kept, or remove the folder to begin anew",
         ) from None
 
 
@@ -131,8 +131,8 @@ def _results(request: SubmitRequest, entry: Entry) -> tuple[list[Found], int]:
     found = [one for one in every if one.record.method_digest == digest]
     if not found:
         what = f"there is no result of the method {entry.name!r}" if not every else _outdated(entry, len(every))
-        mend = f"bench run --task demo-brand --method {request.method} --results-dir {request.results_dir}"
-        raise UsageError(what, where=str(request.results_dir), mend=mend)
+        hint = f"bench run --task demo-brand --method {request.method} --results-dir {request.results_dir}"
+        raise UsageError(what, where=str(request.results_dir), hint=hint)
     return found, len(every) - len(found)
 
 
@@ -143,7 +143,7 @@ def _outdated(entry: Entry, count: int) -> str:
 def _copy_method(entry: Entry, draft: Path) -> None:
     source = source_file(entry)
     if source is None:
-        raise UsageError(f"the method {entry.name!r} has no file to submit", mend="give its file: --method file.py")
+        raise UsageError(f"the method {entry.name!r} has no file to submit", hint="give its file: --method file.py")
     shutil.copyfile(source, draft / METHOD_FILE)
 
 
@@ -174,7 +174,7 @@ def _spec(
         raise ConfigError(
             [f"{name}: {_NEEDED[name]}" for name in missing],
             where=str(request.out / request.name / SPEC),
-            mend="give them once; later calls keep them",
+            hint="give them once; later calls keep them",
         )
     return parse_submission(submission_text(parse(Submission, words, where=SPEC)).encode())
 

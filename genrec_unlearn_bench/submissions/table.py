@@ -92,10 +92,10 @@ def read_table(content: bytes, where: str) -> tuple[pd.DataFrame, frozenset[str]
         table = file.read()
     except (pa.ArrowException, OSError, ValueError) as fault:
         first = str(fault).splitlines()[0][:200]
-        raise Refused(f"not a readable parquet file: {first}", where=where, mend=_AGAIN) from None
+        raise Refused(f"not a readable parquet file: {first}", where=where, hint=_AGAIN) from None
     nulls = [name for name in COLUMNS if COLUMNS[name] != "float64" and table.column(name).null_count]
     if nulls:
-        raise Refused(f"the column {nulls[0]!r} has empty places", where=where, mend=_AGAIN)
+        raise Refused(f"the column {nulls[0]!r} has empty places", where=where, hint=_AGAIN)
     withheld = frozenset(_withheld(file, where))
     frame = table.to_pandas(ignore_metadata=True)
     typed: pd.DataFrame = frame[list(COLUMNS)].astype(dict(COLUMNS))
@@ -108,7 +108,7 @@ def read_published(folder: Path) -> tuple[pd.DataFrame, frozenset[str]]:
     try:
         content = path.read_bytes()
     except OSError as fault:
-        raise Refused(f"the table cannot be read: {fault.strerror}", where=str(path), mend=_AGAIN) from None
+        raise Refused(f"the table cannot be read: {fault.strerror}", where=str(path), hint=_AGAIN) from None
     return read_table(content, str(path))
 
 
@@ -121,18 +121,18 @@ def _type(name: str) -> Any:
 def _check_schema(file: Any, where: str) -> None:
     rows = file.metadata.num_rows
     if rows > PARQUET_ROWS:
-        raise Refused(f"the table promises {rows} rows, more than {PARQUET_ROWS}", where=where, mend=_AGAIN)
+        raise Refused(f"the table promises {rows} rows, more than {PARQUET_ROWS}", where=where, hint=_AGAIN)
     names = file.schema_arrow.names
     if extra := [name for name in names if name not in COLUMNS]:
-        raise Refused(f"the table has columns that no result has: {', '.join(extra)[:200]}", where=where, mend=_AGAIN)
+        raise Refused(f"the table has columns that no result has: {', '.join(extra)[:200]}", where=where, hint=_AGAIN)
     if missing := [name for name in COLUMNS if name not in names]:
-        raise Refused(f"the table lacks columns: {', '.join(missing)}", where=where, mend=_AGAIN)
+        raise Refused(f"the table lacks columns: {', '.join(missing)}", where=where, hint=_AGAIN)
     if len(names) != len(COLUMNS):
-        raise Refused("the table has a column twice", where=where, mend=_AGAIN)
+        raise Refused("the table has a column twice", where=where, hint=_AGAIN)
     for field in file.schema_arrow:
         if field.type != _type(field.name):
             raise Refused(
-                f"the column {field.name!r} is of type {field.type}, not {_type(field.name)}", where=where, mend=_AGAIN
+                f"the column {field.name!r} is of type {field.type}, not {_type(field.name)}", where=where, hint=_AGAIN
             )
 
 
@@ -141,5 +141,5 @@ def _withheld(file: Any, where: str) -> tuple[str, ...]:
     names = (told or b"").decode("utf-8", "replace").split(",")
     unknown = [name for name in names if name and name not in FAMILIES]
     if told is None or unknown:
-        raise Refused("the table does not say which columns are withheld", where=where, mend=_AGAIN)
+        raise Refused("the table does not say which columns are withheld", where=where, hint=_AGAIN)
     return known_families(names)

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.reporting.results import Badge
-from genrec_unlearn_bench.runs.files import atomic_text
 from genrec_unlearn_bench.submissions.fault import Fault
 from genrec_unlearn_bench.submissions.inventory import VERIFICATION, content_digest, take_inventory
 from genrec_unlearn_bench.submissions.plain_text import plain_json

@@ -124,7 +124,7 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
     found.faults["twins"] += seeds.check_twins(bundle, found.fingerprints)
     if not bundle.results and not found.faults["records"]:
         found.faults["records"].append(
-            Fault(what="there is no result", where=".", mend="give the folder of a submission, or leaderboard/results")
+            Fault(what="there is no result", where=".", hint="give the folder of a submission, or leaderboard/results")
         )
     verification = _summed(bundle, found)
     if claims:
@@ -140,7 +140,7 @@ def _look_at_table(bundle: Bundle, result: Result, found: _Findings) -> None:
         found.self_reported |= {value.metric for value in result.record.metrics}
         if not result.record.diverged:
             what = "nothing was measured, and the run is not said to have diverged"
-            found.faults["table"].append(Fault(what=what, where=result.record_path, mend="run the cell again"))
+            found.faults["table"].append(Fault(what=what, where=result.record_path, hint="run the cell again"))
         return
     try:
         table, withheld = bundle.table(result)

@@ -108,7 +108,7 @@ def anatomy(recommender: Recommender) -> Anatomy:
         return _causal(recommender)
     raise BenchError(
         f"the blocks of a {type(recommender).__name__} are not known",
-        mend="describe the family in genrec_unlearn_bench/unlearning/anatomy.py",
+        hint="describe the family in genrec_unlearn_bench/unlearning/anatomy.py",
     )
 
 

@@ -28,23 +28,23 @@ def check_request(request: ForgetRequest, *, task: str) -> None:
         raise DataFault(
             "the train part has no examples at all, so nothing can be unlearned from it",
             where=task,
-            mend="check the dataset's split (bench data info NAME): every user needs two train interactions or more",
+            hint="check the dataset's split (bench data info NAME): every user needs two train interactions or more",
         )
     if not named:
         raise DataFault(
             f"the request names no {what}, so there is nothing to forget",
             where=task,
-            mend="check what the task resolves to (bench show TASK), and its concept in the task's YAML",
+            hint="check what the task resolves to (bench show TASK), and its concept in the task's YAML",
         )
     if not forget:
         raise DataFault(
             f"none of the {retain} train examples belongs to the {named} {what} to be forgotten",
             where=task,
-            mend="a recommender that was never trained on them has nothing to unlearn: choose another concept",
+            hint="a recommender that was never trained on them has nothing to unlearn: choose another concept",
         )
     if not retain:
         raise DataFault(
             f"all {forget} train examples are to be forgotten, so there is nothing to keep a model by",
             where=task,
-            mend="name less in the task's YAML; to forget everything, delete the model",
+            hint="name less in the task's YAML; to forget everything, delete the model",
         )

@@ -136,7 +136,7 @@ def test_the_ranking_temperature_reaches_the_loss(made: TrainingData) -> None:
 
 
 def test_the_tokenizers_code_is_part_of_its_key() -> None:
-    from genrec_unlearn_bench.runs.sources import code_digests
+    from genrec_unlearn_bench.store.sources import code_digests
 
     found = code_digests(Letter.tokenizer_modules())
     for name in ("letter_terms", "rqvae_training", "balanced_kmeans", "sinkhorn", "collisions"):

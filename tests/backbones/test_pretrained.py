@@ -66,7 +66,7 @@ def test_a_hub_model_that_cannot_be_had(name: str) -> None:
     with pytest.raises(DataMissing) as caught:
         load_pretrained(name, "qwen2")
     assert caught.value.where == name
-    assert "folder" in (caught.value.mend or "")
+    assert "folder" in (caught.value.hint or "")
 
 
 def test_names_that_are_neither_folder_nor_hub_id(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.evaluation.metric import MetricValue
-from genrec_unlearn_bench.runs.record import RunRecord
+from genrec_unlearn_bench.pipeline.record import RunRecord
 from tests.reporting.boards import make_records, write_records
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")

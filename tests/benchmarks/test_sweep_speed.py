@@ -13,19 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from genrec_unlearn_bench.executors.pool import Pool
+from genrec_unlearn_bench.executors.room import Machine
+from genrec_unlearn_bench.grid.job import Job
+from genrec_unlearn_bench.grid.journal import Journal
+from genrec_unlearn_bench.grid.sweep import sweep
+from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
+from genrec_unlearn_bench.pipeline.pipeline import run_cell
+from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.runs.executors.pool import Pool
-from genrec_unlearn_bench.runs.executors.room import Machine
-from genrec_unlearn_bench.runs.grid.job import Job
-from genrec_unlearn_bench.runs.grid.journal import Journal
-from genrec_unlearn_bench.runs.grid.sweep import sweep
-from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
-from genrec_unlearn_bench.runs.pipeline import run_cell
-from genrec_unlearn_bench.runs.request import RunRequest
-from genrec_unlearn_bench.runs.store import StageStore
-from tests.runs.conftest import TINY, TINY_TRACER
-from tests.runs.executors.conftest import ROOT
-from tests.runs.executors.light_work import WORK, job
+from genrec_unlearn_bench.store.store import StageStore
+from tests.executors.conftest import ROOT
+from tests.executors.light_work import WORK, job
+from tests.pipeline.conftest import TINY, TINY_TRACER
 
 pytestmark = pytest.mark.speed
 

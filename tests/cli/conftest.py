@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.runs.record import Cell, Cost, Environment, RunRecord
+from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord
 
 
 @pytest.fixture(autouse=True)

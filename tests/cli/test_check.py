@@ -1,4 +1,4 @@
-"""``bench check`` on the terminal and as JSON; the rules themselves are tested in tests/runs/contract."""
+"""``bench check`` on the terminal and as JSON; the rules themselves are tested in tests/contract."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.runs.contract import check as contract
-from genrec_unlearn_bench.runs.contract.finding import Checked, broken, kept, left_out
+from genrec_unlearn_bench.contract import check as contract
+from genrec_unlearn_bench.contract.finding import Checked, broken, kept, left_out
 
 GOOD = (kept("name", "the name is a string", "mine"), left_out("kind-item", "it serves items", "not in `kinds`"))
-BAD = broken("quiet", "nothing is printed", "it prints 'a [red]step[/red]'", mend="say it with progress.say(…)")
+BAD = broken("quiet", "nothing is printed", "it prints 'a [red]step[/red]'", hint="say it with progress.info(…)")
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_broken_rule_is_told_with_its_mend(called: list[dict[str, object]]) ->
     lines = done.stdout.splitlines()
     place = lines.index("  ✗ nothing is printed")
     assert lines[place + 1].strip() == "it prints 'a [red]step[/red]'"
-    assert lines[place + 2].strip() == "mend: say it with progress.say(…)"
+    assert lines[place + 2].strip() == "hint: say it with progress.info(…)"
     assert "not yet" in lines[-1]
 
 

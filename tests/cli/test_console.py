@@ -49,7 +49,7 @@ def test_bars_nest_and_go_away(capsys: pytest.CaptureFixture[str]) -> None:
     seen = [(outer, inner) for outer in bars.track("outer", range(2)) for inner in bars.track("inner", "ab")]
     assert seen == [(0, "a"), (0, "b"), (1, "a"), (1, "b")]
     assert bars._bars is None
-    bars.say("[red] is text, not markup")
+    bars.info("[red] is text, not markup")
     assert "[red] is text, not markup" in capsys.readouterr().err
 
 

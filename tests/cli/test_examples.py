@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
+from tests.pipeline.listed_world import World, keeping
 from tests.reporting.examples.scenes import made_world
-from tests.runs.listed_world import World, keeping
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
-from tests.runs.listed_world import World, keeping, make_world, walking
+from tests.pipeline.listed_world import World, keeping, make_world, walking
 
 
 @pytest.fixture

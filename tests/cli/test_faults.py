@@ -12,9 +12,9 @@ from genrec_unlearn_bench.errors import BenchError, ConfigError, DataMissing, Pr
 
 CASES: list[tuple[BaseException, int, str]] = [
     (
-        BenchError("a cell failed", where="here", mend="try again"),
+        BenchError("a cell failed", where="here", hint="try again"),
         1,
-        "error: a cell failed\n  where: here\n  mend:  try",
+        "error: a cell failed\n  where: here\n  hint:  try",
     ),
     (UnknownName("task", "demo-brnd", ["demo-brand"]), 2, "did you mean demo-brand?"),
     (ConfigError(["lr: too large", "epochs: too small"]), 2, "- lr: too large\n  - epochs: too small"),

@@ -11,7 +11,7 @@ from rich.console import Console
 from genrec_unlearn_bench.cli.measured_table import COLUMNS, measured_table
 from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.runs.record import RunRecord
+from genrec_unlearn_bench.pipeline.record import RunRecord
 
 VALUES = (
     MetricValue(metric="probing.auroc.pooled", group=Group.ALL, value=0.625),

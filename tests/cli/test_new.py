@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
+from genrec_unlearn_bench.pipeline import new_method as scaffold
 from genrec_unlearn_bench.registry import find_method
-from genrec_unlearn_bench.runs import new_method as scaffold
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.runs.grid.expand import expand
-from genrec_unlearn_bench.runs.grid.spec import read_grid
-from genrec_unlearn_bench.runs.store import StageStore
-from tests.runs.grid.planned_world import fake_run, lay_grounds, tree_digest
-from tests.runs.grid.test_recorded_stages import record
+from genrec_unlearn_bench.grid.expand import expand
+from genrec_unlearn_bench.grid.spec import read_grid
+from genrec_unlearn_bench.store.store import StageStore
+from tests.grid.planned_world import fake_run, lay_grounds, tree_digest
+from tests.grid.test_recorded_stages import record
 
 GRID = """\
 name: mini

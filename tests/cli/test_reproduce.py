@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
-from tests.runs.letter_world import TINY, write_world
+from tests.pipeline.letter_world import TINY, write_world
 
 
 def test_pieces_from_the_command_line(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.runs.results import read_record
+from genrec_unlearn_bench.pipeline.results import read_record
 
 TINY = {
     "training.epochs": 1,

@@ -11,7 +11,7 @@ from rich.console import Console
 from genrec_unlearn_bench.cli.run_table import COLUMNS, number, run_table
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.runs.record import RunRecord
+from genrec_unlearn_bench.pipeline.record import RunRecord
 
 
 def drawn(records: list[RunRecord], width: int = 120) -> str:

@@ -17,12 +17,12 @@ from genrec_unlearn_bench.cli.smoke import FEW, METHODS
 from genrec_unlearn_bench.cli.smoke_claims import CLAIMS, DESTRUCTIVE, judged, own_claims, violations
 from genrec_unlearn_bench.errors import CapabilityMissing
 from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.pipeline import matrix
+from genrec_unlearn_bench.pipeline.matrix import Tried
+from genrec_unlearn_bench.pipeline.pipeline import Finished
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.registry import load_class, methods
-from genrec_unlearn_bench.runs import matrix
-from genrec_unlearn_bench.runs.matrix import Tried
-from genrec_unlearn_bench.runs.pipeline import Finished
-from genrec_unlearn_bench.runs.record import RunRecord
-from genrec_unlearn_bench.runs.request import RunRequest
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 
 F, R = Group.FORGET, Group.RETAIN

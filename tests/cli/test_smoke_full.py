@@ -12,7 +12,7 @@ from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.cli.smoke_full import CLAIMS, METHODS, full_claims, full_requests
 from genrec_unlearn_bench.evaluation.measurements import find_measurement, measurements
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.runs.record import RunRecord
+from genrec_unlearn_bench.pipeline.record import RunRecord
 
 Make = Callable[..., RunRecord]
 Numbers = dict[str, dict[str, float | None]]

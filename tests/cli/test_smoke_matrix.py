@@ -15,9 +15,9 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.cli.smoke_matrix import TASKS
+from genrec_unlearn_bench.pipeline import matrix
+from genrec_unlearn_bench.pipeline.matrix import Tried
 from genrec_unlearn_bench.registry import methods
-from genrec_unlearn_bench.runs import matrix
-from genrec_unlearn_bench.runs.matrix import Tried
 
 FIVE = {"tiger", "letter", "etegrec", "p5sid", "mor"}
 

@@ -54,6 +54,6 @@ def test_wrong_calls_are_said(home: Path, tmp_path: Path, words: list[str], said
     done = CliRunner().invoke(app, call(home, tmp_path, *words))
     assert done.exit_code == code, done.output
     assert said in done.output
-    assert "mend" in done.output
+    assert "hint" in done.output
     assert "Traceback" not in done.output
     assert not (tmp_path / "mine").exists()

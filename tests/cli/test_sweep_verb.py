@@ -12,13 +12,13 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.runs.executors import choose as choosing
-from genrec_unlearn_bench.runs.executors.in_process import InProcess
-from genrec_unlearn_bench.runs.grid.cell import GridCell
-from genrec_unlearn_bench.runs.grid.job import Job
-from genrec_unlearn_bench.runs.grid.plan import Plan, PlannedCell
-from genrec_unlearn_bench.runs.grid.sweep_facts import read_facts
-from genrec_unlearn_bench.runs.grid.sweep_folder import SweepFolder
+from genrec_unlearn_bench.executors import choose as choosing
+from genrec_unlearn_bench.executors.in_process import InProcess
+from genrec_unlearn_bench.grid.cell import GridCell
+from genrec_unlearn_bench.grid.job import Job
+from genrec_unlearn_bench.grid.plan import Plan, PlannedCell
+from genrec_unlearn_bench.grid.sweep_facts import read_facts
+from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
 
 GRID = """
 name: two
@@ -51,7 +51,7 @@ def light(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def choose(name: str, folder: SweepFolder, cache: Path, jobs: list[Job], **_: Any) -> InProcess:
         return InProcess(folder, cache, work=work)
 
-    monkeypatch.setattr("genrec_unlearn_bench.runs.grid.plan.make_plan", plan)
+    monkeypatch.setattr("genrec_unlearn_bench.grid.plan.make_plan", plan)
     monkeypatch.setattr(choosing, "choose", choose)
     monkeypatch.setattr("genrec_unlearn_bench.cli.sweep_tables.EarlyTables.ended", lambda *_: None)
     return done

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.runs.choice import read_choice
-from genrec_unlearn_bench.runs.fixed_rules import parse_fixed
+from genrec_unlearn_bench.tuning.choice import read_choice
+from genrec_unlearn_bench.tuning.fixed_rules import parse_fixed
 from tests.cli.test_run import TINY
 
 

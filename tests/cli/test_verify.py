@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.runs.record import RunRecord
-from genrec_unlearn_bench.runs.repetition import Repetition, compare
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.reproduce.repetition import Repetition, compare
 from genrec_unlearn_bench.submissions.archive import pack
 from genrec_unlearn_bench.submissions.publish import publish_tree
 from genrec_unlearn_bench.submissions.submit import submit
@@ -45,7 +45,7 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         fresh = record.model_copy(update={"per_user_digest": "f" * 64})
         return compare(record, asked["change"](fresh))
 
-    monkeypatch.setattr("genrec_unlearn_bench.runs.repeat.repeat_record", repeat)
+    monkeypatch.setattr("genrec_unlearn_bench.reproduce.repeat.repeat_record", repeat)
     return asked
 
 

@@ -148,7 +148,7 @@ def test_a_dataset_without_brands_or_prices_says_so() -> None:
     with pytest.raises(DataFault, match=r"no item .* has a brand") as caught:
         resolve(task(BrandConcept()), bare)
     assert "planted-brand" in str(caught.value)
-    assert caught.value.mend
+    assert caught.value.hint
     with pytest.raises(DataFault, match=r"0 of the 30 items .* valid price"):
         resolve(task(PriceConcept()), bare)
 

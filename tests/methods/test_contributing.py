@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.runs.new_method import new_method
+from genrec_unlearn_bench.contract.new_method import new_method
 
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 

@@ -7,9 +7,9 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import CapabilityMissing
 from genrec_unlearn_bench.methods.filter import Filter
 from genrec_unlearn_bench.methods.filter_history import FilterHistory
+from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.setting import settle
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.runs.request import RunRequest
-from genrec_unlearn_bench.runs.setting import settle
 from genrec_unlearn_bench.unlearning.method import MethodConfig
 from tests.planted import HISTORY, Planted
 

@@ -11,11 +11,11 @@ import pytest
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import Groups
+from genrec_unlearn_bench.pipeline.matrix import examined
+from genrec_unlearn_bench.pipeline.smoke_settings import smoke_fields
+from genrec_unlearn_bench.pipeline.soundness import fingerprint
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, load_class, methods
-from genrec_unlearn_bench.runs.matrix import examined
-from genrec_unlearn_bench.runs.smoke_settings import smoke_fields
-from genrec_unlearn_bench.runs.soundness import fingerprint
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from tests.planted import Planted

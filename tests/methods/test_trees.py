@@ -14,9 +14,9 @@ from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import CapabilityMissing
 from genrec_unlearn_bench.methods.random_reassign import RandomReassign, RandomReassignConfig
 from genrec_unlearn_bench.methods.tracer import Tracer, TracerConfig
+from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.setting import settle
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.runs.request import RunRequest
-from genrec_unlearn_bench.runs.setting import settle
 from genrec_unlearn_bench.sids.external import surrogate_codebooks
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective
 from genrec_unlearn_bench.unlearning.request import ForgetRequest

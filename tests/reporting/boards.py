@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord
+from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import OWN, Result, Source, result_of
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
-from genrec_unlearn_bench.runs.record import Cell, Cost, Environment, RunRecord
-from genrec_unlearn_bench.runs.results import RECORD
 from tests.reporting.full_metrics import full_metrics, stream_metrics
 
 __all__ = [

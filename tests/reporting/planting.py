@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from genrec_unlearn_bench.evaluation.metric import MetricValue
+from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import OWN, Result, Source, result_of
-from genrec_unlearn_bench.runs.record import RunRecord
 from tests.reporting.boards import make_records
 
 __all__ = ["FORGET", "RETAIN", "board_of", "measure", "plant", "planted_record", "rows"]

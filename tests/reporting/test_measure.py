@@ -38,7 +38,7 @@ def test_the_beam_is_the_texts_else_the_calls_and_none_for_what_has_no_lists() -
 def test_an_unknown_metric_gets_the_nearest_names() -> None:
     with pytest.raises(UnknownName) as fault:
         Measure.parse("forget:hr@11", beam=10)
-    assert "hr@10" in str(fault.value.mend)
+    assert "hr@10" in str(fault.value.hint)
 
 
 @pytest.mark.parametrize(

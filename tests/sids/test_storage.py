@@ -75,7 +75,7 @@ def test_damage_is_noticed(tmp_path: Path, damage: str) -> None:
     with pytest.raises(CorruptArtefact) as fault:
         load_table(tmp_path)
     assert fault.value.where == str(tmp_path)
-    assert fault.value.mend
+    assert fault.value.hint
 
 
 def test_a_refusing_file_system_is_a_storage_error(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pandas as pd
 import yaml
 
 from genrec_unlearn_bench.evaluation.rescore import recompute
+from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.reporting.results import Badge
-from genrec_unlearn_bench.runs.files import file_digest
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.table import published_bytes, read_table
 from genrec_unlearn_bench.submissions.verify import verify
@@ -109,7 +109,7 @@ def is_refused(folder: Path, leaderboard: Path, *, check: str, message: str) -> 
     assert found.badge is Badge.SELF_REPORTED
     told = [fault for one in found.checks if one.name == check for fault in one.faults if message in fault.what]
     assert told, [fault.text() for fault in found.faults]
-    assert all(fault.where and fault.mend for fault in found.faults)
+    assert all(fault.where and fault.hint for fault in found.faults)
     assert not any(str(folder) in fault.text() for fault in found.faults)
 
 

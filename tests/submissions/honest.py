@@ -25,11 +25,11 @@ from genrec_unlearn_bench.evaluation.gap import gap_to_oracle
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import block_frame, join, write_per_user
 from genrec_unlearn_bench.evaluation.rescore import recompute
+from genrec_unlearn_bench.files import file_digest
+from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord, StageRef
+from genrec_unlearn_bench.pipeline.results import write_result
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, source_digest
-from genrec_unlearn_bench.runs.files import file_digest
-from genrec_unlearn_bench.runs.record import Cell, Cost, Environment, RunRecord, StageRef
-from genrec_unlearn_bench.runs.results import write_result
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.submissions.families import FAMILIES
 from genrec_unlearn_bench.submissions.submit import SubmitRequest

@@ -28,7 +28,7 @@ def test_is_refused(what: str, folder: Path, tmp_path: Path, monkeypatch: pytest
     with pytest.raises(Refused, match=message) as refusal, opened(sent):
         pass
     assert refusal.value.where
-    assert refusal.value.mend
+    assert refusal.value.hint
     # Nothing was written beside the folder, and the folder is gone.
     assert [path for path in place.parent.rglob("*") if path != place] == []
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import CorruptArtefact
-from genrec_unlearn_bench.runs.files import file_digest
-from genrec_unlearn_bench.runs.results import read_record, record_text
+from genrec_unlearn_bench.files import file_digest
+from genrec_unlearn_bench.pipeline.results import read_record, record_text
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.submit import submit
 from genrec_unlearn_bench.submissions.verify import verify

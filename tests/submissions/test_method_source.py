@@ -11,7 +11,7 @@ from tests.submissions.honest import METHOD
 
 FORBIDDEN = {
     "from genrec_unlearn_bench.evaluation.suite import evaluate": "imports genrec_unlearn_bench.evaluation.suite",
-    "from genrec_unlearn_bench import runs": "imports genrec_unlearn_bench.runs",
+    "from genrec_unlearn_bench import runs": "imports genrec_unlearn_bench.pipeline",
     "import genrec_unlearn_bench.data.prepare as p": "imports genrec_unlearn_bench.data.prepare",
     "import os": "imports os: it reaches files",
     "from urllib.request import urlopen": "imports urllib.request: it reaches the network",
@@ -33,7 +33,7 @@ def test_shows(line: str) -> None:
     source = METHOD.replace("\n\nclass Mine", f"\n\n{line}\n\nclass Mine")
     found = list(source_faults(source.encode(), "mine"))
     assert [fault for fault in found if FORBIDDEN[line] in fault.what]
-    assert all(fault.where.startswith("method.py, line ") and "RULES.md" in fault.mend for fault in found)
+    assert all(fault.where.startswith("method.py, line ") and "RULES.md" in fault.hint for fault in found)
 
 
 def test_documentation_may_name_what_it_likes() -> None:

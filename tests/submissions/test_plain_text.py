@@ -103,11 +103,11 @@ def test_no_paths_of_a_machine(text: str) -> None:
 
 
 def test_messages_do_nothing_to_a_terminal() -> None:
-    fault = Fault(what="a\x1b[2Jb\u202ec\nd", where="x" * 5000, mend="ä \ud800")
+    fault = Fault(what="a\x1b[2Jb\u202ec\nd", where="x" * 5000, hint="ä \ud800")
     assert fault.what == "a\\u001b[2Jb\\u202ec\\u000ad"
     assert len(fault.where) < 1100
     assert fault.text().encode()
-    assert str(Refused("a\x07", where="w", mend="m")).startswith("a\\u0007")
+    assert str(Refused("a\x07", where="w", hint="m")).startswith("a\\u0007")
 
 
 def test_keys_are_words_too() -> None:

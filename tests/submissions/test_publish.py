@@ -11,8 +11,8 @@ import pytest
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.rescore import recompute
-from genrec_unlearn_bench.runs.record import RunRecord
-from genrec_unlearn_bench.runs.results import read_record
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import read_record
 from genrec_unlearn_bench.submissions.families import FAMILIES
 from genrec_unlearn_bench.submissions.plain_record import plain_command, plain_platform
 from genrec_unlearn_bench.submissions.publish import publish_tree

@@ -37,7 +37,7 @@ def refused(request: ForgetRequest, words: str) -> None:
     with pytest.raises(DataFault, match=words) as told:
         check_request(request, task="demo-brand")
     assert told.value.where == "demo-brand"
-    assert told.value.mend
+    assert told.value.hint
     assert told.value.exit_code == 1
 
 

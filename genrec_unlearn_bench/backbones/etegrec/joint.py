@@ -73,7 +73,7 @@ def train_jointly(
         raise UsageError(
             f"ETEGRec's alternating training runs in one process, not in {launched()}",
             where="accelerate launch",
-            mend="start `bench run` without a launcher",
+            hint="start `bench run` without a launcher",
         )
     if not len(train) or not len(valid):
         raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")

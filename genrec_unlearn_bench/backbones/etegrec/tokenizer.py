@@ -83,7 +83,7 @@ class LiveTokenizer:
         if network is None or not {_VECTORS, _BETA, "codebooks.0", "shift"} <= set(network):
             raise DataFault(
                 "these semantic IDs carry no tokenizer that ETEGRec could train on",
-                mend="let the backbone etegrec make them, or freeze the table to train the recommender alone",
+                hint="let the backbone etegrec make them, or freeze the table to train the recommender alone",
             )
         model = _rebuilt(network).to(device).eval()
         return cls(model, torch.from_numpy(np.array(network[_VECTORS])).to(device), table.level_sizes[-1])
@@ -99,7 +99,7 @@ class LiveTokenizer:
             raise BenchError(
                 "ETEGRec's tokenizer diverged: its latents are not finite",
                 where="sids",
-                mend="lower joint.lr_tokenizer, or `lr` where it is pre-trained",
+                hint="lower joint.lr_tokenizer, or `lr` where it is pre-trained",
             )
         codes = nearest_codes(latents, books)
         places = ordinals(codes)
@@ -109,7 +109,7 @@ class LiveTokenizer:
                 f"ETEGRec's tokenizer collapsed: {largest} items share their codes, and there are {self.ordinals} "
                 "ordinals to tell them apart",
                 where="sids",
-                mend="lower joint.lr_tokenizer, train the tokenizer longer (`epochs`), or raise `ordinals`",
+                hint="lower joint.lr_tokenizer, train the tokenizer longer (`epochs`), or raise `ordinals`",
             )
         return SidTable(
             codes=np.concatenate([codes, places[:, None]], axis=1),
@@ -147,7 +147,7 @@ def pretrain(
     if int(fit.sum()) < 2:
         raise DataFault(
             f"semantic IDs need at least two items to be fitted on, and there are {int(fit.sum())}",
-            mend="check the dataset's filters and the task's concepts",
+            hint="check the dataset's filters and the task's concepts",
         )
     model = fit_rqvae(vectors, config, fit=fit, seed=seed, device=device, progress=progress)
     return LiveTokenizer(model, torch.from_numpy(vectors).to(device), config.ordinals).live_table()

@@ -27,7 +27,7 @@ def item_vectors(config: EtegrecSidConfig, data: TrainingData) -> FloatArray:
         if data.collaborative is None:
             raise DataFault(
                 "ETEGRec's tokenizer needs SASRec item vectors, and there are none",
-                mend="train SASRec first (bench run does), or choose item_features=text",
+                hint="train SASRec first (bench run does), or choose item_features=text",
             )
         parts.append(data.collaborative)
     if config.item_features in ("text", "both"):
@@ -40,7 +40,7 @@ def item_vectors(config: EtegrecSidConfig, data: TrainingData) -> FloatArray:
         raise DataFault(
             f"the vectors of {bad.size} items are not finite numbers",
             where=f"item row {bad[0]}" + (" and others" if bad.size > 1 else ""),
-            mend="check SASRec's training (a lower rate `sasrec.lr`) and the text encoder",
+            hint="check SASRec's training (a lower rate `sasrec.lr`) and the text encoder",
         )
     return vectors
 

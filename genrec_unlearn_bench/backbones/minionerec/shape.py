@@ -61,7 +61,7 @@ class NetworkShape(StrictModel):
             raise UsageError(
                 f"the model has {' and '.join(odd)}, which decoding does not follow",
                 where=source,
-                mend="choose a plain Qwen2 or Qwen2.5 checkpoint",
+                hint="choose a plain Qwen2 or Qwen2.5 checkpoint",
             )
         return cls(
             hidden=config.hidden_size,

@@ -63,7 +63,7 @@ class TextSide:
             raise CorruptArtefact(
                 f"the tokenizer of a saved recommender cannot be read: {fault}",
                 where=str(folder / _FILE),
-                mend="delete the folder and run again",
+                hint="delete the folder and run again",
             ) from fault
         return cls.of(tokenizer, words, end)
 

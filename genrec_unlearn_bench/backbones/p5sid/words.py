@@ -93,7 +93,7 @@ class PretrainedWords:
             raise UsageError(
                 "this is no T5 tokenizer: T5 pads with token 0 and ends a sequence with token 1",
                 where=str(self.tokenizer.name_or_path),
-                mend="choose t5-small or another T5 checkpoint",
+                hint="choose t5-small or another T5 checkpoint",
             )
 
     @property

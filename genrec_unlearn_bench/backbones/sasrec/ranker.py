@@ -167,7 +167,7 @@ class SasRec(Ranker):
             network.load_state_dict(state)
         except (OSError, ValidationError, SafetensorError, KeyError, RuntimeError) as fault:
             raise CorruptArtefact(
-                f"a saved SASRec cannot be read: {fault}", where=str(folder), mend="delete the folder and run again"
+                f"a saved SASRec cannot be read: {fault}", where=str(folder), hint="delete the folder and run again"
             ) from fault
         ranker = cls(network.to(device), config, tensors["counts"].numpy(), tensors["seen"].numpy().astype(np.bool_))
         ranker.network.eval()

@@ -44,7 +44,7 @@ def _ratings(path: Path, log: ReviewLog, dropped: Counter[str], progress: Progre
         missing = [name for name in _RATING_COLUMNS if name not in header]
         if missing:
             raise DataFault(
-                f"missing columns: {', '.join(missing)}", where=f"{path}:1", mend=f"a header with {_RATING_COLUMNS}"
+                f"missing columns: {', '.join(missing)}", where=f"{path}:1", hint=f"a header with {_RATING_COLUMNS}"
             )
         user, item, time = (header.index(name) for name in _RATING_COLUMNS)
         for cells in rows:

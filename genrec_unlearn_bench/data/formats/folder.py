@@ -57,7 +57,7 @@ def check_unknown(unknown: int, kept: int, path: Path) -> None:
         raise DataFault(
             f"{unknown} of {unknown + kept} interactions name items that the catalogue does not have",
             where=str(path),
-            mend="check that the items and the interactions belong together and spell item ids alike",
+            hint="check that the items and the interactions belong together and spell item ids alike",
         )
 
 
@@ -177,7 +177,7 @@ def _columns(header: str, path: Path) -> tuple[int, int, int]:
         raise DataFault(
             f"missing column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; the first line is {header[:80]!r}",
             where=f"{path}:1",
-            mend="the first line names the columns, separated by tabs: user, item, timestamp",
+            hint="the first line names the columns, separated by tabs: user, item, timestamp",
         )
     user, item, timestamp = (place or 0 for place in places.values())
     return user, item, timestamp

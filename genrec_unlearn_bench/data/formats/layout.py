@@ -107,6 +107,6 @@ def discover(format_name: FormatName, folder: Path) -> dict[str, str]:
         raise DataFault(
             f"no dataset in the format {format_name} here:{listing}",
             where=str(folder),
-            mend=f"the format consists of {expected}; other formats: {', '.join(get_args(FormatName)[1:])}",
+            hint=f"the format consists of {expected}; other formats: {', '.join(get_args(FormatName)[1:])}",
         )
     return found

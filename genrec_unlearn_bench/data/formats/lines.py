@@ -41,14 +41,14 @@ class Faults:
             place = path.name if line is None else f"{path.name}:{line}"
             self.shown.append(f"{place}: {what}")
 
-    def check(self, where: Path, mend: str) -> None:
+    def check(self, where: Path, hint: str) -> None:
         """Raise DataFault with the first faults if there was any."""
         if not self.count:
             return
         listing = "".join(f"\n  - {line}" for line in self.shown)
         more = f"\n  … and {self.count - len(self.shown)} more" if self.count > len(self.shown) else ""
         plural = "fault" if self.count == 1 else "faults"
-        raise DataFault(f"{self.count} {plural} in the data:{listing}{more}", where=str(where), mend=mend)
+        raise DataFault(f"{self.count} {plural} in the data:{listing}{more}", where=str(where), hint=hint)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -72,18 +72,18 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise DataFault(
             f"not UTF-8: byte 0x{fault.object[fault.start]:02x}",
             where=f"{path}:{number}",
-            mend="convert the file to UTF-8, for example with `iconv -f latin1 -t utf-8`",
+            hint="convert the file to UTF-8, for example with `iconv -f latin1 -t utf-8`",
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
         raise DataFault(
             f"damaged or cut-off gzip file ({fault})",
             where=f"{path}, after line {number}",
-            mend="remove the file and fetch it again",
+            hint="remove the file and fetch it again",
         ) from None
     except OSError as fault:
         raise DataFault(f"cannot be read: {fault.strerror or fault}", where=str(path)) from None
     if empty:
-        raise DataFault("the file is empty", where=str(path), mend="put the whole file there, or fetch it again")
+        raise DataFault("the file is empty", where=str(path), hint="put the whole file there, or fetch it again")
 
 
 def json_object(text: str) -> dict[str, Any]:
@@ -104,4 +104,4 @@ def json_document(path: Path) -> dict[str, Any]:
     try:
         return json_object("\n".join(text for _, text in read_lines(path)))
     except BrokenLine as fault:
-        raise DataFault(str(fault), where=str(path), mend="fetch the file again") from None
+        raise DataFault(str(fault), where=str(path), hint="fetch the file again") from None

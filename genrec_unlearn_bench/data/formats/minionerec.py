@@ -49,7 +49,7 @@ def add_items_document(columns: ItemColumns, path: Path) -> None:
     for item_id in sorted(document, key=by_number):
         fields = document[item_id]
         if not isinstance(fields, dict):
-            raise DataFault(f"item {item_id!r} is no object", where=str(path), mend="fetch the file again")
+            raise DataFault(f"item {item_id!r} is no object", where=str(path), hint="fetch the file again")
         columns.add(
             item_id,
             title=fields.get("title"),
@@ -129,7 +129,7 @@ def _places(header: list[str], path: Path) -> tuple[int, int, int]:
         raise DataFault(
             f"missing column{'s' if len(missing) > 1 else ''} {', '.join(missing)}",
             where=f"{path}:1",
-            mend=f"the first line names the columns, among them {', '.join(_COLUMNS)}",
+            hint=f"the first line names the columns, among them {', '.join(_COLUMNS)}",
         )
     user, history, item = (header.index(name) for name in _COLUMNS)
     return user, history, item

@@ -91,7 +91,7 @@ def objects(path: Path, dropped: Counter[str], progress: Progress) -> Iterator[d
         raise DataFault(
             f"{broken} of {read} lines are no JSON objects; {first}",
             where=str(path),
-            mend="check that this is the raw file, one JSON object a line",
+            hint="check that this is the raw file, one JSON object a line",
         )
     if broken:
         dropped[f"{BROKEN} in {path.name}"] = broken
@@ -107,7 +107,7 @@ def assemble(
         path: The review file, for errors.
     """
     if not len(log):
-        raise DataFault("no review can be used", where=str(path), mend="check that this is the raw review file")
+        raise DataFault("no review can be used", where=str(path), hint="check that this is the raw review file")
     columns = ItemColumns(dropped)
     for item_id, fields in metadata:
         if item_id not in log.item_numbers:

@@ -115,7 +115,7 @@ def attacked(
         done, hits = keeper.take_up() or (0, {name: torch.from_numpy(found)[None] for name, found in start.items()})
         if done:
             progress.earlier_seconds += keeper.earlier
-            progress.say(f"{tuning.label}: going on after step {done} of {last}")
+            progress.info(f"{tuning.label}: going on after step {done} of {last}")
         order = batches(data, lengths, seed=seed, first=done, total=last)
         for rows in progress.track(tuning.label, order, total=last - done):
             tuning.descend(rows, done, progress)

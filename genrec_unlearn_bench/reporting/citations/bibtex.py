@@ -67,7 +67,7 @@ def parse_bibtex(text: str, *, where: str, longest: int | None = LONGEST) -> tup
     reader = _Reader(text, longest)
     entries = reader.entries()
     if reader.faults:
-        raise ConfigError(reader.faults, where=where, mend="write plain BibTeX entries: @article{key, title = {…}, …}")
+        raise ConfigError(reader.faults, where=where, hint="write plain BibTeX entries: @article{key, title = {…}, …}")
     return entries
 
 

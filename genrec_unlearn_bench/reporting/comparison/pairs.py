@@ -86,7 +86,7 @@ def find_pair(board: Board, first: str, second: str) -> tuple[Block, ...]:
         if name not in known:
             raise UnknownName("method", name, known)
     if first == second:
-        raise UsageError(f"{first!r} cannot be compared with itself", mend="name two different rows")
+        raise UsageError(f"{first!r} cannot be compared with itself", hint="name two different rows")
     found = tuple(
         block
         for block in board.blocks
@@ -99,10 +99,10 @@ def find_pair(board: Board, first: str, second: str) -> tuple[Block, ...]:
     for name in (first, second):
         labels = sorted({r.label for b in board.blocks for r in b.rows if r.method == name})
         if len(labels) > 1:
-            raise UsageError(f"{name!r} stands for several rows", mend=f"name one of them: {'; '.join(labels)}")
+            raise UsageError(f"{name!r} stands for several rows", hint=f"name one of them: {'; '.join(labels)}")
     raise UsageError(
         f"no block (task, backbone, scale, ruleset) has both {first!r} and {second!r}",
-        mend="run both on the same task, or look at what there is (bench leaderboard)",
+        hint="run both on the same task, or look at what there is (bench leaderboard)",
     )
 
 

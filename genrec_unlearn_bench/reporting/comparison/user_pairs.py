@@ -18,11 +18,11 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS
 from genrec_unlearn_bench.evaluation.user_block import UserBlock
+from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.reporting.board import Block, Row
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.users import UserComparison, compare_users
-from genrec_unlearn_bench.runs.files import file_digest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +70,7 @@ def user_values(block: UserBlock, metric: str) -> FloatArray:
 def _no_user_values(metric: str) -> UsageError:
     return UsageError(
         f"{metric!r} has no value for each user that two checkpoints could be compared on",
-        mend=f"take one of {', '.join(USER_METRICS)}, or leave out --users",
+        hint=f"take one of {', '.join(USER_METRICS)}, or leave out --users",
     )
 
 
@@ -102,7 +102,7 @@ def compare_checkpoints(
         raise UsageError(
             f"{first.label} and {second.label} do not both have seed {', '.join(map(str, absent)) or 'any'}"
             f" in {block.key.title}",
-            mend=f"shared seeds: {', '.join(map(str, shared)) or 'none'}",
+            hint=f"shared seeds: {', '.join(map(str, shared)) or 'none'}",
         )
     out: list[CheckpointPair] = []
     for seed in seeds or shared:
@@ -129,11 +129,11 @@ def _table(row: Row, seed: int) -> pd.DataFrame:
         raise DataMissing(
             f"{row.label} at seed {seed} has no per-user table",
             where=str(path),
-            mend="run it again, or compare over seeds alone (without --users)",
+            hint="run it again, or compare over seeds alone (without --users)",
         )
     if result.per_user_digest and file_digest(path) != result.per_user_digest:
         raise CorruptArtefact(
-            "the per-user table is not the one of its record", where=str(path), mend="restore it, or run it again"
+            "the per-user table is not the one of its record", where=str(path), hint="restore it, or run it again"
         )
     return read_per_user(path)
 
@@ -159,7 +159,7 @@ def _same(one: UserBlock, two: UserBlock, measure: Measure, block: Block) -> Non
         raise CorruptArtefact(
             f"the two tables are not of the same test examples: other {' and '.join(differing)} for {measure.text}",
             where=block.key.title,
-            mend="compare runs of the same task and dataset",
+            hint="compare runs of the same task and dataset",
         )
 
 

@@ -44,7 +44,7 @@ def most_changed(scene: Scene, group: Group, beam: int, top: int) -> IntArray:
         raise UsageError(
             f"there are no {group.value} test examples",
             where=scene.title,
-            mend="choose the other --group, or another task",
+            hint="choose the other --group, or another task",
         )
     others = lists[REFERENCES:] or lists[1:]
     changes = np.mean([list_change(lists[0], other, LIST_LENGTH) for other in others], axis=0)
@@ -73,7 +73,7 @@ def of_users(scene: Scene, wanted: Sequence[int], groups: Sequence[Group]) -> li
         raise UsageError(
             f"no {where} test example is of the user {', '.join(map(str, absent))}",
             where=f"{scene.title}: {len(known)} users have one",
-            mend="users go by the numbers in the column `user` of per_user.parquet; or show the most changed: --top 5",
+            hint="users go by the numbers in the column `user` of per_user.parquet; or show the most changed: --top 5",
         )
     return found
 

@@ -39,7 +39,7 @@ def of_requests(results: Sequence[Result], requests: int) -> Sequence[Result]:
         known = sorted({result.requests for result in results})
         raise UsageError(
             f"no result is of {requests} {'request' if requests == 1 else 'requests'}",
-            mend=" or ".join(f"--requests {number}" for number in known),
+            hint=" or ".join(f"--requests {number}" for number in known),
         )
     return chosen
 
@@ -62,7 +62,7 @@ def side_by_side(
         listing = "".join(f"\n  - {block.key.title}" for block in board.blocks[:12])
         raise UsageError(
             f"{len(board.blocks)} blocks of results fit, and lists of one stand side by side:{listing}",
-            mend="choose one with --task, --backbone, --scale, --ruleset and --suite; setups of the same names, by a "
+            hint="choose one with --task, --backbone, --scale, --ruleset and --suite; setups of the same names, by a "
             "--results-dir that holds one of them",
         )
     (block,) = board.blocks
@@ -74,7 +74,7 @@ def side_by_side(
             raise UsageError(
                 f"the run of {label!r} has diverged at seed {chosen}: its lists say nothing about the method",
                 where=str(result.folder),
-                mend="leave it out (--method), or choose another seed (--seed)",
+                hint="leave it out (--method), or choose another seed (--seed)",
             )
     return SideBySide(block.key.title, chosen, runs)
 
@@ -84,13 +84,13 @@ def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) ->
     known = [row for row in block.rows if row.kind == "method"]
     if not methods:
         if not known:
-            raise DataMissing("there is no run of a method", where=block.key.title, mend="run one: bench run --method")
+            raise DataMissing("there is no run of a method", where=block.key.title, hint="run one: bench run --method")
         if len(known) > UNASKED:
             names = ", ".join(row.label for row in known)
             raise UsageError(
                 f"there are {len(known)} methods, too many to stand side by side: {names}",
                 where=block.key.title,
-                mend=f"name some of them: --method {known[0].label} --method {known[1].label}",
+                hint=f"name some of them: --method {known[0].label} --method {known[1].label}",
             )
         return (*first, *known)
     out = {row.label: row for row in first}
@@ -113,7 +113,7 @@ def _reference(block: Block, method: str) -> Row:
         raise DataMissing(
             f"there is no run of {method!r} to stand beside the others",
             where=block.key.title,
-            mend=f"run it: {_command(other, method)}",
+            hint=f"run it: {_command(other, method)}",
         )
     return row
 
@@ -130,7 +130,7 @@ def _seed(block: Block, rows: Sequence[Row], seed: int | None) -> int:
     at = "no seed is shared by all rows" if seed is None else f"not all rows have a run at seed {seed}"
     other = next(row.results[wanted] for row in rows if wanted in row.results) if len(missing) < len(rows) else None
     commands = f"run it: {_command(other, missing[0].method)}" if other is not None else "choose another --seed"
-    raise DataMissing(f"{at}: {has}", where=block.key.title, mend=commands)
+    raise DataMissing(f"{at}: {has}", where=block.key.title, hint=commands)
 
 
 def _command(result: Result, method: str) -> str:

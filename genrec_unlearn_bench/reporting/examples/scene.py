@@ -14,11 +14,11 @@ from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups, T
 from genrec_unlearn_bench.data.holdout import carve
 from genrec_unlearn_bench.errors import CorruptArtefact, ProtocolMismatch
 from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.pipeline.list_lookup import RunLists, find_dataset_of, find_lists
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import MANIFEST, read_record
 from genrec_unlearn_bench.reporting.examples.rows import SideBySide
-from genrec_unlearn_bench.runs.list_lookup import RunLists, find_dataset_of, find_lists
-from genrec_unlearn_bench.runs.record import RunRecord
-from genrec_unlearn_bench.runs.results import MANIFEST, read_record
-from genrec_unlearn_bench.runs.store import StageStore
+from genrec_unlearn_bench.store.store import StageStore
 
 __all__ = ["Scene", "set_scene"]
 
@@ -62,7 +62,7 @@ def set_scene(chosen: SideBySide, store: StageStore) -> Scene:
             raise ProtocolMismatch(
                 f"the runs of {runs[0][0]!r} and {label!r} were measured on different test examples",
                 where=chosen.title,
-                mend="compare runs of one dataset, task and suite",
+                hint="compare runs of one dataset, task and suite",
             )
     dataset = find_dataset_of(first.record, store)
     split = _split(dataset, _manifest(chosen.rows[0][1].folder, first.record), first)
@@ -77,13 +77,13 @@ def _same(one: RunLists, other: RunLists, group: Group) -> bool:
 
 def _manifest(folder: Path, record: RunRecord) -> TaskManifest:
     path = folder / MANIFEST
-    mend = f"restore the folder, or make the run again: {record.command}"
+    hint = f"restore the folder, or make the run again: {record.command}"
     try:
         manifest = TaskManifest.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
-        raise CorruptArtefact("the task's manifest cannot be read", where=str(path), mend=mend) from None
+        raise CorruptArtefact("the task's manifest cannot be read", where=str(path), hint=hint) from None
     if manifest.digest != record.task_digest:
-        raise CorruptArtefact("the manifest beside the result is of another task", where=str(path), mend=mend)
+        raise CorruptArtefact("the manifest beside the result is of another task", where=str(path), hint=hint)
     return manifest
 
 
@@ -120,7 +120,7 @@ def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetS
             raise CorruptArtefact(
                 f"the {group.value} test examples of the dataset are not those of the per-user table",
                 where=found.record.cell.task,
-                mend=f"make the run again: {found.record.command}",
+                hint=f"make the run again: {found.record.command}",
             )
     return split
 

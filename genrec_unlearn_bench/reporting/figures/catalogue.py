@@ -39,7 +39,7 @@ class Skipped:
     kind: str
     block: str
     reason: str
-    mend: str
+    hint: str
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,13 @@ def draw_all(board: Board, wanted: Sequence[str], asked: Asked) -> Drawn:
                 figures += draw(block, asked)
             except NotDrawn as fault:
                 missing.append(fault)
-                skipped.append(Skipped(name, block.key.title, fault.what, fault.mend or ""))
+                skipped.append(Skipped(name, block.key.title, fault.what, fault.hint or ""))
         if wanted and len(figures) == before:
             raise _nothing(name, missing)
     if not figures:
         raise NotDrawn(
             "none of these results can be drawn:" + "".join(f"\n  - {one.kind}: {one.reason}" for one in skipped),
-            mend="name a kind (--kind) to see which run would give its data",
+            hint="name a kind (--kind) to see which run would give its data",
         )
     return Drawn(tuple(figures), tuple(skipped))
 
@@ -99,7 +99,7 @@ def _nothing(name: str, missing: Sequence[NotDrawn]) -> NotDrawn:
     if not missing:
         return NotDrawn(f"nothing of the kind {name!r} was measured on the rows that were asked for")
     if len(missing) == 1:
-        return NotDrawn(f"{name}: {missing[0].what}", mend=missing[0].mend)
+        return NotDrawn(f"{name}: {missing[0].what}", hint=missing[0].hint)
     listing = "".join(f"\n  - {fault.what}" for fault in missing[:8])
     more = f"\n  … and {len(missing) - 8} more" if len(missing) > 8 else ""
-    return NotDrawn(f"the kind {name!r} cannot be drawn:{listing}{more}", mend=missing[0].mend)
+    return NotDrawn(f"the kind {name!r} cannot be drawn:{listing}{more}", hint=missing[0].hint)

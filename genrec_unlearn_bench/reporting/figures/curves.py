@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 from genrec_unlearn_bench.reporting.board import Block, Row
 from genrec_unlearn_bench.reporting.figures.figure import Estimate
 from genrec_unlearn_bench.reporting.figures.style import FLOOR, ORACLE, ORIGINAL, Look, looks
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
-from genrec_unlearn_bench.runs.results import MEASUREMENTS
 
 __all__ = ["FLOOR_LABEL", "Cast", "Curves", "Tables", "cast_of", "estimates", "mean_of", "read_tables"]
 
@@ -174,7 +174,7 @@ def _number(record: Record, name: str) -> float:
         return float(text) if text else math.nan
     except ValueError:
         raise CorruptArtefact(
-            f"{text!r} in the column {name!r} of a measurement is no number", mend="run that cell again (bench run)"
+            f"{text!r} in the column {name!r} of a measurement is no number", hint="run that cell again (bench run)"
         ) from None
 
 
@@ -188,7 +188,7 @@ def _by_model(path: Path) -> dict[str, list[Record]]:
         raise CorruptArtefact(
             f"the table of a measurement cannot be read: {fault}",
             where=str(path),
-            mend="run that cell again (bench run)",
+            hint="run that cell again (bench run)",
         ) from None
     out: dict[str, list[Record]] = {}
     for record in records:

@@ -151,7 +151,7 @@ def _measures(asked: Asked) -> tuple[Measure, Measure]:
     if not forget or not retain:
         raise UsageError(
             f"{listed(texts)}: the Pareto figure needs a forget measure and a retain measure of which more is better",
-            mend="--metric forget:hr@10,retain:ndcg@10",
+            hint="--metric forget:hr@10,retain:ndcg@10",
         )
     return forget[0], retain[0]
 

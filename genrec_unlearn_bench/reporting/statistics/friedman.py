@@ -81,5 +81,5 @@ def _refuse(values: FloatArray, least_blocks: int) -> None:
     if faults:
         raise UsageError(
             "the methods cannot be compared across blocks: " + "; ".join(faults),
-            mend="run the missing cells, or read the tables block by block",
+            hint="run the missing cells, or read the tables block by block",
         )

@@ -32,16 +32,16 @@ def check_manifests(bundle: Bundle) -> Iterable[Fault]:
     for task, manifest in bundle.manifests.items():
         where = f"manifests/{task}.json"
         if manifest.task != task:
-            yield Fault(what=f"the manifest is of the task {manifest.task!a}", where=where, mend=_MEND)
+            yield Fault(what=f"the manifest is of the task {manifest.task!a}", where=where, hint=_MEND)
             continue
         if manifest_digest(manifest) != manifest.digest:
-            yield Fault(what="the manifest was changed: it does not match its own digest", where=where, mend=_MEND)
+            yield Fault(what="the manifest was changed: it does not match its own digest", where=where, hint=_MEND)
             continue
         for place, value in values_of(manifest.model_dump(mode="json")):
             if isinstance(value, str) and (odd := odd_text(value)):
-                yield Fault(what=f"a text of the manifest {odd}", where=f"{where}: {place}", mend=_MEND)
+                yield Fault(what=f"a text of the manifest {odd}", where=f"{where}: {place}", hint=_MEND)
         if task not in used and not bundle.is_tree:
-            yield Fault(what="no result is of this manifest's task", where=where, mend="remove it")
+            yield Fault(what="no result is of this manifest's task", where=where, hint="remove it")
         known = _known(bundle, task)
         if known is None:
             continue
@@ -49,11 +49,11 @@ def check_manifests(bundle: Bundle) -> Iterable[Fault]:
             check_manifest(known, manifest)
         except BenchError as fault:
             what = f"the manifest is not what the task {task!r} resolves to: {fault.what}"
-            yield Fault(what=what, where=f"{where} ({fault.where})", mend=_MEND)
+            yield Fault(what=what, where=f"{where} ({fault.where})", hint=_MEND)
             continue
         if known.version != manifest.version:
             what = f"the manifest is of version {manifest.version} of the task, its version here is {known.version}"
-            yield Fault(what=what, where=where, mend="run the task's present version")
+            yield Fault(what=what, where=where, hint="run the task's present version")
 
 
 def check_task(bundle: Bundle, result: Result) -> Iterable[Fault]:
@@ -63,19 +63,19 @@ def check_task(bundle: Bundle, result: Result) -> Iterable[Fault]:
     path = f"manifests/{record.cell.task}.json"
     if manifest is None:
         if not any(fault.where == path for fault in bundle.faults["manifests"]):
-            yield Fault(what=f"there is no manifest of the task {record.cell.task!a}", where=path, mend=_MEND)
+            yield Fault(what=f"there is no manifest of the task {record.cell.task!a}", where=path, hint=_MEND)
         return
     if record.task_digest != manifest.digest:
         yield Fault(
             what="the result was made on another resolution of its task than the manifest's",
             where=f"{result.record_path}: task_digest, and {path}: digest",
-            mend=_MEND,
+            hint=_MEND,
         )
     if record.dataset_digest != manifest.dataset_digest:
         yield Fault(
             what="the result was made on another dataset than the manifest's",
             where=f"{result.record_path}: dataset_digest, and {path}: dataset_digest",
-            mend=_MEND,
+            hint=_MEND,
         )
 
 

@@ -19,7 +19,7 @@ from genrec_unlearn_bench.submissions.spec import SPEC, read_spec
 __all__ = ["check_method_file", "check_names", "check_one_source", "source_faults"]
 
 FILE = "method.py"
-_ENGINE = ("evaluation", "runs", "cli", "reporting", "submissions", "leaderboard", "tasks", "launch", "registry")
+_ENGINE = ("evaluation", "pipeline", "cli", "reporting", "submissions", "leaderboard", "tasks", "launch", "registry")
 _MODULES = {
     **{f"genrec_unlearn_bench.{name}": "the rules keep methods away from measuring and running" for name in _ENGINE},
     **dict.fromkeys(("genrec_unlearn_bench.data.prepare", "genrec_unlearn_bench.data.storage"), "it reads datasets"),
@@ -50,7 +50,7 @@ def check_method_file(bundle: Bundle) -> Iterable[Fault]:
     listed = bundle.spec.method.file is not None
     if listed != (FILE in bundle.inventory.digests):
         what = "the method's file is not there" if listed else "there is a method file that submission.yaml lacks"
-        yield Fault(what=what, where=FILE, mend="name it in submission.yaml (method: file: method.py) and put it there")
+        yield Fault(what=what, where=FILE, hint="name it in submission.yaml (method: file: method.py) and put it there")
         return
     if not listed:
         return
@@ -61,7 +61,7 @@ def check_method_file(bundle: Bundle) -> Iterable[Fault]:
             yield Fault(
                 what="the method's file is not the one that this result was made with",
                 where=f"{FILE}, and {result.record_path}: method_digest",
-                mend="run the cells again with the file as it is now, or submit the file as it was",
+                hint="run the cells again with the file as it is now, or submit the file as it was",
             )
             break
     yield from source_faults(content, bundle.spec.method.name)
@@ -74,7 +74,7 @@ def check_one_source(bundle: Bundle) -> Iterable[Fault]:
         yield Fault(
             what=f"the results were made with {len(digests)} different versions of the method",
             where="results/: method_digest in result.json",
-            mend="run all cells with one version of the method",
+            hint="run all cells with one version of the method",
         )
 
 
@@ -89,31 +89,31 @@ def check_names(bundle: Bundle) -> Iterable[Fault]:
         yield Fault(
             what=f"the suite has a method of the name {name!r}, and it is another one",
             where=f"{SPEC}: method.name",
-            mend="give the method a name of its own, and run it again",
+            hint="give the method a name of its own, and run it again",
         )
     folder = bundle.root.resolve()
     if folder.parent.name == "submissions" and folder.name != bundle.spec.name:
         what = f"the folder is called {folder.name!a}, the submission {bundle.spec.name!r}"
-        yield Fault(what=what, where=f"{SPEC}: name", mend="call both the same")
+        yield Fault(what=what, where=f"{SPEC}: name", hint="call both the same")
     yield from _taken(bundle, name, own)
 
 
 def source_faults(content: bytes, name: str) -> Iterator[Fault]:
     """What a look at a method's source shows. ``name`` is what the class should be called by."""
-    mend = "a method uses the recommender and the request it is given, and nothing else (leaderboard/RULES.md)"
+    hint = "a method uses the recommender and the request it is given, and nothing else (leaderboard/RULES.md)"
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
         line = getattr(fault, "lineno", None) or 1
-        yield Fault(what=f"the method's file is no Python: {fault}", where=f"{FILE}, line {line}", mend="mend the line")
+        yield Fault(what=f"the method's file is no Python: {fault}", where=f"{FILE}, line {line}", hint="mend the line")
         return
     if name not in {text for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for text in _names(node)}:
         what = f"the method's file has no class with name = {name!r}"
-        yield Fault(what=what, where=FILE, mend="submit the file that was run, under its own name")
+        yield Fault(what=what, where=FILE, hint="submit the file that was run, under its own name")
     documents = _documents(tree)
     for node in ast.walk(tree):
         for what in _forbidden(node, documents):
-            yield Fault(what=f"the method {what}", where=f"{FILE}, line {getattr(node, 'lineno', 1)}", mend=mend)
+            yield Fault(what=f"the method {what}", where=f"{FILE}, line {getattr(node, 'lineno', 1)}", hint=hint)
 
 
 def _forbidden(node: ast.AST, documents: set[int]) -> Iterator[str]:
@@ -185,5 +185,5 @@ def _taken(bundle: Bundle, name: str, own: set[str]) -> Iterator[Fault]:
             yield Fault(
                 what=f"another submission, {folder.name}, has a method of the name {name!r}",
                 where=f"{SPEC}: method.name",
-                mend="give the method a name of its own, and run it again",
+                hint="give the method a name of its own, and run it again",
             )

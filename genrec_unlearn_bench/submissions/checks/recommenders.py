@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from genrec_unlearn_bench.runs.record import RunRecord
-from genrec_unlearn_bench.runs.results import RECORD
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.submissions.bundle import Bundle
 from genrec_unlearn_bench.submissions.fault import Fault
 
@@ -33,7 +33,7 @@ def check_recommenders(bundle: Bundle) -> Iterable[Fault]:
             yield Fault(
                 what=f"the recommender is set up differently than in {place}: {_shown(other, record, differing)}",
                 where=f"{result.record_path}: {', '.join(differing)}",
-                mend="run it with the settings of that result's command, so that only the method differs",
+                hint="run it with the settings of that result's command, so that only the method differs",
             )
 
 

@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
-from genrec_unlearn_bench.runs.record import SCHEMA_VERSION, RunRecord
-from genrec_unlearn_bench.runs.results import result_folder
+from genrec_unlearn_bench.pipeline.record import SCHEMA_VERSION, RunRecord
+from genrec_unlearn_bench.pipeline.results import result_folder
 from genrec_unlearn_bench.submissions.bundle import Bundle, Result
 from genrec_unlearn_bench.submissions.fault import Fault
 from genrec_unlearn_bench.submissions.plain_record import paths_in, plain_command, plain_platform
@@ -42,13 +42,13 @@ def check_versions(bundle: Bundle, result: Result) -> Iterable[Fault]:
         yield Fault(
             what=f"the result was made under protocol version {record.protocol_version}, this is {PROTOCOL_VERSION}",
             where=f"{result.record_path}: protocol_version",
-            mend=_RUN_AGAIN,
+            hint=_RUN_AGAIN,
         )
     if record.schema_version != SCHEMA_VERSION:
         yield Fault(
             what=f"the record has schema version {record.schema_version}, this suite reads {SCHEMA_VERSION}",
             where=f"{result.record_path}: schema_version",
-            mend=_RUN_AGAIN,
+            hint=_RUN_AGAIN,
         )
 
 
@@ -60,7 +60,7 @@ def check_place(bundle: Bundle, result: Result) -> Iterable[Fault]:
         yield Fault(
             what=f"the folder is not where its record belongs: {wanted}",
             where=result.place,
-            mend="leave folders as `bench submit` writes them; task, method, seed and key are part of the path",
+            hint="leave folders as `bench submit` writes them; task, method, seed and key are part of the path",
         )
 
 
@@ -73,20 +73,20 @@ def check_command(bundle: Bundle, result: Result) -> Iterable[Fault]:
     wanted |= {"--method": cell.method} if ".py" not in told.get("--method", "") else {}
     wanted |= {"--ruleset": cell.ruleset} if cell.ruleset != "default" else {}
     if not record.command.startswith("bench run "):
-        yield Fault(what="the command is no call of `bench run`", where=f"{result.record_path}: command", mend=_PUBLISH)
+        yield Fault(what="the command is no call of `bench run`", where=f"{result.record_path}: command", hint=_PUBLISH)
         return
     for option, value in wanted.items():
         if told.get(option) != value:
             yield Fault(
                 what=f"the command has {option} {told.get(option, '(none)')}, the record is of {value}",
                 where=f"{result.record_path}: command",
-                mend="results are not relabelled: submit the run that the record describes",
+                hint="results are not relabelled: submit the run that the record describes",
             )
     if plain_command(record.command) != record.command:
         yield Fault(
             what="the command names folders or files of somebody's machine",
             where=f"{result.record_path}: command",
-            mend=_PUBLISH,
+            hint=_PUBLISH,
         )
 
 
@@ -97,14 +97,14 @@ def check_machine(bundle: Bundle, result: Result) -> Iterable[Fault]:
             yield Fault(
                 what=f"the record holds the path {path[:80]!a} of somebody's machine",
                 where=f"{result.record_path}: {place}",
-                mend="run it with a relative path there, and publish it with `bench submit`",
+                hint="run it with a relative path there, and publish it with `bench submit`",
             )
     platform = result.record.environment.platform
     if plain_platform(platform) != platform:
         yield Fault(
             what="the platform names the build of somebody's kernel",
             where=f"{result.record_path}: environment.platform",
-            mend=_PUBLISH,
+            hint=_PUBLISH,
         )
 
 
@@ -112,12 +112,12 @@ def check_texts(bundle: Bundle, result: Result) -> Iterable[Fault]:
     """Plain text and finite numbers, everywhere."""
     for place, value in values_of(result.record.model_dump(mode="python")):
         if isinstance(value, str) and (odd := odd_text(value)):
-            yield Fault(what=f"a text {odd}", where=f"{result.record_path}: {ascii(place)[1:-1]}", mend=_PUBLISH)
+            yield Fault(what=f"a text {odd}", where=f"{result.record_path}: {ascii(place)[1:-1]}", hint=_PUBLISH)
         if not is_finite(value):
             yield Fault(
                 what=f"a number is {value}",
                 where=f"{result.record_path}: {ascii(place)[1:-1]}",
-                mend="a run without a finite number says null, and why in a note",
+                hint="a run without a finite number says null, and why in a note",
             )
 
 
@@ -132,26 +132,26 @@ def check_cost(bundle: Bundle, result: Result) -> Iterable[Fault]:
         "tuning_trials": _MOST_STEPS,
         "tuning_seconds": _MOST_SECONDS,
     }
-    mend = "costs are measured by `bench run` and not edited: run it again"
+    hint = "costs are measured by `bench run` and not edited: run it again"
     for name, most in limits.items():
         value = getattr(cost, name)
         if value is not None and not 0 <= value <= most:
-            yield Fault(what=f"{name} is {value}, which no run can cost", where=f"{where}.{name}", mend=mend)
+            yield Fault(what=f"{name} is {value}, which no run can cost", where=f"{where}.{name}", hint=hint)
     if not 1 <= result.record.environment.threads <= _MOST_THREADS:
         what = f"the run took {result.record.environment.threads} threads"
-        yield Fault(what=what, where=f"{result.record_path}: environment.threads", mend=mend)
+        yield Fault(what=what, where=f"{result.record_path}: environment.threads", hint=hint)
     if cost.retrain_seconds and cost.share_of_retraining is not None:
         share = cost.unlearn_seconds / cost.retrain_seconds
         if not math.isclose(share, cost.share_of_retraining, rel_tol=1e-9, abs_tol=1e-12):
             yield Fault(
                 what=f"share_of_retraining is {cost.share_of_retraining:.6g}, its parts give {share:.6g}",
                 where=f"{where}.share_of_retraining",
-                mend=mend,
+                hint=hint,
             )
     for metric, value in _cost_metrics(result.record).items():
         found = [one.value for one in result.record.metrics if one.metric == metric]
         if found != [value]:
-            yield Fault(what=f"the metric {metric} is not the record's own cost", where=where, mend=mend)
+            yield Fault(what=f"the metric {metric} is not the record's own cost", where=where, hint=hint)
 
 
 def check_same_cell(bundle: Bundle) -> Iterable[Fault]:
@@ -164,7 +164,7 @@ def check_same_cell(bundle: Bundle) -> Iterable[Fault]:
             yield Fault(
                 what=f"{len(places)} results claim the same cell",
                 where=", ".join(places),
-                mend="submit one of them; which one is not chosen by its numbers",
+                hint="submit one of them; which one is not chosen by its numbers",
             )
 
 

@@ -23,14 +23,14 @@ def check_declared(bundle: Bundle) -> Iterable[Fault]:
         yield Fault(
             what=f"the submission is for protocol version {spec.protocol_version}, this is {PROTOCOL_VERSION}",
             where=f"{SPEC}: protocol_version",
-            mend="run the cells again with this version of the suite, and submit them anew",
+            hint="run the cells again with this version of the suite, and submit them anew",
         )
     found = {result.record.cell.ruleset for result in bundle.results}
     if bundle.results and found != set(spec.rulesets):
         yield Fault(
             what=f"the results are of the rulesets {', '.join(sorted(found))}, not {', '.join(sorted(spec.rulesets))}",
             where=f"{SPEC}: rulesets",
-            mend="renew the file with `bench submit`",
+            hint="renew the file with `bench submit`",
         )
     for result in bundle.results:
         name = result.record.cell.method
@@ -38,7 +38,7 @@ def check_declared(bundle: Bundle) -> Iterable[Fault]:
             yield Fault(
                 what=f"the result is of the method {name!a}, the submission is of {spec.method.name!r}",
                 where=f"{result.record_path}: cell.method",
-                mend="submit one method; the reference rows are in the leaderboard already",
+                hint="submit one method; the reference rows are in the leaderboard already",
             )
 
 
@@ -49,7 +49,7 @@ def check_demo(bundle: Bundle) -> Iterable[Fault]:
         yield Fault(
             what="there is no result on the demo, which is what everybody can run again",
             where="results/",
-            mend=f"bench run --task demo-brand --method {name}, and submit it too",
+            hint=f"bench run --task demo-brand --method {name}, and submit it too",
         )
 
 
@@ -65,7 +65,7 @@ def check_fixed(bundle: Bundle) -> Iterable[Fault]:
             yield Fault(
                 what="the ruleset fixed allows one configuration, this result has another one than " + place,
                 where=f"{result.record_path}: method_config",
-                mend="run all cells with one configuration, or submit them as tuned",
+                hint="run all cells with one configuration, or submit them as tuned",
             )
 
 
@@ -74,23 +74,23 @@ def check_trials(bundle: Bundle) -> Iterable[Fault]:
     for result in bundle.results:
         cell, cost = result.record.cell, result.record.cost
         where = f"{result.record_path}: cost.tuning_trials"
-        mend = f"tune with `bench tune`, which tries at most {TRIALS} and counts them, and run again"
+        hint = f"tune with `bench tune`, which tries at most {TRIALS} and counts them, and run again"
         if cell.ruleset != "tuned":
             if cost.tuning_trials:
                 what = f"the result counts {cost.tuning_trials} trials, and is not of the ruleset tuned"
-                yield Fault(what=what, where=where, mend=mend)
+                yield Fault(what=what, where=where, hint=hint)
             continue
         if cost.tuning_trials > TRIALS:
             yield Fault(
-                what=f"{cost.tuning_trials} configurations were tried, the rules allow {TRIALS}", where=where, mend=mend
+                what=f"{cost.tuning_trials} configurations were tried, the rules allow {TRIALS}", where=where, hint=hint
             )
         if cost.tuning_trials < 1 or cost.tuning_seconds <= 0:
-            yield Fault(what="a tuned result counts no trial, or no time for it", where=where, mend=mend)
+            yield Fault(what="a tuned result counts no trial, or no time for it", where=where, hint=hint)
         if bundle.spec is not None and bundle.spec.tuning.space == "none" and cost.tuning_trials > 1:
             yield Fault(
                 what=f"{cost.tuning_trials} configurations were tried, and the submission says there is no space",
                 where=f"{SPEC}: tuning.space, and {where}",
-                mend="say `space: declared`",
+                hint="say `space: declared`",
             )
 
 

@@ -30,7 +30,7 @@ def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld
     """Every USER-level aggregate, computed again from the per-user table: value, n and standard deviation."""
     told, found = by_key(result.record.metrics), by_key(recompute(table))
     users = _user_level()
-    mend = "numbers are not edited: submit what `bench run` wrote"
+    hint = "numbers are not edited: submit what `bench run` wrote"
     wrong = []
     for key, value in found.items():
         if rests_on(key[0]) in withheld:
@@ -47,41 +47,41 @@ def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld
         yield Fault(
             what=f"the per-user table gives the numbers of another result, {other}: tables were swapped",
             where=result.table_path,
-            mend="put each table beside its own record, as `bench run` wrote them",
+            hint="put each table beside its own record, as `bench run` wrote them",
         )
         return
     for key, what in wrong[:_SHOWN]:
-        yield Fault(what=f"{_name(key)} {what}", where=f"{result.record_path}: metrics", mend=mend)
+        yield Fault(what=f"{_name(key)} {what}", where=f"{result.record_path}: metrics", hint=hint)
     if len(wrong) > _SHOWN:
         more = f"{len(wrong) - _SHOWN} more aggregates do not follow from the table"
-        yield Fault(what=more, where=f"{result.record_path}: metrics", mend=mend)
+        yield Fault(what=more, where=f"{result.record_path}: metrics", hint=hint)
 
 
 def check_bounds(bundle: Bundle, result: Result) -> Iterable[Fault]:
     """What holds between metrics of the same lists, in this result and in the oracle that its gaps imply."""
-    mend = "no ranked lists can give these numbers: submit what `bench run` wrote"
+    hint = "no ranked lists can give these numbers: submit what `bench run` wrote"
     for sentence in check_invariants(result.record.metrics)[:_SHOWN]:
-        yield Fault(what=f"an invariant is broken: {sentence}", where=f"{result.record_path}: metrics", mend=mend)
+        yield Fault(what=f"an invariant is broken: {sentence}", where=f"{result.record_path}: metrics", hint=hint)
     oracle = tuple(_implied_oracle(result.record.metrics))
     for sentence in check_invariants(oracle)[:_SHOWN]:
         what = f"the gaps imply an oracle that cannot be: {sentence}"
-        yield Fault(what=what, where=f"{result.record_path}: metrics", mend=mend)
+        yield Fault(what=what, where=f"{result.record_path}: metrics", hint=hint)
 
 
 def check_derived(bundle: Bundle, result: Result) -> Iterable[Fault]:
     """``gap``, ``gapz`` and the collateral excess are what their parts give, and none is left out."""
     told = by_key(result.record.metrics)
-    where, mend = f"{result.record_path}: metrics", "numbers are not edited: submit what `bench run` wrote"
+    where, hint = f"{result.record_path}: metrics", "numbers are not edited: submit what `bench run` wrote"
     gaps = {key for key in told if key[0].startswith("gap.")}
     known = metric_specs()
     wanted = {(f"gap.{name}", group, beam) for name, group, beam in told if f"gap.{name}" in known}
     if gaps and gaps != wanted:
         name = _name(sorted(gaps ^ wanted, key=str)[0])
-        yield Fault(what=f"{name}: gaps are given for some metrics and left out for others", where=where, mend=mend)
+        yield Fault(what=f"{name}: gaps are given for some metrics and left out for others", where=where, hint=hint)
     for name, group, beam in sorted(gaps, key=str):
         gap, scaled = told[(name, group, beam)], told.get((f"gapz.{name.removeprefix('gap.')}", group, beam))
         if fault := _scaled_fault(gap, scaled):
-            yield Fault(what=f"{_name((name, group, beam))}: {fault}", where=where, mend=mend)
+            yield Fault(what=f"{_name((name, group, beam))}: {fault}", where=where, hint=hint)
     for (name, group, beam), value in told.items():
         if name.startswith("collateral-excess.") and value.value is not None:
             change = f"collateral-change.{name.removeprefix('collateral-excess.')}"
@@ -89,7 +89,7 @@ def check_derived(bundle: Bundle, result: Result) -> Iterable[Fault]:
             parts = (near.value if near else None, far.value if far else None)
             if parts[0] is None or parts[1] is None or abs(parts[0] - parts[1] - value.value) > EXACT:
                 shown = _name((name, group, beam))
-                yield Fault(what=f"{shown} is not the difference of its two sides", where=where, mend=mend)
+                yield Fault(what=f"{shown} is not the difference of its two sides", where=where, hint=hint)
 
 
 def rescored(result: Result, withheld: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -32,7 +32,7 @@ def check_reported_seeds(bundle: Bundle) -> Iterable[Fault]:
             yield Fault(
                 what=f"the result is reported at seed {seed}, which is for tuning",
                 where=f"{result.record_path}: cell.seed",
-                mend=f"report at seeds 0, 1, 2 …, and tune at others (from {REPORTED_SEEDS.stop} on)",
+                hint=f"report at seeds 0, 1, 2 …, and tune at others (from {REPORTED_SEEDS.stop} on)",
             )
 
 
@@ -45,7 +45,7 @@ def check_same_seeds(bundle: Bundle) -> Iterable[Fault]:
         yield Fault(
             what=f"the seeds are {', '.join(map(str, wanted))}, not 0, 1, 2 … without gaps",
             where=f"{SPEC}: seeds",
-            mend="run and submit the seeds from 0 on; which ones are reported is not the author's choice",
+            hint="run and submit the seeds from 0 on; which ones are reported is not the author's choice",
         )
     for (task, *group), seeds in _seeds(bundle).items():
         if (seeds - set(wanted)) or (task not in demo_tasks() and seeds != set(wanted)):
@@ -53,7 +53,7 @@ def check_same_seeds(bundle: Bundle) -> Iterable[Fault]:
             yield Fault(
                 what=f"the cell has the seeds {found}, the submission declares {', '.join(map(str, wanted))}",
                 where="/".join(("results", task, *group[:2])),
-                mend="submit every seed of every cell, diverged ones included",
+                hint="submit every seed of every cell, diverged ones included",
             )
 
 
@@ -70,7 +70,7 @@ def check_twins(bundle: Bundle, fingerprints: Mapping[str, str | None]) -> Itera
             yield Fault(
                 what=f"the seeds {first.record.cell.seed} and {cell.seed} have the same per-user table",
                 where=f"{first.table_path} and {result.table_path}",
-                mend="two trainings never give the same lists throughout: run the second seed",
+                hint="two trainings never give the same lists throughout: run the second seed",
             )
 
 
@@ -89,7 +89,7 @@ def check_oracles(bundle: Bundle) -> Iterable[Fault]:
                 yield Fault(
                     what=f"{name} is taken against another number of the retrained model than in {place}",
                     where=f"{result.record_path}: metrics",
-                    mend="numbers are not edited: submit what `bench run` wrote",
+                    hint="numbers are not edited: submit what `bench run` wrote",
                 )
                 break
 

@@ -53,13 +53,13 @@ def check_users(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterable
         yield Fault(
             what="the table still says what users chose (column target)",
             where=result.table_path,
-            mend="publish the result with `bench submit`, which leaves it out",
+            hint="publish the result with `bench submit`, which leaves it out",
         )
     if not np.array_equal(clusters(table), table["user"].to_numpy()):
         yield Fault(
             what="the users are not numbered in order of their first row",
             where=f"{result.table_path}: user",
-            mend="publish the result with `bench submit`, which numbers them anew",
+            hint="publish the result with `bench submit`, which numbers them anew",
         )
 
 
@@ -181,4 +181,4 @@ def _size(manifest: TaskManifest, group: Group) -> int:
 
 
 def _fault(result: Result, what: str) -> Fault:
-    return Fault(what=what, where=result.table_path, mend=_AGAIN)
+    return Fault(what=what, where=result.table_path, hint=_AGAIN)

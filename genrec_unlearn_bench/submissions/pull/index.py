@@ -12,12 +12,12 @@ from typing import Literal
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.files import file_digest
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, table_place
 from genrec_unlearn_bench.reporting.results import find_records
-from genrec_unlearn_bench.runs.cache.inventory import entries
-from genrec_unlearn_bench.runs.files import file_digest
-from genrec_unlearn_bench.runs.record import RunRecord
-from genrec_unlearn_bench.runs.results import PER_USER, RECORD, table_place
-from genrec_unlearn_bench.runs.stage_manifest import KEY_FILE, MANIFEST
+from genrec_unlearn_bench.store.inventory import entries
+from genrec_unlearn_bench.store.stage_manifest import KEY_FILE, MANIFEST
 
 __all__ = ["INDEX", "OfferedFile", "OfferedResult", "OfferedStage", "PullIndex", "index_of", "site_index"]
 

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from genrec_unlearn_bench.data.transfer import fetch_part, note_path
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
+from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.runs.files import file_digest
 from genrec_unlearn_bench.submissions.paths import unsafe
 from genrec_unlearn_bench.submissions.pull.index import INDEX, OfferedFile, PullIndex, index_of
 
@@ -54,7 +54,7 @@ def find_place(text: str, wait: Callable[[float], None] = time.sleep) -> Place:
     if scheme in ("http", "https"):
         return WebPlace(text, wait)
     if "://" in text:
-        raise UsageError(f"{scheme}: is no address to pull from", where=text, mend="give a folder, or http(s)://…")
+        raise UsageError(f"{scheme}: is no address to pull from", where=text, hint="give a folder, or http(s)://…")
     return FolderPlace(Path(text))
 
 
@@ -63,7 +63,7 @@ class FolderPlace:
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise UsageError("there is no such folder", where=str(folder), mend="give a folder, or http(s)://…")
+            raise UsageError("there is no such folder", where=str(folder), hint="give a folder, or http(s)://…")
         found = next((path for path in (folder / INDEX, folder / SITE / INDEX) if path.is_file()), None)
         self.index = index_of(folder) if found is None else _read_index(found, str(found))
         start = folder if found is None else found.parent
@@ -100,7 +100,7 @@ class WebPlace:
         raise DataMissing(
             f"there is no index to pull by: {fault.what if fault else ''}",
             where=f"{top}/{INDEX}",
-            mend="whoever serves the folder makes one with `bench pull FOLDER --write-index`",
+            hint="whoever serves the folder makes one with `bench pull FOLDER --write-index`",
         )
 
     def bring(self, place: str, name: str, offered: OfferedFile, target: Path) -> None:
@@ -115,7 +115,7 @@ class WebPlace:
                 raise CorruptArtefact(
                     "the file is another one than the index says",
                     where=url,
-                    mend="the place is being changed, or cannot be trusted: try again later",
+                    hint="the place is being changed, or cannot be trusted: try again later",
                 )
 
     def _read_index(self, url: str) -> PullIndex:

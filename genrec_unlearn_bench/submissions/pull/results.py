@@ -7,9 +7,9 @@ from pathlib import Path
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.errors import CorruptArtefact, ProtocolMismatch
+from genrec_unlearn_bench.files import atomic_folder, file_digest
+from genrec_unlearn_bench.pipeline.results import RECORD, read_record, result_folder
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.runs.files import atomic_folder, file_digest
-from genrec_unlearn_bench.runs.results import RECORD, read_record, result_folder
 from genrec_unlearn_bench.submissions.paths import unsafe
 from genrec_unlearn_bench.submissions.pull.bringing import Brought, Outcome, bring_all, bring_files, clear
 from genrec_unlearn_bench.submissions.pull.index import OfferedResult
@@ -30,7 +30,7 @@ def check_protocol(wanted: Sequence[OfferedResult]) -> None:
             f"{len(others)} of these {len(wanted)} results follow protocol {versions}, and this suite is protocol "
             f"{PROTOCOL_VERSION}: they cannot stand in one table",
             where=others[0].place,
-            mend="pull with the suite's version that made them, or leave them out (--task, --method …)",
+            hint="pull with the suite's version that made them, or leave them out (--task, --method …)",
         )
 
 

@@ -110,7 +110,7 @@ class Steering:
                 if not trained:
                     raise BenchError(
                         f"the feed-forward output of {block.name} has nothing trainable",
-                        mend="name down_proj among the backbone's lora.targets",
+                        hint="name down_proj among the backbone's lora.targets",
                     )
                 found |= {id(p): p for p in trained}
         return list(found.values())
@@ -169,7 +169,7 @@ class Steering:
         if not bool((counts > 0).all()):
             raise BenchError(
                 "no history of the forget set holds an affected item, so RMU finds nothing to steer there",
-                mend="--set site=decoder",
+                hint="--set site=decoder",
             )
         return [float(mean) for mean in sums / counts]
 

@@ -155,7 +155,7 @@ def _choose_in_tree(
     raise BenchError(
         "every semantic ID of this length is taken",
         where=f"item {item}",
-        mend="use more pieces or clusters, or a larger `collision_slack`",
+        hint="use more pieces or clusters, or a larger `collision_slack`",
     )
 
 
@@ -204,4 +204,4 @@ def _free_last_level(levels: Sequence[Scores], taken: set[Codes], item: int) -> 
     for code in np.argsort(-levels[-1], kind="stable"):
         if (*first, int(code)) not in taken:
             return (*first, int(code))
-    raise BenchError(f"no free semantic ID under codes {first}", where=f"item {item}", mend="use more codes per level")
+    raise BenchError(f"no free semantic ID under codes {first}", where=f"item {item}", hint="use more codes per level")

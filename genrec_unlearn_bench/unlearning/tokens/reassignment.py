@@ -109,7 +109,7 @@ class PhiTrainer:
                     f"the soft tokens are {'one-hot' if entropy < 0.5 else 'uniform'} at the start "
                     f"(normalised entropy {entropy:.4f}): φ would get no signal",
                     where=f"temperature_start={config.temperature_start} in {config.temperature_units} units",
-                    mend="use temperature_units=gap, another temperature_start, or entropy_gate=false to run it anyway",
+                    hint="use temperature_units=gap, another temperature_start, or entropy_gate=false to run it anyway",
                 )
         return weights
 

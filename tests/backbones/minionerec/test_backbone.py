@@ -14,8 +14,8 @@ from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.training import TrainingConfig
 from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.errors import ConfigError, DataMissing, UsageError
+from genrec_unlearn_bench.pipeline.request import changed
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.runs.request import changed
 from tests.backbones.checkpoints import qwen_folder
 from tests.planted import catalogue, concept, examples, sequences, sids
 

@@ -24,8 +24,8 @@ from genrec_unlearn_bench.evaluation.relearning.attacks import Attack
 from genrec_unlearn_bench.evaluation.relearning.config import RelearningConfig, preset
 from genrec_unlearn_bench.evaluation.relearning.division import divide
 from genrec_unlearn_bench.evaluation.relearning.held_out import START
+from genrec_unlearn_bench.pipeline.request import changed
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.runs.request import changed
 from tests.evaluation.relearning import world
 
 CONFIG = RelearningConfig(steps=(0, 4, 8, 12), lr=1e-3)

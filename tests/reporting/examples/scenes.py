@@ -16,8 +16,8 @@ from genrec_unlearn_bench.reporting.examples.rows import side_by_side
 from genrec_unlearn_bench.reporting.examples.scene import Scene, set_scene
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import load_results
+from tests.pipeline.listed_world import BRAND_TASK, World, keeping, make_world, walking
 from tests.reporting.odd_names import ODD
-from tests.runs.listed_world import BRAND_TASK, World, keeping, make_world, walking
 
 __all__ = ["made_page", "made_scene", "made_world", "odd_page", "scene_of"]
 

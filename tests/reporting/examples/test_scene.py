@@ -13,8 +13,8 @@ from genrec_unlearn_bench.data.holdout import carve
 from genrec_unlearn_bench.data.task_spec import Concept, InteractionConcept, ItemConcept
 from genrec_unlearn_bench.errors import CorruptArtefact, ProtocolMismatch
 from genrec_unlearn_bench.evaluation.metric import Group
+from tests.pipeline.listed_world import BRAND_TASK, keeping, make_world, walking
 from tests.reporting.examples.scenes import made_world, scene_of
-from tests.runs.listed_world import BRAND_TASK, keeping, make_world, walking
 
 INTERACTIONS = InteractionConcept(share=0.3)
 

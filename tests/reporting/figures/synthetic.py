@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.runs.record import RunRecord
-from genrec_unlearn_bench.runs.results import MEASUREMENTS, RECORD
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import MEASUREMENTS, RECORD
 from tests.reporting.boards import make_records
 
 __all__ = ["ATTACKS", "KEPT", "LAYERS", "STEPS", "full_records", "write_full", "write_table"]

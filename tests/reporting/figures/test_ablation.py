@@ -92,6 +92,6 @@ def test_a_field_nobody_has_gets_the_nearest_and_one_nobody_swept_is_told(asked:
     block = block_of(runs("tracer", {"lambda_forget": 0.1, "lr": 1}, {"lambda_forget": 0.4, "lr": 1}))
     with pytest.raises(UnknownName) as fault:
         draw(block, replace(asked, field="lamda_forget"))
-    assert "lambda_forget" in str(fault.value.mend)
+    assert "lambda_forget" in str(fault.value.hint)
     with pytest.raises(NotDrawn, match="lr at two values"):
         draw(block, replace(asked, field="lr"))

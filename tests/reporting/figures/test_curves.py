@@ -9,11 +9,11 @@ import pytest
 from scipy import stats
 
 from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 from genrec_unlearn_bench.reporting.board import Block
 from genrec_unlearn_bench.reporting.figures.curves import FLOOR_LABEL, cast_of, estimates, mean_of, read_tables
 from genrec_unlearn_bench.reporting.figures.style import ROWS
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-from genrec_unlearn_bench.runs.results import MEASUREMENTS
 from tests.reporting.boards import make_results
 from tests.reporting.figures.conftest import block_of
 from tests.reporting.figures.synthetic import full_records, write_full, write_table

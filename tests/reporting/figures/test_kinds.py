@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 from genrec_unlearn_bench.reporting.board import Block, Board
 from genrec_unlearn_bench.reporting.figures.asked import Asked, named
 from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, find_kind, kinds
 from genrec_unlearn_bench.reporting.figures.figure import COLUMNS, NotDrawn
-from genrec_unlearn_bench.runs.results import MEASUREMENTS
 from tests.reporting.figures.conftest import block_of
 from tests.reporting.figures.synthetic import ATTACKS, KEPT, LAYERS, STEPS, full_records, write_full, write_table
 
@@ -145,8 +145,8 @@ def test_what_was_not_measured_is_said_with_the_run_that_would(
     write_full(tmp_path, full_records(seeds=(0,), suite="core"), kinds=())
     with pytest.raises(NotDrawn) as fault:
         find_kind(kind)(block_of(tmp_path), asked)
-    assert str(fault.value.mend).startswith("bench run --task industrial-brand --backbone tiger --scale small")
-    assert part in str(fault.value.mend)
+    assert str(fault.value.hint).startswith("bench run --task industrial-brand --backbone tiger --scale small")
+    assert part in str(fault.value.hint)
 
 
 def test_a_call_draws_what_there_is_and_names_the_rest(measured: Block, asked: Asked) -> None:

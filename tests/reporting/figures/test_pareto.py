@@ -80,7 +80,7 @@ def test_over_forgetting_is_told_from_remembering(asked: Asked) -> None:
 def test_without_an_oracle_or_a_method_there_is_no_figure(asked: Asked) -> None:
     with pytest.raises(NotDrawn) as fault:
         draw(planted(npo=([0.1], [0.1])).blocks[0], asked)
-    assert "--method retrain" in str(fault.value.mend)
+    assert "--method retrain" in str(fault.value.hint)
     with pytest.raises(NotDrawn):
         draw(planted(retrain=([0.1], [0.1]), original=([0.1], [0.1])).blocks[0], asked)
 

@@ -17,17 +17,17 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
+from genrec_unlearn_bench.files import file_digest
+from genrec_unlearn_bench.pipeline.results import record_text, result_folder
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.runs.files import file_digest
-from genrec_unlearn_bench.runs.results import record_text, result_folder
-from genrec_unlearn_bench.runs.store import StageStore
+from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.submissions.pull import place as places
 from genrec_unlearn_bench.submissions.pull.bringing import Brought
 from genrec_unlearn_bench.submissions.pull.index import INDEX, PullIndex, index_of, site_index
 from genrec_unlearn_bench.submissions.pull.place import Place, find_place
 from genrec_unlearn_bench.submissions.pull.results import pull_results
 from tests.reporting.boards import make_records
-from tests.runs.cache.small_store import compute, content
+from tests.store.small_store import compute, content
 
 
 class Server(http.server.SimpleHTTPRequestHandler):
@@ -144,7 +144,7 @@ def test_a_folder_without_an_index_is_looked_through_and_a_server_is_not(
     assert pulled(str(offered / "results"), tmp_path / "own") == {"new": 4}
     with pytest.raises(DataMissing, match="no index") as told:
         find_place(served, wait=lambda seconds: None)
-    assert "--write-index" in str(told.value.mend)
+    assert "--write-index" in str(told.value.hint)
     assert bench("pull", str(offered), "--write-index").exit_code == 0
     assert pulled(served, tmp_path / "web") == {"new": 4}
 
@@ -307,7 +307,7 @@ def test_a_stage_under_another_stages_key_is_refused(offered: Path, tmp_path: Pa
     wrong = StageStore.key("original", content(1))
     folder = offered / "original" / wrong[:2] / wrong
     shutil.copytree(good.path, folder)
-    from genrec_unlearn_bench.runs.stage_manifest import MANIFEST, read_manifest
+    from genrec_unlearn_bench.store.stage_manifest import MANIFEST, read_manifest
 
     forged = read_manifest(good.path).model_copy(update={"key": wrong}).sealed()
     (folder / MANIFEST).write_text(forged.text())

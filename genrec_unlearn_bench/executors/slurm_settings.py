@@ -1,0 +1,180 @@
+"""What a cluster wants to know of jobs: a strict YAML file for Slurm, with overrides for jobs that match.
+
+A grid file says what its cells need on any machine; this file says what they get on one cluster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from genrec_unlearn_bench.config import StrictModel, parse_yaml
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.grid.job import Job
+from genrec_unlearn_bench.grid.resources import Resources
+
+__all__ = ["FIELDS", "Placement", "SlurmChanges", "SlurmOverride", "SlurmSettings", "read_slurm_settings"]
+
+FIELDS = ("task", "method", "backbone", "scale", "suite", "ruleset", "seed", "until")
+"""What an override may ask of a job: fields of its request, and how far it goes."""
+MINUTES = 240
+"""Time limit where nobody names one."""
+RESUMED = ("original", "retrain")
+"""Jobs whose work is kept while it is done (snapshots of a training)."""
+
+
+class SlurmOptions(StrictModel):
+    """What is handed to ``sbatch``; None leaves it to the cluster."""
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    """Features that a node must have (``a100``)."""
+    memory_mib: int | None = Field(default=None, ge=1)
+    """Memory of a job for which the grid names none."""
+    minutes: float | None = Field(default=None, gt=0)
+    """Time limit of a job for which the grid names none."""
+    setup: tuple[str, ...] | None = None
+    """Shell lines that are run on the node first: ``module load cuda``."""
+    sbatch: dict[str, str | int | bool] = Field(default_factory=dict)
+    """Any other options of sbatch by their long names: ``{mail-type: FAIL, nice: 100}``."""
+
+
+class SlurmChanges(SlurmOptions):
+    """What an override sets. Resources that are named here replace those of the grid file."""
+
+    cores: int | None = Field(default=None, ge=1)
+    gpus: int | None = Field(default=None, ge=0)
+    fsdp: bool | None = None
+
+
+class SlurmOverride(StrictModel):
+    """Changes for some jobs; of two that set the same field, the later one wins."""
+
+    where: dict[str, str | int | tuple[str | int, ...]]
+    """Fields and what they have to be, patterns with ``*`` included; of several values one has to fit. No field means
+    every job. Fields: task, method, backbone, scale, suite, ruleset, seed, until."""
+    set: SlurmChanges
+    why: str = ""
+
+    @field_validator("where")
+    @classmethod
+    def _known(cls, where: dict[str, Any]) -> dict[str, Any]:
+        unknown = sorted({*where}.difference(FIELDS))
+        if unknown:
+            raise ValueError(f"a job has no {', '.join(unknown)}; known fields: {', '.join(FIELDS)}")
+        return where
+
+    def fits(self, job: Job) -> bool:
+        """Whether the job has every field as it is asked for."""
+        return all(_fits(_field(job, name), wanted) for name, wanted in self.where.items())
+
+
+class SlurmSettings(SlurmOptions):
+    """``bench sweep --executor slurm --slurm FILE``."""
+
+    minutes: float | None = Field(default=MINUTES, gt=0)
+    """Time limit of a job for which the grid names none."""
+    max_parallel: int | None = Field(default=None, ge=1)
+    """Jobs of one array that may run at once."""
+    array_size: int = Field(default=1000, ge=1)
+    """Jobs in one array at most; clusters refuse more than their ``MaxArraySize``, which is 1001 by default."""
+    grace_seconds: int = Field(default=90, ge=5)
+    """Time before its limit at which a job is asked to stop and, where it can go on, queued again."""
+    restarts: int = Field(default=10, ge=0)
+    """How often a training that reached its time limit is queued again; it goes on from its last snapshot."""
+    python: str | None = None
+    """Command that starts Python on a node, if not the one that submits: ``singularity exec image.sif python``."""
+    overrides: tuple[SlurmOverride, ...] = ()
+    """Later ones win."""
+
+    def place(self, job: Job) -> Placement:
+        """What a job gets."""
+        own = job.resources.model_dump()
+        for name in ("memory_mib", "minutes"):
+            own[name] = getattr(self, name) if own[name] is None else own[name]
+        options = {name: getattr(self, name) for name in ("partition", "account", "qos", "constraint", "setup")}
+        sbatch = dict(self.sbatch)
+        for changes in (override.set for override in self.overrides if override.fits(job)):
+            told = changes.model_dump(exclude={"sbatch"}, exclude_none=True)
+            own |= {name: value for name, value in told.items() if name in Resources.model_fields}
+            options |= {name: value for name, value in told.items() if name in options}
+            sbatch |= changes.sbatch
+        return Placement(
+            resources=Resources.model_validate(own),
+            sbatch=tuple(sorted(sbatch.items())),
+            restarts=self.restarts if job.until in RESUMED else min(1, self.restarts),
+            **{**options, "setup": tuple(options["setup"] or ())},
+        )
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What Slurm is asked for; jobs that ask for the same may stand in one array.
+
+    Attributes:
+        restarts: How often the job may be queued again after its time limit. What is no training begins its stage
+            anew, so that more than one more attempt would only repeat the first.
+    """
+
+    resources: Resources
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    setup: tuple[str, ...] = ()
+    sbatch: tuple[tuple[str, str | int | bool], ...] = ()
+    restarts: int = 0
+
+    @property
+    def minutes(self) -> int:
+        """Slurm counts whole minutes."""
+        return math.ceil(self.resources.minutes or MINUTES)
+
+    def options(self) -> dict[str, str | int | bool]:
+        """Options of sbatch by their long names, without those of arrays and dependencies."""
+        wanted = self.resources
+        named: Mapping[str, str | int | bool | None] = {
+            "partition": self.partition,
+            "account": self.account,
+            "qos": self.qos,
+            "constraint": self.constraint,
+            "time": self.minutes,
+            "cpus-per-task": wanted.cores,
+            "gpus-per-node": wanted.gpus or None,
+            "mem": None if wanted.memory_mib is None else f"{wanted.memory_mib}M",
+            "nodes": 1,
+            "ntasks-per-node": 1,
+            # After a preemption or the loss of a node; the store knows what was done.
+            "requeue": True,
+        }
+        return {**{name: value for name, value in named.items() if value is not None}, **dict(self.sbatch)}
+
+
+def read_slurm_settings(path: Path | None) -> SlurmSettings:
+    """Settings from a file; the defaults where none is given. Raises ConfigError with all faults, UsageError."""
+    if path is None:
+        return SlurmSettings()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as fault:
+        raise UsageError(
+            f"the settings for Slurm cannot be read: {fault.strerror}", where=str(path), hint="see docs/cluster.md"
+        ) from None
+    return parse_yaml(SlurmSettings, text, where=str(path))
+
+
+def _field(job: Job, name: str) -> str:
+    return str(job.until if name == "until" else getattr(job.request, name))
+
+
+def _fits(value: str, wanted: str | int | tuple[str | int, ...]) -> bool:
+    patterns = wanted if isinstance(wanted, tuple) else (wanted,)
+    return any(fnmatchcase(value, str(pattern)) for pattern in patterns)

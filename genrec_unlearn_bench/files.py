@@ -1,0 +1,189 @@
+"""Writing files so that a reader sees all of a thing or nothing of it, and saying plainly why that failed."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from genrec_unlearn_bench.errors import StorageError
+
+__all__ = [
+    "atomic_bytes",
+    "atomic_folder",
+    "atomic_text",
+    "file_digest",
+    "folder_digest",
+    "guarded",
+    "make_folder",
+    "storage_error",
+    "sync",
+    "write_json",
+]
+
+_REFUSALS = {
+    errno.ENOSPC: ("the disk is full", "free some space there, or choose another place"),
+    errno.EDQUOT: ("the disk quota is used up", "free some space there, or choose another place"),
+    errno.EROFS: ("the file system is read-only", "choose another place"),
+    errno.EACCES: ("no permission to write", "mend the permissions, or choose another place"),
+    errno.EPERM: ("no permission to write", "mend the permissions, or choose another place"),
+    errno.EEXIST: ("a file stands where a folder is needed", "choose another place"),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", "choose another place"),
+    errno.EFBIG: (
+        "the file is larger than the limit for files (ulimit -f)",
+        "raise the limit, or choose another place",
+    ),
+    errno.EIO: ("the disk reports an input/output error", "check the disk, or choose another place"),
+    errno.ESTALE: ("the file server has lost the folder", "mount it again, or choose another place"),
+    errno.ENAMETOOLONG: ("the path is too long", "choose a place with a shorter path"),
+}
+
+_TOLD = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
+
+
+def storage_error(fault: BaseException, place: Path, option: str) -> StorageError | None:
+    """The user's error for a refusal of the file system, or None where the fault is something else."""
+    code = fault.errno if isinstance(fault, OSError) else None
+    # safetensors and pyarrow wrap the system's error in their own; only its text is left.
+    if code is None:
+        code = next((number for text, number in _TOLD.items() if text in str(fault)), None)
+    if code not in _REFUSALS:
+        return None
+    what, hint = _REFUSALS[code]
+    where = getattr(fault, "filename", None) or place
+    return StorageError(f"cannot write: {what}", where=str(where), hint=f"{hint} ({option}), and run it again")
+
+
+@contextmanager
+def guarded(place: Path, option: str) -> Iterator[None]:
+    """Turn refusals of the file system inside the block into StorageError; other faults pass."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except Exception as fault:
+        told = storage_error(fault, place, option)
+        if told is None:
+            raise
+        raise told from fault
+
+
+@contextmanager
+def atomic_folder(target: Path, option: str, *, replace: bool = False) -> Iterator[Path]:
+    """A temporary folder beside ``target`` that becomes it when the block ends, or vanishes when it fails.
+
+    With ``replace`` an existing target gives way; without, an existing target is kept and the new folder dropped.
+    Interrupts (Ctrl-C) count as failures. Raises StorageError where the file system refuses.
+    """
+    draft = target.parent / f"{draft_prefix(target)}{uuid.uuid4().hex[:8]}"
+    try:
+        with guarded(target, option):
+            make_folder(draft.parent)
+            draft.mkdir()
+            yield draft
+            # What the folder names has to be on the disk before the folder is, and both before its name.
+            inside = sorted(draft.rglob("*"), key=lambda path: len(path.parts), reverse=True)
+            for path in [*inside, draft]:
+                sync(path)
+            _move(draft, target, replace=replace)
+            sync(target.parent)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def atomic_text(target: Path, text: str, option: str) -> None:
+    """Write a text file through a hidden draft beside it, so that it is the old one or the new one, never half of it.
+
+    Raises StorageError where the file system refuses.
+    """
+    atomic_bytes(target, text.encode("utf-8"), option)
+
+
+def atomic_bytes(target: Path, content: bytes, option: str) -> None:
+    """As ``atomic_text``, for any content."""
+    draft = target.parent / f"{draft_prefix(target)}{uuid.uuid4().hex[:8]}"
+    try:
+        with guarded(target, option):
+            make_folder(target.parent)
+            draft.write_bytes(content)
+            sync(draft)
+            draft.replace(target)
+            sync(target.parent)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def draft_prefix(target: Path) -> str:
+    """How the temporary folders of a target are named; hidden, so that nobody takes them for results."""
+    return f".draft-{target.name[:24]}-"
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, so that a crash right afterwards does not take them away again."""
+    missing = [one for one in (path, *path.parents) if not one.is_dir()]
+    path.mkdir(parents=True, exist_ok=True)
+    for one in reversed(missing):
+        sync(one.parent)
+
+
+def sync(path: Path) -> None:
+    """Have the system write a file or folder to the disk before going on (folders: where it can)."""
+    folder = path.is_dir()
+    if folder and os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as fault:
+        # Some network file systems know no fsync of folders: they write names through.
+        if not folder or fault.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Write indented JSON; infinities and NaN are refused, as JSON has none."""
+    path.write_text(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def file_digest(path: Path) -> str:
+    """blake2b-256 of a file's bytes, in hex."""
+    state = hashlib.blake2b(digest_size=32)
+    with path.open("rb") as handle:
+        while block := handle.read(1 << 20):
+            state.update(block)
+    return state.hexdigest()
+
+
+def folder_digest(digests: Mapping[str, str]) -> str:
+    """One digest for a folder, from the digests of its files by relative path."""
+    state = hashlib.blake2b(digest_size=32)
+    for name in sorted(digests):
+        state.update(f"{name}\0{digests[name]}\n".encode())
+    return state.hexdigest()
+
+
+def _move(draft: Path, target: Path, *, replace: bool) -> None:
+    """Rename the draft to its target; several processes may try that at once, and one of them comes last."""
+    while True:
+        try:
+            draft.rename(target)
+            return
+        except OSError as fault:
+            # A folder cannot be renamed onto one that holds something.
+            if fault.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        if not replace:
+            return
+        old = target.parent / f"{draft_prefix(target)}old-{uuid.uuid4().hex[:8]}"
+        with suppress(FileNotFoundError):
+            target.rename(old)
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,165 @@
+"""Where a run takes place: device, threads, package versions, commit. Chosen once, recorded with every result."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.pipeline.record import Environment
+
+__all__ = ["PACKAGES", "arithmetic", "default_threads", "describe", "determinism", "resolve_device", "versions"]
+
+PACKAGES = (
+    "accelerate",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pydantic",
+    "safetensors",
+    "scikit-learn",
+    "scipy",
+    "sentence-transformers",
+    "torch",
+    "transformers",
+)
+"""Packages whose version can change a number."""
+
+
+def resolve_device(wanted: str) -> str:
+    """``auto`` is the GPU where there is one. Raises UsageError for a device that is not there."""
+    import torch
+
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind = torch.device(wanted).type
+    except RuntimeError:
+        raise UsageError(f"unknown device {wanted!r}", hint="use auto, cpu, cuda or cuda:0") from None
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise UsageError("this machine has no CUDA device that torch can use", hint="use --device cpu or auto")
+    if kind not in ("cpu", "cuda"):
+        raise UsageError(f"the device {wanted!r} is not supported", hint="use auto, cpu, cuda or cuda:0")
+    return wanted
+
+
+def default_threads() -> int:
+    """``$OMP_NUM_THREADS`` where it is set, else the physical cores this process may use."""
+    import psutil
+
+    chosen = os.environ.get("OMP_NUM_THREADS", "")
+    if chosen.isdigit() and int(chosen) > 0:
+        return int(chosen)
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
+
+
+@contextmanager
+def determinism(threads: int) -> Iterator[None]:
+    """Deterministic kernels where torch has them, a fixed number of threads, and an untouched global generator.
+
+    Everything is put back afterwards. On CPU the same seed then gives the same numbers to the bit, for the same
+    number of threads; on GPU kernels without a deterministic form only warn.
+    """
+    import torch
+
+    # cuBLAS reads it when its first handle is made; without it deterministic matrix products are refused.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.get_num_threads()
+    was = (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled())
+    fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    # Filling fresh memory only guards against reading it uninitialised, and costs time.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        torch.set_num_threads(before)
+        torch.use_deterministic_algorithms(was[0], warn_only=was[1])
+        torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
+
+
+def describe(device: str, *, threads: int) -> Environment:
+    """The record's account of this machine."""
+    import torch
+
+    on_gpu = device.startswith("cuda")
+    commit, dirty = _commit()
+    return Environment(
+        device=device,
+        device_name=torch.cuda.get_device_name(device) if on_gpu else _processor(),
+        precision="bf16" if on_gpu and torch.cuda.is_bf16_supported() else "fp32",
+        threads=threads,
+        python=platform.python_version(),
+        platform=platform.platform(),
+        packages=versions(PACKAGES),
+        git_commit=commit,
+        git_dirty=dirty,
+    )
+
+
+def arithmetic() -> dict[str, str]:
+    """What sums are rounded by, beside versions: the processor's instructions and the libraries of matrix products."""
+    import numpy
+    import torch
+
+    found = {"cpu_capability": torch.backends.cpu.get_cpu_capability()}
+    blas = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
+    found["torch_blas"] = blas.group(1) if blas else "unknown"
+    built = numpy.show_config(mode="dicts") or {}
+    found["numpy_blas"] = str(built.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown"))
+    found["interop_threads"] = str(torch.get_num_interop_threads())
+    return found
+
+
+def versions(packages: tuple[str, ...]) -> dict[str, str]:
+    """Installed versions by package; those that are not installed are left out."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _processor() -> str:
+    # platform.processor() is empty on most Linux systems.
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _commit() -> tuple[str | None, bool | None]:
+    """Commit of this package's own repository and whether it has changes; None for an installed wheel."""
+    here = Path(__file__).resolve().parents[1]
+    if _git(here, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return None, None
+    commit = _git(here, "rev-parse", "HEAD")
+    status = _git(here, "status", "--porcelain", "--untracked-files=no")
+    return commit, None if status is None else bool(status)
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(  # noqa: S603
+            ["git", "-C", str(folder), *arguments],  # noqa: S607
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,147 @@
+"""Where results lie and how they are written: one small folder a run, whole or not there at all.
+
+``<results>/<task>/<backbone>/<method>/<scale>-seed<seed>-<key>/`` holds ``result.json`` (the record), the per-user
+table, the losses as JSON lines, the task's manifest and the tables of measurements beyond the core. Nothing in it
+depends on the cache, so the cache may be removed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from genrec_unlearn_bench.data.forget import TaskManifest
+from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.files import atomic_folder, file_digest
+from genrec_unlearn_bench.pipeline.record import Cell, RunRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "MEASUREMENTS",
+    "PER_USER",
+    "RECORD",
+    "folder_prefix",
+    "read_record",
+    "record_text",
+    "result_folder",
+    "row_folder",
+    "table_bytes",
+    "table_place",
+    "write_result",
+]
+
+RECORD = "result.json"
+PER_USER = "per_user.parquet"
+LOSSES = "losses.jsonl"
+MANIFEST = "manifest.json"
+MEASUREMENTS = "measurements"
+
+
+_OF_SOME_RECORDS = ("measuring", "holdout", "tables", "arithmetic", "off_lock")
+"""Fields that are left out where a record has nothing to say about them: so older ones keep their bytes."""
+
+
+def result_folder(root: Path, record: RunRecord) -> Path:
+    """Where a record belongs under the results folder."""
+    return row_folder(root, record.cell) / f"{folder_prefix(record.cell)}{record.key[:10]}"
+
+
+def row_folder(root: Path, cell: Cell) -> Path:
+    """Where all results of a method on a task and backbone lie."""
+    return root / cell.task / cell.backbone / cell.method
+
+
+def folder_prefix(cell: Cell) -> str:
+    """How the names of a cell's results begin there; ten digits of the key follow."""
+    stream = f"-requests{cell.requests}" if cell.requests > 1 else ""
+    return f"{cell.scale}-seed{cell.seed}{stream}-"
+
+
+def write_result(
+    root: Path,
+    record: RunRecord,
+    manifest: TaskManifest,
+    *,
+    per_user: Path | None,
+    losses: Path | None,
+    tables: Mapping[str, bytes] = MappingProxyType({}),
+) -> Path:
+    """Write a run's folder; the same run written again takes the old one's place. Returns the folder.
+
+    Args:
+        tables: Written to ``measurements/<name>.csv`` (``table_bytes``).
+
+    Raises StorageError where the file system refuses; then nothing is left behind, and what was there stays.
+    """
+    folder = result_folder(root, record)
+    with atomic_folder(folder, "--results-dir", replace=True) as draft:
+        (draft / RECORD).write_text(record_text(record), encoding="utf-8")
+        (draft / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        for source, name in ((per_user, PER_USER), (losses, LOSSES)):
+            if source is not None and source.is_file():
+                shutil.copyfile(source, draft / name)
+        for name, table in tables.items():
+            place = draft / table_place(name)
+            place.parent.mkdir(exist_ok=True)
+            place.write_bytes(table)
+    return folder
+
+
+def table_place(name: str) -> str:
+    """Where a measurement's table stands in a result's folder."""
+    return f"{MEASUREMENTS}/{name}.csv"
+
+
+def table_bytes(table: pd.DataFrame) -> bytes:
+    """A measurement's table as CSV; floats keep all their bits."""
+    return bytes(table.to_csv(index=False, lineterminator="\n").encode("utf-8"))
+
+
+def record_text(record: RunRecord) -> str:
+    """The record as JSON for reading and for diffs: indented, one metric a line, absent parts of a metric left out."""
+    content = record.model_dump(mode="json")
+    for name in _OF_SOME_RECORDS:
+        if not content[name]:
+            del content[name]
+    if record.cell.requests == 1:
+        del content["cell"]["requests"]
+    rows = [
+        {name: part for name, part in value.items() if part is not None or name == "value"}
+        for value in content.pop("metrics")
+    ]
+    text = json.dumps({**content, "metrics": []}, indent=2, ensure_ascii=False, allow_nan=False)
+    lines = ",\n".join(f"    {json.dumps(row, ensure_ascii=False, allow_nan=False)}" for row in rows)
+    head, _, tail = text.rpartition('"metrics": []')
+    return f'{head}"metrics": [\n{lines}\n  ]{tail}\n' if rows else f"{text}\n"
+
+
+def read_record(folder: Path) -> RunRecord:
+    """The record of a run's folder, its per-user table checked. Raises CorruptArtefact."""
+    path = folder / RECORD
+    hint = "restore the folder, or run the command in its record again"
+    try:
+        record = RunRecord.model_validate_json(path.read_bytes())
+    except OSError as fault:
+        raise CorruptArtefact(f"the result cannot be read: {fault.strerror}", where=str(path), hint=hint) from None
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise CorruptArtefact(
+            f"the result does not fit its schema: {place}: {first['msg']}", where=str(path), hint=hint
+        ) from None
+    table = folder / PER_USER
+    if record.per_user_digest and (not table.is_file() or file_digest(table) != record.per_user_digest):
+        raise CorruptArtefact("the per-user table is missing or was changed", where=str(table), hint=hint)
+    for name, digest in record.tables.items():
+        table = folder / table_place(name)
+        if not table.is_file() or file_digest(table) != digest:
+            raise CorruptArtefact("a measurement's table is missing or was changed", where=str(table), hint=hint)
+    return record

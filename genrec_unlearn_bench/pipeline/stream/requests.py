@@ -1,0 +1,211 @@
+"""How a forget set is divided into a stream of requests: by concept, balanced, in a seeded order.
+
+What counts as one concept depends on the task: a brand; an item, where items or a price band are to be forgotten; a
+user, where single interactions are. A concept is never split over two requests. The division depends on the task and
+its train part alone, so that all methods and all training seeds of a suite are asked the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
+from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
+from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.seeding import numpy_generator
+
+__all__ = ["Portion", "Stream", "data_digest", "divide"]
+
+_WORDS = {
+    ConceptKind.BRAND: "brands",
+    ConceptKind.PRICE: "items",
+    ConceptKind.ITEM: "items",
+    ConceptKind.INTERACTION: "users",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Portion:
+    """One request of a stream.
+
+    Attributes:
+        number: Its place in the stream, from 1.
+        names: The brands it names; empty for the other kinds.
+        concepts: How many brands, items or users it is about.
+        items: [N] concept items; none marked for the kind ``interaction``.
+        pairs: [P, 2] (user, item) pairs; empty for the other kinds.
+        interactions: Train examples that it asks to forget.
+    """
+
+    number: int
+    names: tuple[str, ...]
+    concepts: int
+    items: BoolArray
+    pairs: IntArray
+    interactions: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """A forget set as requests, one after the other.
+
+    Attributes:
+        split: The task as a whole.
+        places: Place of the request (from 0) by item, or by user for the kind ``interaction``; -1 where nothing is
+            asked to be forgotten.
+    """
+
+    split: ForgetSplit
+    requests: tuple[Portion, ...]
+    places: IntArray
+
+    def owners(self, forget: Examples) -> IntArray:
+        """[M] place (from 0) of the request that each example of a forget side belongs to."""
+        return self.places[_labels(self.split.kind, forget)]
+
+    def asked(self, number: int) -> ForgetSplit:
+        """The task as the method finds it at one request: what to forget now, and what may still be used.
+
+        Later requests have not been made, so their data are retain data. Earlier ones have been carried out: their
+        examples are gone, and so are their events in every history; rows whose history becomes empty go as well.
+        Validation examples of an interaction request are train interactions, so later ones stay out of the retain
+        side of validation.
+        """
+        split, portion = self.split, self.requests[number - 1]
+        single = split.kind is ConceptKind.INTERACTION
+        gone = self._until(number - 1)
+
+        def part(groups: Groups, *, later: bool) -> Groups:
+            owners = self.owners(groups.forget)
+            forget = groups.forget.subset(owners == number - 1)
+            waiting = groups.forget.subset(owners >= number)
+            retain = _joined(groups.retain, waiting) if later else groups.retain
+            return Groups(forget, retain) if number == 1 else Groups(gone.cleaned(forget), gone.cleaned(retain))
+
+        return replace(
+            split,
+            items=portion.items,
+            pairs=portion.pairs,
+            train=part(split.train, later=True),
+            valid=part(split.valid, later=not single),
+        )
+
+    def so_far(self, number: int) -> ForgetSplit:
+        """The task with the first ``number`` requests as its forget set. The retain side of the test part is that of
+        the whole stream, so that it is the same after every request."""
+        test = self.split.test
+        forget = test.forget.subset(self.owners(test.forget) < number)
+        return replace(self._until(number), test=Groups(forget, test.retain))
+
+    def _until(self, number: int) -> ForgetSplit:
+        """The task with the concepts of the first ``number`` requests alone, its parts left as they are."""
+        made = self.requests[:number]
+        items = np.zeros_like(self.split.items)
+        for portion in made:
+            items |= portion.items
+        pairs = np.concatenate([self.split.pairs[:0], *(portion.pairs for portion in made)])
+        return replace(self.split, items=items, pairs=pairs)
+
+
+def divide(split: ForgetSplit, items: ItemTable, count: int) -> Stream:
+    """Divide a forget set into ``count`` requests of about as many train interactions each.
+
+    The largest concepts are dealt out first, each to the request with the fewest interactions so far; concepts of the
+    same size, and the requests themselves, stand in an order drawn for the task.
+
+    Raises UsageError where fewer concepts than requests have anything to be forgotten.
+    """
+    units, names = _units(split, items)
+    found = units[_labels(split.kind, split.train.forget)]
+    weights = np.bincount(found, minlength=int(units.max(initial=-1)) + 1).astype(np.int64)
+    there = int(np.count_nonzero(weights))
+    if count > there:
+        words = _WORDS[split.kind]
+        raise UsageError(
+            f"the forget set has {there} {words} with train interactions, so it cannot be asked in {count} requests",
+            where=split.manifest.task,
+            hint=f"--requests {there} at most, as {words} are never split over two requests",
+        )
+    generator = numpy_generator(0, "stream", split.manifest.digest, count)
+    dealt = _dealt(weights, count, generator)
+    places = np.where(units >= 0, dealt[np.maximum(units, 0)], -1).astype(np.int64)
+    single = split.kind is ConceptKind.INTERACTION
+    owners = places[_labels(split.kind, split.train.forget)]
+    requests = []
+    for place in range(count):
+        chosen = np.flatnonzero(dealt == place)
+        marked = np.zeros_like(split.items) if single else np.asarray(places == place, dtype=np.bool_)
+        pairs = split.pairs[places[split.pairs[:, 0]] == place] if single else split.pairs
+        told = tuple(names[unit] for unit in chosen) if names else ()
+        requests.append(Portion(place + 1, told, len(chosen), marked, pairs, int(np.count_nonzero(owners == place))))
+    return Stream(split, tuple(requests), places)
+
+
+def data_digest(split: ForgetSplit) -> str:
+    """blake2b-128 over everything that a task as it is asked holds: concepts, and the examples of all parts."""
+    state = hashlib.blake2b(digest_size=16)
+    arrays = [split.items, split.pairs]
+    for groups in (split.train, split.valid, split.test):
+        for part in (groups.forget, groups.retain):
+            arrays += [part.users, part.targets, part.times, part.starts, part.ends, part.events, part.event_users]
+    for array in arrays:
+        state.update(f"{array.shape}".encode())
+        state.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+    return state.hexdigest()
+
+
+def _labels(kind: ConceptKind, examples: Examples) -> IntArray:
+    """What decides whose request an example is: its user for single interactions, its target otherwise."""
+    return examples.users if kind is ConceptKind.INTERACTION else examples.targets
+
+
+def _units(split: ForgetSplit, items: ItemTable) -> tuple[IntArray, tuple[str, ...]]:
+    """The concept's number by item (or user), -1 where there is none; and the brands' names by number."""
+    if split.kind is ConceptKind.INTERACTION:
+        marked = np.zeros(int(split.pairs[:, 0].max(initial=-1)) + 1, dtype=np.bool_)
+        marked[split.pairs[:, 0]] = True
+    else:
+        marked = split.items
+    if split.kind is not ConceptKind.BRAND:
+        return np.where(marked, np.cumsum(marked) - 1, -1).astype(np.int64), ()
+    rows = np.flatnonzero(marked)
+    names, numbers = np.unique([items.brands[row] for row in rows], return_inverse=True)
+    units = np.full(len(marked), -1, dtype=np.int64)
+    units[rows] = numbers.ravel()
+    return units, tuple(str(name) for name in names)
+
+
+def _dealt(weights: IntArray, count: int, generator: np.random.Generator) -> IntArray:
+    """[U] the request of every concept: longest-processing-time scheduling, the requests shuffled behind it."""
+    order = generator.permutation(len(weights))
+    order = order[np.argsort(-weights[order], kind="stable")]
+    loads = np.zeros(count, dtype=np.int64)
+    dealt = np.empty(len(weights), dtype=np.int64)
+    for unit in order:
+        dealt[unit] = loads.argmin()
+        loads[dealt[unit]] += weights[unit]
+    shuffled: IntArray = generator.permutation(count).astype(np.int64)[dealt]
+    return shuffled
+
+
+def _joined(one: Examples, other: Examples) -> Examples:
+    """The examples of both, ``one`` first. Sides of one part share their events, which are then not repeated."""
+    if not len(other):
+        return one
+    shared = one.events is other.events or (
+        np.array_equal(one.events, other.events) and np.array_equal(one.event_users, other.event_users)
+    )
+    shift = 0 if shared else len(one.events)
+    return Examples(
+        users=np.concatenate([one.users, other.users]),
+        targets=np.concatenate([one.targets, other.targets]),
+        times=np.concatenate([one.times, other.times]),
+        events=one.events if shared else np.concatenate([one.events, other.events]),
+        event_users=one.event_users if shared else np.concatenate([one.event_users, other.event_users]),
+        starts=np.concatenate([one.starts, other.starts + shift]),
+        ends=np.concatenate([one.ends, other.ends + shift]),
+    )

@@ -1,0 +1,218 @@
+"""Runs the cell of a record once more, from the record's own settings, and says what came out differently.
+
+Nothing is taken from today's defaults, presets or tuned choices: configurations are the record's. Its row is made and
+measured anew even where the cache holds it, as a copy would only agree with itself; what it stands on (dataset, IDs,
+original, oracles) may come from the cache, whose keys say that it was made by the same code from the same inputs.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.data.tasks import find_task
+from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName, UsageError
+from genrec_unlearn_bench.evaluation.measurements import find_measurement
+from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
+from genrec_unlearn_bench.pipeline.environment import arithmetic, describe, resolve_device
+from genrec_unlearn_bench.pipeline.pipeline import run_cell
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.shadows import STAGE
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods, source_digest
+from genrec_unlearn_bench.reproduce.noise_floor import Anew, NoiseFloor
+from genrec_unlearn_bench.reproduce.repetition import Repetition, compare, environment_changes
+from genrec_unlearn_bench.store.keys import KeyContent, content_key
+from genrec_unlearn_bench.store.store import StageStore
+from genrec_unlearn_bench.tuning.rulesets import Ruling
+
+__all__ = ["Anew", "repeat_record", "request_of"]
+
+ROW = frozenset({"unlearned", "evaluation", "stream"})
+"""Stages that are made anew for a method's row; a reference row's own stage carries its name."""
+
+
+class _Retaking(StageStore):
+    """A store whose named stages lie in a folder of their own, so that what the cache holds of them is not found."""
+
+    def __init__(self, root: Path, progress: Progress, *, anew: frozenset[str], aside: Path) -> None:
+        super().__init__(root, progress)
+        self._anew, self._aside = anew, aside
+
+    def folder(self, name: str, key: str) -> Path:
+        if name not in self._anew:
+            return super().folder(name, key)
+        return self._aside / name / key[:2] / key
+
+    def work(self, name: str, content: KeyContent) -> Path:
+        if name not in self._anew:
+            return super().work(name, content)
+        return self._aside / "unfinished" / name / content_key(name, content)
+
+
+def repeat_record(
+    record: RunRecord,
+    *,
+    method: str | None = None,
+    cache_dir: Path,
+    data_dir: Path | None = None,
+    threads: int | None = None,
+    progress: Progress,
+    device: str | None = None,
+    encoder: str | None = None,
+    anew: Anew = "row",
+    floors: Sequence[NoiseFloor] = (),
+) -> Repetition:
+    """Run the cell of ``record`` again and compare.
+
+    Args:
+        method: ``path/to/file.py:Class`` where the method is none that is installed here.
+        cache_dir: Stages the row stands on are read from here where they are there, and kept here where not.
+        threads: CPU threads; None takes the record's, as another number may change the last digits.
+        device: None takes the record's.
+        encoder: Where the text encoder lies, for one that a record can only name by its content.
+        anew: ``row``: what the row itself is made of and all measurements; ``all``: everything, with nothing kept.
+        floors: Noise floors beside the record (``noise_floor``).
+
+    Raises:
+        ProtocolMismatch: The record is of another protocol.
+        DataMissing: The dataset's files are not here.
+        UsageError: The method, task, encoder or device is not here, or a configuration does not fit today's code.
+        BenchError: The run failed.
+    """
+    if record.protocol_version != PROTOCOL_VERSION:
+        raise ProtocolMismatch(
+            f"the record follows protocol {record.protocol_version}, and this suite is protocol {PROTOCOL_VERSION}",
+            where=record.key[:10],
+            hint=f"repeat it with the suite that made it: version {record.suite_version}, commit "
+            f"{record.environment.git_commit or 'unknown'}",
+        )
+    with tempfile.TemporaryDirectory(prefix="bench-repeat-") as place:
+        aside = Path(place)
+        request = request_of(
+            record,
+            method=method,
+            data_dir=data_dir,
+            threads=threads,
+            device=device,
+            encoder=encoder,
+            results_dir=aside / "results",
+        )
+        _warn(record, request, progress)
+        store = StageStore(aside / "cache", progress)
+        own = _own(record)
+        if anew == "row":
+            store = _Retaking(cache_dir, progress, anew=own, aside=aside / "cache")
+        ruling = Ruling(record.cell.ruleset, record.method_config, f"the record {record.key[:10]}, method_config")
+        done = run_cell(request, store, progress, ruling=ruling)
+    return compare(record, done.record, floors=floors, anew=anew, own=own)
+
+
+def request_of(
+    record: RunRecord,
+    *,
+    results_dir: Path,
+    method: str | None = None,
+    data_dir: Path | None = None,
+    threads: int | None = None,
+    device: str | None = None,
+    encoder: str | None = None,
+) -> RunRequest:
+    """The request that a record came from, with the record's own configurations in full.
+
+    Raises UsageError where the method, the task or the encoder is not to be had here.
+    """
+    cell = record.cell
+    # Named here already, so that a record of a dataset folder that is elsewhere says so before anything else.
+    find_task(cell.task, data_dir)
+    return RunRequest(
+        task=cell.task,
+        method=_method(record, method),
+        backbone=cell.backbone,
+        seed=cell.seed,
+        scale=cell.scale,
+        suite=cell.suite,
+        measure=tuple(record.measuring),
+        measure_set={
+            f"{name}.{field}": value for name, config in record.measuring.items() for field, value in config.items()
+        },
+        data_dir=data_dir,
+        encoder=encoder or _encoder(record.encoder),
+        device=device or record.environment.device,
+        threads=threads or record.environment.threads,
+        backbone_set=record.backbone_config,
+        sid_set=record.sid_config,
+        oracle_seeds=_oracles(record),
+        requests=cell.requests,
+        shadows=sum(stage.name.startswith(f"{STAGE}: ") for stage in record.stages),
+        results_dir=results_dir,
+    )
+
+
+def _method(record: RunRecord, given: str | None) -> str:
+    name = record.cell.method
+    if given is None:
+        if name not in methods():
+            raise UsageError(
+                f"the method {name!r} of the record is not installed here",
+                where=record.command or None,
+                hint="name its file: --method path/to/file.py:ClassName",
+            )
+        return name
+    found = find_method(given).name
+    if found != name:
+        raise UsageError(f"the record is of the method {name!r}, and {given} is {found!r}", hint=f"give {name!r}")
+    return given
+
+
+def _encoder(key: str) -> str:
+    """The word for an encoder's key in a record. Raises UsageError where only its content is known."""
+    kind, _, rest = key.partition(":")
+    if kind == "tfidf":
+        return key
+    model, _, weights = rest.partition("#")
+    word = model.removesuffix("@main")
+    spec: EncoderSpec | None = None
+    # Weights that a record knows by their content lay in a folder, but for those that the extra brings along.
+    if not weights or word == "minilm":
+        with suppress(UnknownName):
+            spec = parse_encoder(word)
+    if spec is None or spec.key != key:
+        raise UsageError(
+            f"the record's text encoder {key!r} is known by its content alone",
+            hint="say where it lies: --encoder path/to/folder",
+        )
+    return word
+
+
+def _own(record: RunRecord) -> frozenset[str]:
+    """Stages that make the row and what is measured."""
+    own = ROW | _measuring(record) | {STAGE}
+    return own | {record.cell.method, "sids-full"} if record.cell.method in REFERENCE_ROWS else own
+
+
+def _measuring(record: RunRecord) -> frozenset[str]:
+    """Stages of the measurements beyond the core, with the passes they share."""
+    found = [find_measurement(name) for name in record.measuring]
+    return frozenset(
+        name for measurement in found for name in (measurement.name, *(part.name for part in measurement.readings))
+    )
+
+
+def _oracles(record: RunRecord) -> int:
+    """How many retrained models the record's gap was taken against, by the stages it names."""
+    made = sum(stage.name == "retrain" or stage.name.startswith("retrain ") for stage in record.stages)
+    compared = any(value.metric.startswith("gap.") for value in record.metrics)
+    # The row `retrain` names its own stage so, whether or not it is held against itself.
+    return made if compared or record.cell.method != "retrain" else 0
+
+
+def _warn(record: RunRecord, request: RunRequest, progress: Progress) -> None:
+    now = describe(resolve_device(request.device), threads=request.threads or 1)
+    digest = source_digest(find_method(request.method))
+    for change in environment_changes(record, now, arithmetic=arithmetic(), method_digest=digest):
+        progress.info(f"warning: {change}")

@@ -1,0 +1,272 @@
+"""A record held against another run of the same cell, number by number: identical, within tolerance, or different.
+
+What may be asked depends on what is the same. With the same kind of processor, packages, threads and stage keys the
+suite promises the same bits, and anything less is a fault. Elsewhere a training takes another path from its first
+rounded sum on and ends as another seed would; then a number may differ by as much as two runs on independent users of
+the same number do at 95 %, and HR@10 and NDCG@10 of both sides decide (docs/results.md). On a GPU whose noise floor was
+measured for this very run, they keep to that instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
+from genrec_unlearn_bench.reproduce.noise_floor import FEWEST, Anew, NoiseFloor, Place
+from genrec_unlearn_bench.reproduce.parting import first_parted, moved, told_parted
+
+__all__ = [
+    "LIMIT",
+    "ZERO_COUNT",
+    "Basis",
+    "Compared",
+    "Difference",
+    "Repetition",
+    "Verdict",
+    "compare",
+    "environment_changes",
+]
+
+Verdict = Literal["identical", "within", "differs", "not judged"]
+
+Basis = Literal["bits", "floor", "users"]
+"""What is asked: the same bits, a difference within the recorded noise floor, or one within the spread over users."""
+
+LIMIT = 1.96 * math.sqrt(2)
+"""Standard errors that the difference of two independent means of one spread keeps to at 95 %: the repeatability limit,
+2.8 standard deviations, of ISO 5725-6."""
+
+ZERO_COUNT = 3.0
+"""Where every user has the same value the standard error is 0 and says nothing: none of n users leaves room for up to
+3 / n at 95 % (the rule of three: Hanley and Lippman-Hand, JAMA 249, 1983)."""
+
+DECIDING = frozenset({"hr@10", "ndcg@10"})
+"""What decides where the same bits are not owed. Of the hundred other numbers a few leave their limits by chance."""
+
+EVALUATION = "evaluation"
+"""Name of the stage with the values and the per-user table."""
+
+COST = ("cost.", "stream.seconds", "stream.share-of-retraining")
+"""How the names begin of what a clock shows, or of a tuning that is not repeated."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something about the surroundings that is not as it was.
+
+    Attributes:
+        bits: Whether it can change the last digits by itself.
+    """
+
+    what: str
+    then: str
+    now: str
+    bits: bool
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.then} then, {self.now} now"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One number then and now.
+
+    Attributes:
+        allowed: Largest difference that counts as within tolerance; None where nothing says how much that is.
+    """
+
+    metric: str
+    group: Group
+    beam: int | None
+    then: float | None
+    now: float | None
+    allowed: float | None
+    verdict: Verdict
+
+    @property
+    def deciding(self) -> bool:
+        """Whether the record stands or falls with it where the same bits are not owed."""
+        return self.metric in DECIDING and self.group in (Group.FORGET, Group.RETAIN)
+
+
+@dataclass(frozen=True, eq=False)
+class Repetition:
+    """What came of running a record's cell once more.
+
+    Attributes:
+        then: The record that was to be repeated.
+        now: The record of the repetition.
+        changes: How the surroundings differ.
+        basis: What is asked of the numbers.
+        own: Stages that were made anew where that was the row alone.
+        floor_unused: Why a noise floor beside the record was not asked; empty where it was, or where there is none.
+        parted: The first stage whose content came out differently, in words; empty where none did.
+        reused: Stages that were read from the cache, not made again.
+    """
+
+    then: RunRecord
+    now: RunRecord
+    changes: tuple[Difference, ...]
+    rows: tuple[Compared, ...]
+    basis: Basis
+    parted: str
+    reused: tuple[str, ...]
+    own: frozenset[str] = frozenset()
+    floor_unused: str = ""
+
+    @property
+    def bitwise(self) -> bool:
+        """Whether the same bits are to be expected."""
+        return self.basis == "bits"
+
+    def by(self, floors: Sequence[NoiseFloor], anew: Anew) -> Repetition:
+        """The same, held against the record by these floors."""
+        return compare(self.then, self.now, floors=floors, anew=anew, own=self.own)
+
+    @property
+    def matches(self) -> bool:
+        """Whether the record holds: to the bit where that is promised, within tolerance elsewhere."""
+        if self.then.diverged != self.now.diverged:
+            return False
+        if self.bitwise:
+            return _table(self.then) == _table(self.now) and set(self.counts) <= {"identical"}
+        return not any(row.verdict == "differs" for row in self.rows if row.deciding)
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """How many numbers got which verdict, cost aside."""
+        found = Counter(row.verdict for row in self.rows if not row.metric.startswith(COST))
+        order: tuple[Verdict, ...] = ("identical", "within", "differs", "not judged")
+        return {verdict: found[verdict] for verdict in order if found[verdict]}
+
+
+def compare(
+    then: RunRecord,
+    now: RunRecord,
+    *,
+    floors: Sequence[NoiseFloor] = (),
+    anew: Anew = "row",
+    own: frozenset[str] = frozenset(),
+) -> Repetition:
+    """Hold a repetition against its record.
+
+    Args:
+        floors: Noise floors beside the record.
+        anew: What the repetition made anew.
+        own: Stages that it made anew where that is the row alone.
+    """
+    changes = tuple(
+        environment_changes(then, now.environment, arithmetic=now.arithmetic, method_digest=now.method_digest)
+    )
+    bitwise = now.environment.device == "cpu" and not moved(then, now) and not any(change.bits for change in changes)
+    floor, unused = (None, "") if bitwise else _floor(then, now, floors, anew, own)
+    limits = floor.allowed() if floor is not None else None
+    measured = {(value.metric, value.group, value.beam): value for value in now.metrics}
+    rows = [
+        _compared(value, measured.pop((value.metric, value.group, value.beam), None), limits) for value in then.metrics
+    ]
+    rows += [_compared(None, value, limits) for value in measured.values()]
+    return Repetition(
+        then=then,
+        now=now,
+        changes=changes,
+        rows=tuple(rows),
+        basis="bits" if bitwise else "users" if floor is None else "floor",
+        parted=told_parted(then, now),
+        reused=tuple(stage.name for stage in now.stages if stage.cached),
+        own=own,
+        floor_unused=unused,
+    )
+
+
+def _floor(
+    then: RunRecord, now: RunRecord, floors: Sequence[NoiseFloor], anew: Anew, own: frozenset[str]
+) -> tuple[NoiseFloor | None, str]:
+    """The floor that says how far apart these two may lie, or why none of those that are there does."""
+    mine = [floor for floor in floors if floor.key == then.key]
+    if not mine:
+        return None, ""
+    here = [floor for floor in mine if floor.holds_for(now, anew=anew)]
+    if not here:
+        return None, "it was measured on another machine, with other packages, or with more or less made anew"
+    if not here[0].holds_for(then, anew=anew):
+        return None, "the record itself was made in other surroundings"
+    if here[0].runs < FEWEST:
+        return None, f"it was measured by {here[0].runs} runs, and {FEWEST} are the fewest"
+    first = first_parted(then, now)
+    if first is not None and not first.same_key:
+        return None, f"the stage {first.name!r} was made from other inputs, settings or code"
+    if anew == "row" and first is not None and first.name.partition(" ")[0] not in own:
+        return None, f"the stage {first.name!r}, which the row stands on, is another one here"
+    return here[0], ""
+
+
+def environment_changes(
+    then: RunRecord, now: Environment, *, arithmetic: Mapping[str, str], method_digest: str
+) -> Iterator[Difference]:
+    """How this machine and checkout differ from the record's."""
+    was = then.environment
+    names = {"commit": "git_commit", "device": "device", "processor": "device_name", "threads": "threads"}
+    names |= {"precision": "precision", "Python": "python", "platform": "platform"}
+    for what, name in names.items():
+        one, other = getattr(was, name), getattr(now, name)
+        if one != other:
+            bits = name in ("device", "device_name", "threads", "precision")
+            yield Difference(what, _told(one), _told(other), bits)
+    for package in sorted(was.packages.keys() | now.packages.keys()):
+        one, other = was.packages.get(package), now.packages.get(package)
+        if one != other:
+            yield Difference(package, _told(one), _told(other), bits=True)
+    # Older records do not say.
+    for name in sorted(then.arithmetic.keys() & arithmetic.keys()):
+        if then.arithmetic[name] != arithmetic[name]:
+            yield Difference(name, then.arithmetic[name], arithmetic[name], bits=True)
+    if then.method_digest != method_digest:
+        yield Difference("source of the method", then.method_digest[:10], method_digest[:10], bits=False)
+
+
+def _table(record: RunRecord) -> str:
+    """Digest of what was measured: the evaluation stage's, as a published table has other bytes than the run's."""
+    found = [stage.digest for stage in record.stages if stage.name == EVALUATION]
+    return found[0] if found else record.per_user_digest
+
+
+def _told(value: object) -> str:
+    text = "none" if value is None else str(value)
+    return text[:10] if len(text) == 40 else text
+
+
+def _compared(then: MetricValue | None, now: MetricValue | None, limits: Mapping[Place, float] | None) -> Compared:
+    """Args: limits: of the noise floor, by number; None without one."""
+    one = then or now
+    if one is None:
+        raise ValueError("there is nothing to compare")
+    was, found = then.value if then else None, now.value if now else None
+    over_users = _allowed(then) if then else None
+    allowed = over_users if limits is None else limits.get((one.metric, one.group, one.beam))
+    return Compared(one.metric, one.group, one.beam, was, found, allowed, _verdict(then, now, allowed))
+
+
+def _verdict(then: MetricValue | None, now: MetricValue | None, allowed: float | None) -> Verdict:
+    if then is None or now is None:
+        missing = then or now
+        return "differs" if missing is not None and missing.value is not None else "identical"
+    if (then.value, then.n, then.sd, then.interval) == (now.value, now.n, now.sd, now.interval):
+        return "identical"
+    if then.value is None or now.value is None:
+        return "differs"
+    if allowed is None:
+        return "not judged"
+    return "within" if abs(then.value - now.value) <= allowed else "differs"
+
+
+def _allowed(value: MetricValue) -> float | None:
+    """The repeatability limit of a mean over users; None for a number that is no such mean."""
+    if value.n is None or value.sd is None or value.n < 2:
+        return None
+    return LIMIT * value.sd / math.sqrt(value.n) if value.sd > 0 else ZERO_COUNT / value.n

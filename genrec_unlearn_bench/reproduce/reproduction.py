@@ -1,0 +1,293 @@
+"""Holding a model of ours against a published number, on published semantic IDs, in pieces that go on from each other.
+
+The training's state lies in the cache under a key of everything that was asked for, so the same command made again goes
+on where the last one stopped. The code is no part of that key: a training of days survives an update, and the record
+names the commit of every piece.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
+from genrec_unlearn_bench.backbones.tiger import TigerConfig
+from genrec_unlearn_bench.backbones.training import Outcome, run_training
+from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.data.catalogue import find_dataset
+from genrec_unlearn_bench.data.formats.sid_index import read_index
+from genrec_unlearn_bench.data.locate import locate
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.evaluation.sid_level import hit_rate, mean_ndcg, sid_numbers, sid_ranks
+from genrec_unlearn_bench.files import atomic_folder
+from genrec_unlearn_bench.launch import launched
+from genrec_unlearn_bench.pipeline.environment import default_threads, describe, determinism, resolve_device
+from genrec_unlearn_bench.pipeline.ground import prepared_dataset
+from genrec_unlearn_bench.pipeline.memory import enough_memory
+from genrec_unlearn_bench.pipeline.record import Environment
+from genrec_unlearn_bench.pipeline.request import changed
+from genrec_unlearn_bench.pipeline.workroom import Desk
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.reproduce.published import PublishedReference
+from genrec_unlearn_bench.seeding import derive, numpy_generator
+from genrec_unlearn_bench.sids.external import from_index
+from genrec_unlearn_bench.store.keys import content_key
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.data.dataset import Dataset
+    from genrec_unlearn_bench.data.examples import Examples, IntArray
+    from genrec_unlearn_bench.sids.table import SidTable
+    from genrec_unlearn_bench.store.store import StageStore
+
+__all__ = ["Comparison", "Piece", "ReproductionRecord", "ReproductionRequest", "reproduce"]
+
+RECORD = "reproduction.json"
+
+
+class ReproductionRequest(StrictModel):
+    """What is reproduced, and how far this call goes."""
+
+    reference: PublishedReference
+    changes: dict[str, Any] = Field(default_factory=dict)
+    """Fields of the configuration that differ from the reference's; the numbers are then not comparable."""
+    seed: int = Field(default=0, ge=0)
+    device: str = "auto"
+    threads: int | None = Field(default=None, ge=1)
+    minutes: float | None = Field(default=None, gt=0)
+    """Time for training in this call; to the end where none is given."""
+    test_rows: int = Field(default=2000, ge=1)
+    """Test rows measured while the training goes on; at its end all are."""
+    data_dir: Path | None = None
+    results_dir: Path = Path("results")
+
+
+class Comparison(StrictModel):
+    """One number of ours beside the published one."""
+
+    metric: str
+    published: float
+    measured: float
+    """Of semantic IDs, as it was published."""
+    items: float
+    """Of items: those that share an ID follow each other, and only the target itself is a hit."""
+    distance: float
+    """Relative: measured / published - 1."""
+    within: bool
+    """Whether the distance lies within the reference's tolerance."""
+
+
+class Piece(StrictModel):
+    """One call that worked on the reproduction."""
+
+    ended: str
+    first_step: int
+    last_step: int
+    seconds: float
+    environment: Environment
+
+
+class ReproductionRecord(StrictModel):
+    """Everything about a reproduction so far."""
+
+    schema_version: int = 1
+    key: str
+    reference: PublishedReference
+    changes: dict[str, Any]
+    config: TigerConfig
+    seed: int
+    dataset_digest: str
+    sids_digest: str
+    steps: int
+    total_steps: int
+    """Most steps there may be; early stopping may end before."""
+    steps_per_epoch: int
+    finished: bool
+    best_valid_ndcg: float
+    """NDCG@10 of items on validation rows, of the weights that were measured; -1 before the first evaluation."""
+    train_seconds: float
+    """Wall-clock of all pieces."""
+    test_rows: int
+    """Rows measured; fewer than ``all_test_rows`` while the training goes on."""
+    all_test_rows: int
+    test_seconds: float
+    comparisons: tuple[Comparison, ...]
+    pieces: tuple[Piece, ...]
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the settings are the reference's; into how many parts a step is cut changes nothing but memory."""
+        return set(self.changes) <= {"training.rows_at_once"}
+
+    @property
+    def reproduced(self) -> bool | None:
+        """Whether all numbers are within tolerance; None before the end, or with changed settings."""
+        if not self.finished or not self.comparable:
+            return None
+        return all(comparison.within for comparison in self.comparisons)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ground:
+    config: TigerConfig
+    device: str
+    dataset: Dataset
+    sids: SidTable
+    key: str
+
+
+def reproduce(request: ReproductionRequest, store: StageStore, progress: Progress) -> tuple[ReproductionRecord, Path]:
+    """Train for a while, or to the end, measure, and write the record. Returns it with its folder.
+
+    Raises:
+        UsageError: The request is wrong.
+        DataMissing: The dataset's files are not there; says where to get and put them.
+        BenchError: Data, storage or training failed; what was trained until the last snapshot is kept.
+    """
+    if launched() > 1:
+        raise UsageError(
+            f"a reproduction runs in one process, not in {launched()}",
+            where="accelerate launch",
+            hint="start it without a launcher; `bench run` is what several processes can do",
+        )
+    threads = request.threads or default_threads()
+    with determinism(threads):
+        ground = _lay(request, store, progress)
+        with enough_memory("the reproduction", device=ground.device, configs={"--set": ground.config}):
+            return _go_on(request, ground, store, progress, threads)
+
+
+def _go_on(
+    request: ReproductionRequest, ground: _Ground, store: StageStore, progress: Progress, threads: int
+) -> tuple[ReproductionRecord, Path]:
+    folder = request.results_dir / "reproductions" / request.reference.name / ground.key[:10]
+    earlier = _earlier(folder)
+    recommender = T5Recommender.fresh(
+        ground.config.shape, ground.sids, seed=derive(request.seed, "weights"), device=ground.device
+    )
+    began = time.monotonic()
+    outcome = run_training(
+        recommender,
+        ground.config.training,
+        train=ground.dataset.train,
+        valid=ground.dataset.valid,
+        seed=request.seed,
+        device=ground.device,
+        progress=progress,
+        work=store.root / "unfinished" / "reproduction" / ground.key,
+        # No limit is a limit that is never reached: the end is kept, too, and a second call only measures.
+        minutes=float("inf") if request.minutes is None else request.minutes,
+    )
+    piece = Piece(
+        ended=datetime.now(UTC).isoformat(timespec="seconds"),
+        first_step=outcome.first,
+        last_step=outcome.steps,
+        seconds=time.monotonic() - began,
+        environment=describe(ground.device, threads=threads),
+    )
+    # From step 0 on, whatever an earlier record tells of is no part of these weights.
+    before = earlier if outcome.first else ()
+    pieces = before if before and outcome.first == outcome.steps else (*before, piece)
+    record = _measured(request, ground, recommender, outcome, pieces, progress)
+    with atomic_folder(folder, "--results-dir", replace=True) as draft:
+        (draft / RECORD).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return record, folder
+
+
+def _lay(request: ReproductionRequest, store: StageStore, progress: Progress) -> _Ground:
+    reference = request.reference
+    # The reference's own configuration is whole, so that no default of ours can change it.
+    config = parse(TigerConfig, reference.config, where=f"reference {reference.name}")
+    config = changed(config, request.changes, where="--set")
+    device = resolve_device(request.device)
+    spec = find_dataset(reference.dataset, request.data_dir)
+    files = locate(spec, request.data_dir, progress).files
+    _, dataset = prepared_dataset(Desk(store, progress), spec, request.data_dir)
+    codes, sizes = read_index(files[reference.index], dataset.items.ids, whole=True)
+    sids = from_index(codes, sizes)
+    content: Mapping[str, Any] = {
+        "reference": reference.name,
+        "beam": reference.beam,
+        # The reference's YAML is whole but for fields that came later, whose defaults must not change the key.
+        "config": config.model_dump(mode="json", exclude_defaults=True),
+        "seed": request.seed,
+        "device": device.partition(":")[0],
+        "dataset": dataset.manifest.digest,
+        "sids": sids.digest,
+    }
+    return _Ground(config, device, dataset, sids, content_key("reproduction", content))
+
+
+def _measured(
+    request: ReproductionRequest,
+    ground: _Ground,
+    recommender: T5Recommender,
+    outcome: Outcome,
+    pieces: tuple[Piece, ...],
+    progress: Progress,
+) -> ReproductionRecord:
+    reference, test = request.reference, ground.dataset.test
+    rows = len(test) if outcome.finished else min(request.test_rows, len(test))
+    progress.info(f"measuring {rows} of {len(test)} test rows at beam {reference.beam}")
+    chosen = np.sort(numpy_generator(0, "test-sample").permutation(len(test))[:rows])
+    began = time.monotonic()
+    items, ids = _ranks(recommender, test.subset(chosen), reference)
+    return ReproductionRecord(
+        key=ground.key,
+        reference=reference,
+        changes=request.changes,
+        config=ground.config,
+        seed=request.seed,
+        dataset_digest=ground.dataset.manifest.digest,
+        sids_digest=ground.sids.digest,
+        steps=outcome.steps,
+        total_steps=outcome.total,
+        steps_per_epoch=-(-len(ground.dataset.train) // ground.config.training.batch_size),
+        finished=outcome.finished,
+        best_valid_ndcg=outcome.best,
+        train_seconds=outcome.seconds,
+        test_rows=rows,
+        all_test_rows=len(test),
+        test_seconds=time.monotonic() - began,
+        comparisons=tuple(_comparison(reference, place, items, ids) for place in range(len(reference.expected))),
+        pieces=pieces,
+    )
+
+
+def _ranks(recommender: T5Recommender, test: Examples, reference: PublishedReference) -> tuple[IntArray, IntArray]:
+    """Ranks of the targets among items, and of their semantic IDs among these."""
+    numbers = sid_numbers(recommender.sids.codes)
+    cutoff = max(expected.cutoff for expected in reference.expected)
+    # So many items that even the longest groups of one ID leave room for ``cutoff`` different IDs.
+    length = cutoff * int(np.bincount(numbers).max())
+    ranking = recommender.recommend(test.histories(recommender.history_limit), length, beam=reference.beam)
+    return ranking.ranks(test.targets), sid_ranks(ranking, numbers, test.targets)
+
+
+def _comparison(reference: PublishedReference, place: int, items: IntArray, ids: IntArray) -> Comparison:
+    expected = reference.expected[place]
+    value = hit_rate if expected.metric.startswith("recall") else mean_ndcg
+    measured = value(ids, expected.cutoff)
+    distance = measured / expected.value - 1
+    return Comparison(
+        metric=expected.metric,
+        published=expected.value,
+        measured=measured,
+        items=value(items, expected.cutoff),
+        distance=distance,
+        within=abs(distance) <= reference.tolerance,
+    )
+
+
+def _earlier(folder: Path) -> tuple[Piece, ...]:
+    """The pieces that an earlier call recorded, as far as its record can be read."""
+    try:
+        return ReproductionRecord.model_validate_json((folder / RECORD).read_bytes()).pieces
+    except (OSError, ValidationError):
+        return ()

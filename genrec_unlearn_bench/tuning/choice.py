@@ -1,0 +1,189 @@
+"""What ``bench tune`` has chosen for one method on one task and recommender: a small file that runs read.
+
+``<folder>/<task>/<backbone>/<scale>/<method>.json``, written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
+from genrec_unlearn_bench.files import atomic_text
+from genrec_unlearn_bench.registry import source_file
+from genrec_unlearn_bench.store.keys import content_key
+from genrec_unlearn_bench.store.plain_source import source_digest
+from genrec_unlearn_bench.tuning.selection import FLOOR, RULE, Trial, choose
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.backbone import BackboneConfig
+    from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.registry import Entry
+    from genrec_unlearn_bench.sids.config import SidConfig
+
+__all__ = [
+    "Choice",
+    "check_method",
+    "check_recommender",
+    "check_seed",
+    "check_task",
+    "choice_path",
+    "method_digest",
+    "read_choice",
+    "recommender_digest",
+    "tune_command",
+    "write_choice",
+]
+
+
+class Choice(StrictModel):
+    """All trials of a method, the rule, and the one that it took."""
+
+    schema_version: int = 1
+    protocol_version: int
+    suite_version: str
+    """Version of this package."""
+    created: str
+    """UTC, ISO 8601."""
+    task: str
+    dataset_digest: str
+    task_digest: str
+    backbone: str
+    backbone_digest: str
+    """blake2b-256 of the recommender's and the tokenizer's configuration."""
+    scale: str
+    encoder: str
+    device: str
+    """cpu or cuda."""
+    method: str
+    """Name of the method or variant."""
+    method_digest: str
+    """blake2b-128 of the method's source file without comments and docstrings."""
+    seeds: tuple[int, ...] = Field(min_length=1)
+    """Tuning seeds; no result may be reported at one of them."""
+    rule: str = RULE
+    floor: float = FLOOR
+    searched: tuple[str, ...]
+    """Fields that were tried at several values; empty where there was nothing to tune."""
+    space: int = Field(ge=1)
+    """Configurations that the search space holds, the default included; a draw was tried where it is too large."""
+    original: Trial
+    """The recommender before unlearning."""
+    trials: tuple[Trial, ...] = Field(min_length=1)
+    chosen: int = Field(ge=0)
+    """Position of the chosen trial."""
+    feasible: bool
+    """Whether it keeps enough of the retain quality; if not, it is the one that keeps most."""
+    seconds: float
+    """All trials together."""
+    command: str
+    """The command line that repeats it."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The chosen configuration."""
+        return self.trials[self.chosen].config
+
+
+def choice_path(folder: Path, *, task: str, backbone: str, scale: str, method: str) -> Path:
+    """Where a choice lies."""
+    return folder / task / backbone / scale / f"{method}.json"
+
+
+def write_choice(folder: Path, choice: Choice) -> Path:
+    """Write a choice in place of an earlier one; returns its file. Raises StorageError."""
+    path = choice_path(folder, task=choice.task, backbone=choice.backbone, scale=choice.scale, method=choice.method)
+    text = json.dumps(choice.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)
+    atomic_text(path, f"{text}\n", "--out")
+    return path
+
+
+def read_choice(path: Path) -> Choice:
+    """Read a choice. Raises ConfigError where it does not fit its schema or is not what the rule gives."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError) as fault:
+        raise ConfigError([f"it cannot be read: {fault}"], where=str(path), hint="run `bench tune` again") from None
+    if not isinstance(content, dict):
+        raise ConfigError(["a JSON object is expected"], where=str(path), hint="run `bench tune` again")
+    version = content.get("protocol_version")
+    if version != PROTOCOL_VERSION:
+        raise ProtocolMismatch(
+            f"the choice was made under protocol version {version}, this is version {PROTOCOL_VERSION}",
+            where=str(path),
+            hint="run `bench tune` again",
+        )
+    choice = parse(Choice, content, where=str(path))
+    if choose(choice.trials, choice.original) != (choice.chosen, choice.feasible):
+        raise ConfigError(
+            [f"chosen: trial {choice.chosen} is not what the rule gives from the numbers of its trials"],
+            where=str(path),
+            hint="run `bench tune` again; a choice is not edited by hand",
+        )
+    return choice
+
+
+def method_digest(entry: Entry) -> str:
+    """Digest of a method's source: a changed comment leaves a choice valid, a changed line of code does not."""
+    path = source_file(entry)
+    return "" if path is None else source_digest(path.read_text(encoding="utf-8"))
+
+
+def recommender_digest(backbone: BackboneConfig, sids: SidConfig) -> str:
+    """Digest of what makes the recommender that a method was tuned on, beyond data and seed."""
+    return content_key("recommender", {"config": backbone, "sids": sids, "tokenizer": type(sids).__name__})
+
+
+def check_method(choice: Choice, entry: Entry, *, path: Path, hint: str) -> None:
+    """Raises UsageError where the method was changed since."""
+    if choice.method != entry.name or choice.method_digest != method_digest(entry):
+        raise UsageError(f"the method {entry.name!r} was changed after it was tuned", where=str(path), hint=hint)
+
+
+def check_seed(choice: Choice, seed: int, *, path: Path) -> None:
+    """Raises UsageError for a seed that was tuned on."""
+    if seed in choice.seeds:
+        raise UsageError(
+            f"the seed {seed} was used to tune {choice.method!r}, so nothing may be reported at it (protocol, sec. 5)",
+            where=str(path),
+            hint="give another --seed, or tune with seeds that you do not report (bench tune --seed 9000)",
+        )
+
+
+def check_recommender(choice: Choice, digest: str, encoder: str, *, path: Path, hint: str) -> None:
+    """Raises UsageError where the run's recommender is set up differently from the one that was tuned on."""
+    differs = []
+    if choice.backbone_digest != digest:
+        differs.append("another configuration of backbone or tokenizer")
+    if choice.encoder != encoder:
+        differs.append(f"the encoder {choice.encoder} (here: {encoder})")
+    if differs:
+        raise UsageError(
+            f"the method {choice.method!r} was tuned on {' and '.join(differs)}", where=str(path), hint=hint
+        )
+
+
+def check_task(choice: Choice, task_digest: str, *, path: Path) -> None:
+    """Raises ProtocolMismatch where the task has resolved to something else since."""
+    if choice.task_digest != task_digest:
+        raise ProtocolMismatch(
+            f"the method {choice.method!r} was tuned on {choice.task!r} when it resolved to something else "
+            f"(task digest {choice.task_digest[:12]}, now {task_digest[:12]})",
+            where=str(path),
+            hint="run `bench tune` again, on the data of this run",
+        )
+
+
+def tune_command(request: RunRequest, *, scale: str) -> str:
+    """The call that makes the choice which ``request`` lacks."""
+    wanted = request.model_copy(update={"scale": scale, "method_set": {}})
+    words = wanted.words("tune", "backbone", "scale", "data_dir", "encoder", "device")
+    if request.tuned_dir != Path("tuned"):
+        words += ["--out", str(request.tuned_dir)]
+    return shlex.join(words)

@@ -1,0 +1,76 @@
+"""The file that says what jobs get on a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from genrec_unlearn_bench.errors import ConfigError, UsageError
+from genrec_unlearn_bench.executors.slurm_settings import SlurmSettings, read_slurm_settings
+from tests.executors.light_work import job
+
+TEXT = """
+partition: gpu
+account: lab
+minutes: 60
+memory_mib: 8000
+setup: [module load cuda]
+sbatch: {mail-type: FAIL, nice: 100}
+overrides:
+  - where: {method: [npo, "t*"], seed: 0}
+    set: {partition: long, minutes: 600, sbatch: {nice: 0}}
+    why: they take longer
+  - where: {until: original}
+    set: {gpus: 4, cores: 8, fsdp: true, setup: []}
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> SlurmSettings:
+    (tmp_path / "slurm.yaml").write_text(TEXT)
+    return read_slurm_settings(tmp_path / "slurm.yaml")
+
+
+def test_the_grid_file_wins_over_defaults_and_overrides_over_both(settings: SlurmSettings, tmp_path: Path) -> None:
+    plain = settings.place(job("rmu", tmp_path, memory_mib=500, minutes=1.5))
+    assert plain.options() == {
+        "partition": "gpu",
+        "account": "lab",
+        "time": 2,
+        "cpus-per-task": 1,
+        "mem": "500M",
+        "nodes": 1,
+        "ntasks-per-node": 1,
+        "requeue": True,
+        "mail-type": "FAIL",
+        "nice": 100,
+    }
+    for method, seed, partition in (("npo", 0, "long"), ("tracer", 0, "long"), ("tracer", 1, "gpu")):
+        placed = settings.place(job(method, tmp_path, seed=seed, minutes=5))
+        assert placed.partition == partition
+        assert placed.options()["time"] == (600 if partition == "long" else 5)
+        assert placed.options()["mem"] == "8000M"
+        assert placed.options()["nice"] == (0 if partition == "long" else 100)
+
+
+def test_trainings_may_be_queued_again_more_often(settings: SlurmSettings, tmp_path: Path) -> None:
+    training = settings.place(job("rmu", tmp_path, until="original"))
+    assert (training.restarts, settings.place(job("rmu", tmp_path)).restarts) == (10, 1)
+    assert training.resources.fsdp
+    assert training.options()["gpus-per-node"] == 4
+    assert training.setup == ()
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "slurm.yaml"
+    path.write_text("partitoin: gpu\nminutes: 0\noverrides: [{where: {methods: npo}, set: {gpu: 1}}]\n")
+    with pytest.raises(ConfigError) as told:
+        read_slurm_settings(path)
+    assert "partitoin: unknown key; did you mean 'partition'?" in str(told.value)
+    assert "minutes" in str(told.value)
+    assert "a job has no methods" in str(told.value)
+    assert "did you mean 'gpus'?" in str(told.value)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_slurm_settings(tmp_path / "none.yaml")
+    assert read_slurm_settings(None) == SlurmSettings()

@@ -1,0 +1,96 @@
+"""Losses shown elsewhere: the same as those that are kept, and nothing of a result changes by it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from genrec_unlearn_bench.errors import MissingExtra, UnknownName, UsageError
+from genrec_unlearn_bench.executors.trackers import Tracking, tracked, tracking_of
+from genrec_unlearn_bench.pipeline.pipeline import run_cell
+from genrec_unlearn_bench.pipeline.stage_log import StageLog
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.reproduce.repeat import repeat_record
+from tests.pipeline.conftest import Bench, Told
+
+
+def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """What TensorBoard's own reader finds: tag -> (step, value)."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found: dict[str, list[tuple[int, float]]] = {}
+    for place in sorted({path.parent for path in folder.rglob("events.out.tfevents.*")}):
+        reader = EventAccumulator(str(place), size_guidance={"scalars": 0})
+        reader.Reload()
+        for tag in reader.Tags()["scalars"]:
+            found[tag] = [(event.step, event.value) for event in reader.Scalars(tag)]
+    return found
+
+
+def test_tensorboard_holds_what_the_result_holds_and_the_result_is_the_same(trained: Bench, tmp_path: Path) -> None:
+    tracking = tracking_of(["tensorboard"], tmp_path / "board")
+    request = trained.request("npo", method_set={"max_steps": 3}, results_dir=tmp_path / "results")
+    with tracked(trained.told, tracking, "demo/tiger/npo") as progress:
+        done = run_cell(request, trained.store, progress)
+    shown = scalars(tmp_path / "board")
+    kept: dict[str, list[tuple[int, float]]] = {}
+    for line in (done.folder / "losses.jsonl").read_text().splitlines():
+        step = json.loads(line)
+        for name, value in step["losses"].items():
+            kept.setdefault(f"unlearned/{step['stage']}.{name}", []).append((step["step"], pytest.approx(value)))
+    assert kept
+    assert shown == kept
+    assert {path.parent.name for path in (tmp_path / "board").rglob("events*")} == {"npo"}
+    # Its row once more, without trackers.
+    again = repeat_record(done.record, cache_dir=trained.root / "cache", progress=Told())
+    assert again.bitwise
+    assert again.matches
+
+
+def test_without_trackers_nothing_is_wrapped() -> None:
+    progress = Progress()
+    with tracked(progress, tracking_of([], Path("x")), "run") as told:
+        assert told is progress
+
+
+def test_a_stage_that_comes_twice_gets_a_number(tmp_path: Path) -> None:
+    with tracked(Progress(), tracking_of(["tensorboard"], tmp_path), "run") as told:
+        for value in (1.0, 2.0):
+            with told.computing("retrain"):
+                StageLog(told).log("train", 0, {"loss": value})
+    assert scalars(tmp_path) == {"retrain/train.loss": [(0, 1.0)], "retrain 2/train.loss": [(0, 2.0)]}
+
+
+def test_a_tracker_that_fails_is_given_up_and_the_run_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    told = Told()
+    with tracked(told, Tracking(names=("tensorboard",), folder=str(tmp_path / "file")), "run") as progress:
+        progress.follow("train", 0, {"loss": 1.0})
+        progress.info("on")
+    assert told.lines[0].startswith("warning: the tracker 'tensorboard' is given up: NotADirectoryError")
+    assert told.lines[1:] == ["on"]
+
+
+def test_of_several_processes_the_first_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    with tracked(Progress(), Tracking(names=("tensorboard",), folder=str(tmp_path)), "run") as told:
+        told.follow("train", 0, {"loss": 1.0})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "says"),
+    [
+        ("tensorbord", UnknownName, "did you mean tensorboard"),
+        ("wandb", UsageError, "pip install wandb"),
+        ("tensorboard", MissingExtra, r"genrec-unlearn-bench\[trackers\]"),
+    ],
+)
+def test_what_cannot_be_had_is_said_at_once(
+    name: str, fault: type[Exception], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accelerate.tracking.get_available_trackers", list)
+    with pytest.raises(fault, match=says):
+        tracking_of([name], Path("x"))

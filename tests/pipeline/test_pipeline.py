@@ -1,0 +1,348 @@
+"""Whole runs on the demo: what is reused, what is repeated to the bit, what is refused, what is never half-written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, CorruptArtefact, ProtocolMismatch
+from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.evaluation.per_user import read_per_user
+from genrec_unlearn_bench.evaluation.rescore import recompute
+from genrec_unlearn_bench.pipeline import pipeline, scored
+from genrec_unlearn_bench.pipeline.pipeline import Finished
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import read_record
+from genrec_unlearn_bench.store.stage_manifest import stage_content
+from tests.pipeline.conftest import TINY, TINY_TRACER, Bench
+
+METHOD = '''"""A method of one's own."""
+
+import torch
+
+from genrec_unlearn_bench.backbones.recommender import Capability
+from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+
+
+class Mine(UnlearningMethod[MethodConfig]):
+    """Does what it is told."""
+
+    name = "mine"
+
+    def unlearn(self, recommender, request, progress):
+        {body}
+'''
+
+
+def mine(folder: Path, body: str, *, extra: str = "") -> str:
+    path = folder / "mine.py"
+    text = METHOD.replace("{body}", body.replace("\n", "\n        "))
+    path.write_text(text.replace('    name = "mine"\n', f'    name = "mine"\n{extra}'))
+    return f"{path}:Mine"
+
+
+def value(record: RunRecord, metric: str, group: Group, beam: int | None = 10) -> float:
+    found = [v.value for v in record.metrics if (v.metric, v.group, v.beam) == (metric, group, beam)]
+    assert len(found) == 1
+    assert found[0] is not None
+    return found[0]
+
+
+def measured(record: RunRecord) -> list[str]:
+    """Everything that was measured, the clock aside."""
+    return [v.model_dump_json() for v in record.metrics if not v.metric.startswith("cost.")]
+
+
+def states(done: Finished) -> dict[str, bool]:
+    return {stage.name: stage.cached for stage in done.record.stages}
+
+
+def test_a_result_is_whole_and_reads_back(trained: Bench) -> None:
+    done = trained.run("tracer")
+    assert sorted(path.name for path in done.folder.iterdir()) == [
+        "losses.jsonl",
+        "manifest.json",
+        "per_user.parquet",
+        "result.json",
+    ]
+    record = read_record(done.folder)
+    assert record == done.record
+    assert done.folder == trained.results / "demo-brand/tiger/tracer" / f"smoke-seed0-{record.key[:10]}"
+    manifest = json.loads((done.folder / "manifest.json").read_text())
+    assert manifest["digest"] == record.task_digest
+    lines = [json.loads(line) for line in (done.folder / "losses.jsonl").read_text().splitlines()]
+    assert len(lines) == record.cost.steps > 0
+    assert record.method_config["soft_epochs"] == TINY_TRACER["soft_epochs"]
+    assert record.backbone_config["training"]["epochs"] == TINY["training.epochs"]
+    assert record.cost.unlearn_seconds > 0
+    assert record.cost.peak_memory_mib > 50
+    assert record.cost.share_of_retraining is not None
+    assert record.report, "the method's own report"
+    assert "--set-backbone shape.layers=1" in record.command
+    assert {"dataset", "features", "sids", "original", "retrain", "unlearned", "evaluation"} <= set(states(done))
+
+
+def test_every_user_metric_follows_from_the_per_user_table(trained: Bench) -> None:
+    done = trained.run("tracer")
+    again = {(v.metric, v.group, v.beam): v for v in recompute(read_per_user(done.folder / "per_user.parquet"))}
+    kept = {(v.metric, v.group, v.beam): v for v in done.record.metrics}
+    assert again
+    assert all(kept[key] == found for key, found in again.items())
+
+
+def test_a_second_method_pays_for_itself_alone(trained: Bench) -> None:
+    done = trained.run("filter")
+    assert trained.told.computed == ["unlearned", "evaluation of unlearned"]
+    assert [name for name, cached in states(done).items() if not cached] == ["unlearned", "evaluation"]
+    assert value(done.record, "hr@10", Group.FORGET) == 0
+    assert value(done.record, "concept-rate@10", Group.RETAIN) == 0
+
+
+def test_another_configuration_runs_the_method_again_and_nothing_else(trained: Bench) -> None:
+    trained.run("tracer", method_set={**TINY_TRACER, "lr": 1e-5})
+    assert trained.told.computed == ["unlearned", "evaluation of unlearned"]
+
+
+def test_tasks_of_a_dataset_share_the_original(trained: Bench) -> None:
+    done = trained.run("original", "demo-price")
+    assert states(done)["sids"]
+    assert states(done)["original"]
+    assert {"task", "features", "retrain"} <= set(trained.told.computed)
+
+
+def test_another_seed_shares_the_data_and_nothing_that_is_trained(trained: Bench) -> None:
+    done = trained.run("original", seed=1)
+    assert states(done)["dataset"]
+    assert states(done)["features"]
+    assert not states(done)["original"]
+    assert done.record.task_digest == trained.run("original").record.task_digest
+
+
+def test_same_seed_same_numbers_to_the_bit(trained: Bench, bench_at: Callable[[str], Bench]) -> None:
+    other = bench_at("other")
+    one, two = trained.run("tracer"), other.run("tracer")
+    assert not any(states(two).values()), "nothing was shared"
+    assert measured(one.record) == measured(two.record)
+    assert one.record.per_user_digest == two.record.per_user_digest
+    assert one.record.key == two.record.key
+    assert {stage.name: stage.digest for stage in one.record.stages} == {
+        stage.name: stage.digest for stage in two.record.stages
+    }
+
+
+def test_a_rerun_finds_everything_and_writes_the_same(trained: Bench) -> None:
+    first = trained.run("tracer").record
+    again = trained.run("tracer")
+    assert trained.told.computed == []
+    assert all(states(again).values())
+    assert measured(again.record) == measured(first)
+    assert again.record.cost.unlearn_seconds == first.cost.unlearn_seconds, "the time it took when it was computed"
+
+
+def test_reference_rows(trained: Bench) -> None:
+    retrain = trained.run("retrain").record
+    gaps = [v.value for v in retrain.metrics if v.metric.startswith("gap.") and v.value is not None]
+    assert gaps
+    assert set(gaps) == {0.0}
+    assert retrain.cost.share_of_retraining == 1.0
+    assert retrain.cost.steps == retrain.report["train.steps"] > 0
+    original = trained.run("original").record
+    assert original.cost.unlearn_seconds == 0.0
+    changes = [v.value for v in original.metrics if v.metric.startswith("collateral-change") and v.value is not None]
+    assert changes
+    assert set(changes) == {0.0}
+    popularity = trained.run("popularity").record
+    assert value(popularity, "hr@10", Group.RETAIN) > 0
+    sasrec = trained.run("sasrec").record
+    assert value(sasrec, "ndcg@10", Group.RETAIN) > 2 * value(popularity, "ndcg@10", Group.RETAIN)
+    assert sasrec.cost.unlearn_seconds == 0.0
+    full = trained.run("retrain-full")
+    assert "sids-full" in states(full)
+    assert value(full.record, "hr@10", Group.RETAIN) > 0
+
+
+def test_oracle_seeds_give_the_spread_or_no_gap_at_all(trained: Bench) -> None:
+    with_spread = trained.run("original", oracle_seeds=2).record
+    assert any(v.metric == "gapz.ndcg@10" and v.value is not None and v.n == 2 for v in with_spread.metrics)
+    without = trained.run("original", oracle_seeds=0)
+    assert not [v for v in without.record.metrics if v.metric.startswith("gap")]
+    assert "retrain" not in states(without)
+    assert without.record.cost.retrain_seconds is None
+    assert without.record.key != with_spread.key
+
+
+def test_interactions_can_be_forgotten_too(trained: Bench) -> None:
+    done = trained.run("tracer", "demo-interaction")
+    assert value(done.record, "hr@10", Group.FORGET) >= 0
+    assert not done.record.diverged
+
+
+def test_a_method_of_ones_own_and_its_source_in_the_key(trained: Bench, tmp_path: Path) -> None:
+    place = mine(tmp_path, "return recommender.clone()")
+    done = trained.run(place)
+    assert done.record.cell.method == "mine"
+    assert measured(done.record)[:20] == measured(trained.run("original").record)[:20], "it changed nothing"
+    trained.run(place)
+    assert trained.told.computed == []
+    mine(tmp_path, "# a remark\nreturn recommender.clone()")
+    trained.run(place)
+    assert trained.told.computed == [], "a comment is no change"
+    mine(tmp_path, "progress.note('changed', 1)\nreturn recommender.clone()")
+    again = trained.run(place)
+    assert trained.told.computed == ["unlearned", "evaluation of unlearned"]
+    assert again.record.report == {"changed": 1}
+    assert again.record.method_digest != done.record.method_digest
+
+
+SPOIL = """
+with torch.no_grad():
+    for weight in recommender.module.parameters():
+        weight.add_(torch.rand_like(weight))
+return recommender
+""".strip()
+
+
+def test_a_method_that_forgets_to_clone_spoils_nobody_and_is_repeatable(trained: Bench, tmp_path: Path) -> None:
+    before = measured(trained.run("original").record)
+    place = mine(tmp_path, SPOIL)
+    first = trained.run(place).record
+    mine(tmp_path, SPOIL.replace("return", "unused = 1\nreturn"))
+    second = trained.run(place).record
+    assert measured(first) == measured(second), "torch's global generator is seeded for every stage"
+    assert measured(trained.run("original").record) == before
+
+
+DIVERGE = """
+model = recommender.clone()
+with torch.no_grad():
+    for weight in model.module.parameters():
+        weight.mul_(float("nan"))
+progress.log("hard", 0, {"loss": float("nan")})
+return model
+""".strip()
+
+
+def test_a_diverged_run_is_recorded_as_diverged(trained: Bench, tmp_path: Path) -> None:
+    done = trained.run(mine(tmp_path, DIVERGE))
+    record = read_record(done.folder)
+    assert record.diverged
+    assert all(v.metric.startswith("cost.") for v in record.metrics)
+    assert "not finite" in " ".join(record.notes)
+    assert not (done.folder / "per_user.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "fault", "words"),
+    [
+        ("return 3", BenchError, "returned int, not a recommender"),
+        ("raise KeyboardInterrupt", KeyboardInterrupt, ""),
+        ("raise RuntimeError('broken')", RuntimeError, "broken"),
+    ],
+)
+def test_a_method_that_fails_leaves_nothing(
+    trained: Bench, tmp_path: Path, body: str, fault: type[BaseException], words: str
+) -> None:
+    kept = sorted(trained.results.rglob("*"))
+    with pytest.raises(fault, match=words or None):
+        trained.run(mine(tmp_path, body))
+    assert sorted(trained.results.rglob("*")) == kept
+    assert not list(trained.root.rglob(".draft-*"))
+    trained.run("original")
+    assert trained.told.computed == [], "what was finished is still there"
+
+
+def test_capabilities_are_checked_before_any_work(bench_at: Callable[[str], Bench], tmp_path: Path) -> None:
+    empty = bench_at("empty")
+    place = mine(tmp_path, "return recommender", extra="    requires = frozenset({Capability.TEXT_TASKS})\n")
+    with pytest.raises(CapabilityMissing, match="text_tasks"):
+        empty.run(place)
+    assert not empty.root.exists()
+
+
+def test_a_damaged_recommender_is_trained_again_to_the_same_bits(
+    trained: Bench, bench_at: Callable[[str], Bench]
+) -> None:
+    copy = bench_at("copy")
+    shutil.copytree(trained.root, copy.root)
+    before = copy.run("original").record
+    [weights] = [
+        path
+        for path in (copy.root / "cache" / "original").rglob("*.safetensors")
+        if before.stages and any(stage.name == "original" and stage.key in path.parts for stage in before.stages)
+    ][:1]
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(bytes(content))
+    after = copy.run("original")
+    assert copy.told.computed == ["original"], "the evaluation of the same bits is still good"
+    assert any("damaged" in line and "quarantine" in line for line in copy.told.lines)
+    assert measured(after.record) == measured(before)
+
+
+def test_changed_code_runs_its_own_stages_again_and_no_others(
+    trained: Bench, bench_at: Callable[[str], Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = bench_at("copy")
+    shutil.copytree(trained.root, copy.root)
+    digests = scored.code_digests
+    monkeypatch.setattr(scored, "code_digests", lambda roots: {**digests(roots), "edited": "1"})
+    copy.run("tracer")
+    assert copy.told.computed == ["evaluation of original", "evaluation of retrain", "evaluation of unlearned"]
+
+
+def test_the_key_beside_a_stage_explains_it(trained: Bench) -> None:
+    record = trained.run("tracer").record
+    [key] = [stage.key for stage in record.stages if stage.name == "unlearned"]
+    content = stage_content(trained.store.folder("unlearned", key))
+    assert content["method"] == "tracer"
+    assert content["config"] == record.method_config
+    assert content["seed"] == 0
+    assert content["task"] == record.task_digest
+    assert {"genrec_unlearn_bench.methods.tracer", "genrec_unlearn_bench.backbones.tiger"} <= set(content["code"])
+
+
+TASK = """
+name: own-brand
+version: {version}
+dataset: demo
+seed: {seed}
+concept: {{kind: brand}}
+"""
+
+
+def test_a_task_that_changes_under_its_version_is_refused(trained: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(TASK.format(version=1, seed=0))
+    trained.run("original", str(path), oracle_seeds=0)
+    path.write_text(TASK.format(version=1, seed=5))
+    with pytest.raises(ProtocolMismatch, match="something else"):
+        trained.run("original", str(path), oracle_seeds=0)
+    path.write_text(TASK.format(version=2, seed=5))
+    trained.run("original", str(path), oracle_seeds=0)
+
+
+def test_a_result_that_breaks_an_invariant_is_not_written(
+    trained: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "check_invariants", lambda values: ["HR@5 <= HR@10 is broken by 0.1"])
+    with pytest.raises(BenchError, match="was not written"):
+        trained.run("original", results_dir=tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_result_somebody_changed_is_refused(trained: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(trained.run("original").folder, folder)
+    (folder / "per_user.parquet").write_bytes(b"something else")
+    with pytest.raises(CorruptArtefact, match="per-user table"):
+        read_record(folder)
+    (folder / "result.json").write_text('{"schema_version": 1}')
+    with pytest.raises(CorruptArtefact, match="schema"):
+        read_record(folder)
+    (folder / "result.json").unlink()
+    with pytest.raises(CorruptArtefact, match="cannot be read"):
+        read_record(folder)

@@ -1,0 +1,201 @@
+"""A noise floor: measured by repeating a run whose numbers scatter, kept, and what later runs are judged by."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
+from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.pipeline import account
+from genrec_unlearn_bench.pipeline.environment import describe
+from genrec_unlearn_bench.pipeline.record import Environment, RunRecord, StageRef
+from genrec_unlearn_bench.reproduce.floor_runs import measure_floor
+from genrec_unlearn_bench.reproduce.noise_floor import FILE, NoiseFloor, extended, read_floors, write_floor
+from genrec_unlearn_bench.reproduce.repeat import repeat_record
+from genrec_unlearn_bench.reproduce.repetition import Repetition, compare
+from tests.pipeline.conftest import Bench, Told
+from tests.reproduce.test_repetition import HERE, hits, record
+
+GPU = HERE.model_copy(update={"device": "cuda:0", "device_name": "a GPU", "precision": "bf16"})
+OWN = frozenset({"unlearned", "evaluation"})
+
+NOISY = '''"""Mine (unpublished): weights with noise that no seed fixes. Updates all parameters."""
+
+import os
+
+import torch
+
+from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+
+
+class Mine(UnlearningMethod[MethodConfig]):
+    """Scatters."""
+
+    name = "mine"
+    Config = MethodConfig
+
+    def unlearn(self, recommender, request, progress):
+        model = recommender.clone()
+        draw = torch.Generator().manual_seed(int.from_bytes(os.urandom(6), "big"))
+        for parameter in model.module.parameters():
+            parameter.data.mul_(1 + 0.02 * torch.randn(parameter.shape, generator=draw))
+        progress.log("scatter", 0, {"loss": 0.0})
+        return model
+'''
+
+
+def run(value: float, digest: str = "d", **changes: Any) -> RunRecord:
+    """A record on the GPU; ``digest``: of its row."""
+    stages = (
+        StageRef(name="original", key="o", digest="o", seconds=1.0, cached=True),
+        StageRef(name="unlearned", key="u", digest=digest, seconds=1.0, cached=False),
+    )
+    return record(hits(value), **{"at": GPU, "stages": stages, **changes})
+
+
+def floor_of(*values: float, **changes: Any) -> NoiseFloor:
+    found = None
+    for number, value in enumerate(values):
+        found = extended(found, run(value, str(number), **changes), key="k" * 64, anew="row")
+    assert found is not None
+    return found
+
+
+def test_two_runs_may_differ_by_what_t_says_of_so_many_repetitions() -> None:
+    floor = floor_of(0.20, 0.21, 0.22, 0.19, 0.18)
+    sd = math.sqrt(sum((value - 0.20) ** 2 for value in (0.20, 0.21, 0.22, 0.19, 0.18)) / 4)
+    assert floor.runs == 5
+    assert floor.allowed()["hr@10", Group.FORGET, 10] == pytest.approx(2.776445 * math.sqrt(2) * sd)
+    # Nothing scatters: one user of 400 may still fall on the other side.
+    assert floor_of(0.2, 0.2, 0.2).allowed()["hr@10", Group.FORGET, 10] == 1 / 400
+    assert floor_of(0.2, 0.9).allowed() == {}
+
+
+def test_a_later_run_is_judged_by_the_floor() -> None:
+    floor = floor_of(0.200, 0.201, 0.199)
+    then = run(0.2)
+    near = compare(then, run(0.205, "x"), floors=[floor], own=OWN)
+    assert near.basis == "floor"
+    assert near.matches
+    # Within 2.8 standard errors over users, which is 0.055 here, and outside the floor.
+    far = compare(then, run(0.21, "x"), floors=[floor], own=OWN)
+    assert not far.matches
+    without = compare(then, run(0.21, "x"), own=OWN)
+    assert (without.basis, without.matches, without.floor_unused) == ("users", True, "")
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "why"),
+    [
+        ({}, {"at": GPU.model_copy(update={"device_name": "another GPU"})}, "on another machine"),
+        ({}, {"at": GPU.model_copy(update={"packages": {"torch": "9"}})}, "on another machine"),
+        ({"at": GPU.model_copy(update={"device_name": "another GPU"})}, {}, "the record itself"),
+        ({"stages": (StageRef(name="original", key="o", digest="p", seconds=1, cached=True),)}, {}, "stands on"),
+        ({"stages": (StageRef(name="original", key="q", digest="p", seconds=1, cached=True),)}, {}, "other inputs"),
+    ],
+)
+def test_a_floor_holds_only_where_it_was_measured(then: dict[str, Any], now: dict[str, Any], why: str) -> None:
+    found = compare(run(0.2, **then), run(0.201, "x", **now), floors=[floor_of(0.2, 0.201, 0.199)], own=OWN)
+    assert found.basis == "users"
+    assert why in found.floor_unused
+
+
+def test_a_floor_of_the_row_says_nothing_of_a_new_training() -> None:
+    floor = floor_of(0.2, 0.201, 0.199)
+    assert compare(run(0.2), run(0.201, "x"), floors=[floor], anew="all").basis == "users"
+    whole = floor.model_copy(update={"anew": "all"})
+    other = (StageRef(name="original", key="o", digest="other", seconds=1.0, cached=False),)
+    assert compare(run(0.2), run(0.201, stages=other), floors=[whole], anew="all").basis == "floor"
+
+
+def test_another_of_several_equal_gpus_is_the_same() -> None:
+    there = GPU.model_copy(update={"device": "cuda:3", "git_commit": "f" * 40})
+    assert compare(run(0.2), run(0.2, "x", at=there), floors=[floor_of(0.2, 0.2, 0.2)], own=OWN).basis == "floor"
+
+
+def test_floors_of_several_machines_are_kept_side_by_side(tmp_path: Path) -> None:
+    floor = floor_of(0.2, 0.3, 0.2)
+    elsewhere = floor_of(0.2, 0.2, 0.2, at=GPU.model_copy(update={"device_name": "another GPU"}))
+    write_floor(tmp_path, floor, ())
+    write_floor(tmp_path, elsewhere, read_floors(tmp_path))
+    more = extended(floor, run(0.4), key=floor.key, anew="row")
+    write_floor(tmp_path, more, read_floors(tmp_path))
+    assert read_floors(tmp_path) == (elsewhere, more)
+    (tmp_path / FILE).write_text("{}")
+    with pytest.raises(CorruptArtefact, match="cannot be read"):
+        read_floors(tmp_path)
+
+
+def test_a_run_on_a_cpu_has_none(tmp_path: Path) -> None:
+    def never(floors: object) -> Repetition:
+        raise AssertionError
+
+    with pytest.raises(UsageError, match="the same bits are owed"):
+        measure_floor(tmp_path, record(hits(0.2)), 5, never, anew="row", progress=Told())
+    with pytest.raises(UsageError, match="say nothing about a spread"):
+        measure_floor(tmp_path, run(0.2), 2, never, anew="row", progress=Told())
+
+
+def test_a_floor_is_kept_run_by_run_and_gone_on_with(tmp_path: Path) -> None:
+    """Noise planted into the numbers themselves: an interrupted measurement counts, and the floor judges the next."""
+    draws = random.Random(7)
+    then, told = run(0.2), Told()
+
+    def once(floors: tuple[NoiseFloor, ...]) -> Repetition:
+        if len(made) == 2 and not floors[0].runs > 2:
+            made.append("stopped")
+            raise KeyboardInterrupt
+        made.append("run")
+        return compare(then, run(draws.gauss(0.2, 0.002), str(len(made))), floors=floors, own=OWN)
+
+    made: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        measure_floor(tmp_path, then, 8, once, anew="row", progress=told)
+    assert read_floors(tmp_path)[0].runs == 2
+    floor, last = measure_floor(tmp_path, then, 8, once, anew="row", progress=told)
+    assert floor.runs == 8
+    assert made.count("run") == 8
+    assert told.lines[-1] == "noise floor: 8 of 8 repetitions"
+    assert last.basis == "floor"
+    # Of 200 later runs with the same noise about one in twenty may leave it.
+    later = [compare(then, run(draws.gauss(0.2, 0.002), "x"), floors=[floor], own=OWN).matches for _ in range(200)]
+    assert 180 <= sum(later) <= 200
+
+
+@pytest.mark.slow
+def test_noise_that_was_planted_is_measured_and_then_holds(
+    trained: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A method that scatters, on what calls itself a GPU: the floor is kept run by run, and judges the next one."""
+
+    def pretended(device: str, *, threads: int) -> Environment:
+        found = describe(device, threads=threads)
+        return found.model_copy(update={"device": "cuda:0", "device_name": "a pretended GPU"})
+
+    monkeypatch.setattr(account, "describe", pretended)
+    path = tmp_path / "mine.py"
+    path.write_text(NOISY)
+    method = f"{path}:Mine"
+    done = trained.run(method, results_dir=tmp_path / "results")
+    told = Told()
+
+    def once(floors: tuple[NoiseFloor, ...]) -> Repetition:
+        cache = trained.root / "cache"
+        return repeat_record(done.record, method=method, cache_dir=cache, device="cpu", floors=floors, progress=told)
+
+    first = once(())
+    assert first.basis == "users"
+    assert first.parted == "the stage 'unlearned' came out differently, from the same inputs and code"
+    floor, last = measure_floor(done.folder, done.record, 3, once, anew="row", progress=told)
+    assert floor.runs == 3
+    assert [line for line in told.lines if line.startswith("noise floor")][-1] == "noise floor: 3 of 3 repetitions"
+    assert last.basis == "floor"
+    assert any(len(set(number.values)) > 1 for number in floor.numbers)
+    # What was measured counts: one repetition more, not three.
+    assert measure_floor(done.folder, done.record, 4, once, anew="row", progress=told)[0].runs == 4
+    assert once(read_floors(done.folder)).basis == "floor"

@@ -1,0 +1,168 @@
+"""Records run again from what they hold: to the bit here, whatever today's defaults, presets and choices are."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from genrec_unlearn_bench.errors import ConfigError, DataMissing, ProtocolMismatch, UsageError
+from genrec_unlearn_bench.pipeline.pipeline import run_cell
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import RECORD
+from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
+from genrec_unlearn_bench.reproduce.repetition import Repetition
+from genrec_unlearn_bench.reproduce.run_lookup import find_run, names_a_run
+from genrec_unlearn_bench.tuning.rulesets import Ruling
+from tests.pipeline.conftest import Bench, Told
+
+OWN = '''"""Mine (unpublished): a copy whose weights shrink. Updates all parameters."""
+
+from pydantic import Field
+
+from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+
+
+class MineConfig(MethodConfig):
+    """How much."""
+
+    factor: float = Field(default=0.9)
+    """What every weight is multiplied by."""
+
+
+class Mine(UnlearningMethod[MineConfig]):
+    """Shrinks."""
+
+    name = "mine"
+    Config = MineConfig
+
+    def unlearn(self, recommender, request, progress):
+        model = recommender.clone()
+        for parameter in model.module.parameters():
+            parameter.data.mul_(self.config.factor)
+        progress.log("shrink", 0, {"factor": self.config.factor})
+        return model
+'''
+
+
+def again(record: RunRecord, bench: Bench, told: Told | None = None, **given: object) -> Repetition:
+    return repeat_record(record, cache_dir=bench.root / "cache", progress=told or Told(), **given)  # type: ignore[arg-type]
+
+
+def test_a_run_repeats_to_the_bit_and_its_row_is_made_anew(trained: Bench) -> None:
+    record = trained.run("tracer").record
+    told = Told()
+    done = again(record, trained, told)
+    assert done.matches
+    assert done.bitwise
+    assert set(done.counts) == {"identical"}
+    assert done.now.key == record.key
+    assert "unlearned" in told.computed
+    assert {"original", "retrain"} <= set(done.reused)
+    assert not {"unlearned", "evaluation"} & set(done.reused)
+
+
+def test_a_reference_row_is_made_anew_too(trained: Bench) -> None:
+    told = Told()
+    assert again(trained.run("retrain").record, trained, told).matches
+    assert "retrain" in told.computed
+    assert "sids" not in told.computed
+
+
+def test_nothing_is_taken_from_the_cache_where_all_is_to_be_new(trained: Bench) -> None:
+    told = Told()
+    done = again(trained.run("popularity").record, trained, told, anew="all")
+    assert done.matches
+    assert done.reused == ()
+    assert {"dataset", "original", "retrain"} <= set(told.computed)
+
+
+def test_the_record_decides_whatever_the_defaults_are(trained: Bench, tmp_path: Path) -> None:
+    """A method whose default has changed since, from another place: the configuration is the record's."""
+    path = tmp_path / "mine.py"
+    path.write_text(OWN)
+    record = trained.run(f"{path}:Mine").record
+    moved = tmp_path / "elsewhere" / "mine.py"
+    moved.parent.mkdir()
+    moved.write_text(OWN.replace("default=0.9", "default=0.5"))
+    done = again(record, trained, method=str(moved))
+    assert done.now.method_config == {"factor": 0.9}
+    assert set(done.counts) == {"identical"}
+    assert done.matches
+    # Its code is another one, so the same bits are not owed; they come all the same.
+    assert not done.bitwise
+    assert [change.what for change in done.changes] == ["source of the method"]
+    with pytest.raises(UsageError, match="is not installed here"):
+        again(record, trained)
+    with pytest.raises(UsageError, match="the record is of the method 'tracer'"):
+        again(trained.run("tracer").record, trained, method=str(path))
+
+
+def test_a_tuned_record_keeps_its_configuration_and_its_label(trained: Bench) -> None:
+    ruling = Ruling("tuned", {"max_steps": 2, "lr": 1e-3}, "a choice that is not here any more")
+    record = run_cell(trained.request("npo"), trained.store, trained.told, ruling=ruling).record
+    assert record.cell.ruleset == "tuned"
+    done = again(record, trained)
+    assert done.now.cell.ruleset == "tuned"
+    assert done.now.method_config == record.method_config
+    assert done.now.key == record.key
+    assert done.matches
+
+
+def test_a_record_that_was_improved_does_not_hold(trained: Bench) -> None:
+    record = trained.run("tracer").record
+    better = tuple(
+        value.model_copy(update={"value": 0.9}) if (value.metric, value.beam) == ("hr@10", 10) else value
+        for value in record.metrics
+    )
+    done = again(record.model_copy(update={"metrics": better}), trained)
+    assert not done.matches
+    assert done.counts == {"identical": len(done.rows) - 5 - 2, "differs": 2}
+    assert {row.metric for row in done.rows if row.verdict == "differs"} == {"hr@10"}
+
+
+def test_what_cannot_be_repeated_says_why(trained: Bench, tmp_path: Path) -> None:
+    record = trained.run("tracer").record
+    with pytest.raises(ProtocolMismatch, match="follows protocol 99"):
+        again(record.model_copy(update={"protocol_version": 99}), trained)
+    with pytest.raises(ConfigError, match="no_such_field"):
+        again(record.model_copy(update={"method_config": {"no_such_field": 1}}), trained)
+    encoder = record.model_copy(update={"encoder": "sentence-transformers:mine#0123"})
+    with pytest.raises(UsageError, match="known by its content alone"):
+        request_of(encoder, results_dir=tmp_path)
+    cell = record.cell.model_copy(update={"task": "sports-2014-brand"})
+    with pytest.raises(DataMissing):
+        again(record.model_copy(update={"cell": cell}), trained, data_dir=tmp_path)
+
+
+def test_differences_of_the_surroundings_are_said_before_anything_is_computed(trained: Bench) -> None:
+    record = trained.run("popularity").record
+    environment = record.environment.model_copy(update={"threads": 7, "packages": {"torch": "1.0"}})
+    told = Told()
+    again(record.model_copy(update={"environment": environment}), trained, told, threads=1)
+    assert told.lines[0] == "warning: threads: 7 then, 1 now"
+    assert any(line.startswith("warning: torch: 1.0 then") for line in told.lines)
+
+
+def test_runs_are_found_by_folder_by_record_and_by_key(trained: Bench, tmp_path: Path) -> None:
+    done = trained.run("tracer")
+    folder = shutil.copytree(done.folder, tmp_path / "results" / "a" / done.folder.name)
+    places = (tmp_path / "results", tmp_path / "none")
+    key = done.record.key
+    assert find_run(str(folder)) == folder
+    assert find_run(str(folder / RECORD)) == folder
+    for digits in (key[:4], key[:10], key):
+        assert find_run(digits, places) == folder
+    with pytest.raises(UsageError, match="no run's key begins with"):
+        find_run("0000" if not key.startswith("0000") else "ffff", places)
+    with pytest.raises(UsageError, match="1 folders below it do"):
+        find_run(str(tmp_path / "results"))
+    with pytest.raises(UsageError, match="there is no run"):
+        find_run("results/gone", places)
+    shutil.copytree(folder, tmp_path / "results" / "b" / folder.name)
+    with pytest.raises(UsageError, match="2 runs have a key that begins with"):
+        find_run(key[:6], places)
+    assert names_a_run(key)
+    assert names_a_run("results/x")
+    assert not names_a_run("letter-instruments")
