@@ -232,7 +232,7 @@ def run_requests(
     Where several backbones are asked for, one that cannot serve a method, or fails by itself, does not stop the others.
     """
     from genrec_unlearn_bench.executors.trackers import tracked
-    from genrec_unlearn_bench.grid.cell import cell_name
+    from genrec_unlearn_bench.grid.expand import cell_name
     from genrec_unlearn_bench.pipeline.pipeline import run_cell
     from genrec_unlearn_bench.pipeline.setting import settle
     from genrec_unlearn_bench.pipeline.workroom import Shelf

@@ -1,4 +1,4 @@
-"""From a grid to its cells: axes crossed, fields varied, exclusions removed, overrides applied.
+"""From a grid to its cells and their stages: axes crossed, fields varied, exclusions removed, overrides applied.
 
 The order is that of the file: task, scale, suite, backbone, seed, ruleset, requests, measurements, method, then varied
 fields. For one field of a cell, a varied field goes before overrides, a later override before an earlier one, and
@@ -8,7 +8,7 @@ overrides before settings.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
@@ -24,8 +24,10 @@ from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.spec import GridSpec
+    from genrec_unlearn_bench.pipeline.record import Cell
+    from genrec_unlearn_bench.pipeline.stage import Stage
 
-__all__ = ["GridCell", "cell_name", "expand", "find_cell"]
+__all__ = ["Build", "CellGraph", "GridCell", "cell_name", "expand", "find_cell", "graph_builder"]
 
 Axes = dict[str, Any]
 
@@ -49,8 +51,44 @@ class GridCell:
     axes: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class CellGraph:
+    """The stages of a cell by label, upstream first; the last is the result, which is not in the store."""
+
+    cell: Cell
+    stages: Mapping[str, Stage]
+
+    @property
+    def result(self) -> Stage:
+        """The stage whose key is the result's."""
+        return next(reversed(self.stages.values()))
+
+
+Build = Callable[[RunRequest], CellGraph]
+"""Builds the stages of a request. Raises BenchError for a request that cannot be run."""
+
+
+def graph_builder(*, download: bool = False) -> Build:
+    """A ``Build`` that shares lookups and stages between the cells of a grid.
+
+    Args:
+        download: Whether a dataset that is not on this machine is downloaded, which its keys need.
+    """
+    from genrec_unlearn_bench.pipeline.graph import build_stages
+    from genrec_unlearn_bench.pipeline.resolve import cell_of, resolve
+
+    catalogue = Catalogue()
+    memo: dict[Any, Any] = {}
+
+    def build(request: RunRequest) -> CellGraph:
+        resolved = resolve(request, catalogue=catalogue)
+        return CellGraph(cell_of(resolved), build_stages(resolved, memo, download=download))
+
+    return build
+
+
 def cell_name(request: RunRequest, varied: Mapping[str, Any] | None = None) -> str:
-    """``task/backbone/method/scale-suite-ruleset-seed0``, followed by ``[field=value,…]`` where a grid varies fields."""
+    """``task/backbone/method/scale-suite-ruleset-seed0``, then ``[field=value,…]`` where a grid varies fields."""
     parts = [request.scale or "default", request.suite, request.ruleset]
     if request.requests > 1:
         parts.append(f"requests{request.requests}")

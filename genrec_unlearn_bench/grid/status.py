@@ -1,0 +1,222 @@
+"""The status of a sweep: counts, what runs and since when, what failed, and the time left.
+
+Read from the sweep's folder alone, so that any terminal of any machine that sees the folder can ask.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from statistics import median
+from typing import Any, Literal
+
+from pydantic import Field
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.grid.schedule import RESULT
+from genrec_unlearn_bench.grid.state import SILENCE, JobState, JobStates, State, SweepFolder, tail
+from genrec_unlearn_bench.registry import REFERENCE_ROWS
+
+__all__ = ["STATES", "Axis", "FailedJob", "RunningJob", "SweepStatus", "SweepView", "seconds_left"]
+
+Axis = Literal["backbone", "task", "method", "stage"]
+
+STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "skipped", "lost")
+
+
+class RunningJob(StrictModel):
+    """A job that runs."""
+
+    job: str
+    stage: str
+    host: str
+    place: str
+    """A scheduler's own name for it; empty without one."""
+    executor: str
+    attempt: int
+    seconds: float
+    """Since the attempt began."""
+    late: str = ""
+    """Why it may not run any more; empty where it does."""
+
+
+class FailedJob(StrictModel):
+    """A job that ended otherwise than done."""
+
+    job: str
+    state: State
+    attempt: int
+    error: str
+    log: str
+    tail: tuple[str, ...] = ()
+    """Last lines of its log, where they were asked for."""
+
+
+class SweepStatus(StrictModel):
+    """A sweep at one moment."""
+
+    grid: str
+    folder: str
+    results: str = ""
+    """Folder of the results; empty where it is unknown."""
+    command: str = ""
+    """The call that continues it."""
+    last: float | None = None
+    """When a state was last written, in seconds since the epoch."""
+    counts: dict[State, int]
+    groups: dict[str, dict[State, int]]
+    """The same by value of an axis."""
+    cells: int
+    """Cells of the grid that can be run, those that were done before included."""
+    ready: int
+    """Of those, how many are done."""
+    running: tuple[RunningJob, ...]
+    failed: tuple[FailedJob, ...]
+    queued: tuple[str, ...] = Field(default=(), exclude=True)
+    """Names of the jobs that have not begun."""
+    seconds_left: float | None = None
+    """Wall-clock until the rest is done, as many at a time as now; None where nothing runs or nothing is known."""
+    waits: bool = False
+    """Whether jobs wait in a scheduler's queue, or for a sweep that lives."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether anything is still going to happen, as far as can be seen from here."""
+        return any(not job.late for job in self.running) or self.waits
+
+
+class SweepView:
+    """Looks at one sweep again and again; each look reads only what has changed."""
+
+    def __init__(self, folder: SweepFolder) -> None:
+        self._folder = folder
+        self._states = JobStates(folder)
+
+    def look(self, *, by: Axis = "backbone", tails: int = 0, now: float | None = None) -> SweepStatus:
+        """The sweep as it stands.
+
+        Args:
+            by: The axis by which jobs are counted.
+            tails: Lines of a failed job's log.
+            now: Seconds since the epoch; None takes the clock's.
+        """
+        now = time.time() if now is None else now
+        facts, listed, states = self._folder.facts(), self._folder.jobs(), self._states.look()
+        counts: Counter[State] = Counter()
+        groups: dict[str, Counter[State]] = defaultdict(Counter)
+        running, failed, queued, waits = [], [], [], False
+        for job in listed:
+            state = states.get(job["name"])
+            shown = _shown(state, facts.started if facts else 0.0)
+            if state is not None and shown == "running":
+                running.append(_running(state, now))
+            elif state is not None and shown in ("failed", "skipped", "lost"):
+                failed.append(self._failed(state, shown, tails))
+            elif shown == "queued":
+                queued.append(job["name"])
+                waits = waits or (state is not None and state.owned)
+            counts[shown] += 1
+            groups[_group(job, by)][shown] += 1
+        known = {job["name"]: states[job["name"]] for job in listed if job["name"] in states}
+        cells = [job["name"] for job in listed if job["until"] == RESULT]
+        ready = sum(name in known and known[name].state == "done" for name in cells)
+        return SweepStatus(
+            grid=facts.grid if facts else self._folder.root.name,
+            folder=str(self._folder.root),
+            results=facts.results_dir if facts else "",
+            command=facts.command if facts else "",
+            last=max((state.updated for state in known.values()), default=None),
+            counts={name: counts[name] for name in STATES},
+            groups={name: {state: found[state] for state in STATES} for name, found in sorted(groups.items())},
+            cells=max(facts.cells if facts else 0, len(cells) + (facts.done if facts else 0)),
+            ready=ready + (facts.done if facts else 0),
+            running=tuple(sorted(running, key=lambda one: -one.seconds)),
+            failed=tuple(failed),
+            queued=tuple(queued),
+            seconds_left=seconds_left(listed, known, now),
+            waits=waits,
+        )
+
+    def _failed(self, state: JobState, shown: State, tails: int) -> FailedJob:
+        log = self._folder.log(state.job)
+        return FailedJob(
+            job=state.job,
+            state=shown,
+            attempt=state.attempts,
+            error=state.error or ("its process is gone" if shown == "lost" else ""),
+            log=str(log),
+            tail=tuple(tail(log, tails)) if tails and shown != "skipped" else (),
+        )
+
+
+def seconds_left(listed: Iterable[Mapping[str, Any]], states: Mapping[str, JobState], now: float) -> float | None:
+    """Seconds of wall-clock until all jobs are done, if as many run at a time as now.
+
+    A job takes its estimate, times the median of how much longer than estimated finished jobs took; without one, the
+    median of finished jobs of its kind. None where nothing runs, or where the time of some job is unknown.
+
+    Args:
+        listed: Jobs as plain JSON.
+    """
+    at_a_time = sum(state.state == "running" for state in states.values())
+    if not at_a_time:
+        return None
+    ratios, by_kind = [], defaultdict(list)
+    open_jobs = []
+    for job in listed:
+        state = states.get(job["name"])
+        if state is None or state.state in ("queued", "running"):
+            open_jobs.append((job, state))
+        elif state.state == "done" and state.seconds is not None:
+            by_kind[_kind(job)].append(state.seconds)
+            if job.get("seconds"):
+                ratios.append(state.seconds / job["seconds"])
+    ratio = median(ratios) if ratios else 1.0
+    left = 0.0
+    for job, state in open_jobs:
+        alike = by_kind[_kind(job)]
+        if job.get("seconds") is None and not alike:
+            return None
+        whole = median(alike) if job.get("seconds") is None else job["seconds"] * ratio
+        began = state.started if state is not None and state.state == "running" else None
+        left += max(0.0, whole - (now - began if began is not None else 0.0))
+    return left / at_a_time
+
+
+def _kind(job: Mapping[str, Any]) -> tuple[str, bool]:
+    """Jobs that take about as long. A reference row is ready in a moment, and no measure of a method."""
+    return job["until"], job["request"]["method"] in REFERENCE_ROWS and job["until"] == RESULT
+
+
+def _shown(state: JobState | None, started: float) -> State:
+    """The state of a job in the sweep that started then: what an earlier one left behind is tried again."""
+    if state is None:
+        return "queued"
+    if state.state == "running" and state.host == platform.node() and not state.place and not state.process_alive:
+        return "lost"
+    if state.state in ("failed", "skipped", "lost") and state.updated < started:
+        return "queued"
+    return state.state
+
+
+def _group(job: Mapping[str, Any], by: Axis) -> str:
+    if by == "stage":
+        return str(job["until"])
+    # A shared stage has the request of any one of the cells that share it.
+    return str(job["request"][by]) if by != "method" or job["until"] == RESULT else "(shared stages)"
+
+
+def _running(state: JobState, now: float) -> RunningJob:
+    silent = now - state.updated
+    return RunningJob(
+        job=state.job,
+        stage=state.stage,
+        host=state.host,
+        place=state.place,
+        executor=state.executor,
+        attempt=state.attempts,
+        seconds=max(0.0, now - (state.started or state.updated)),
+        late=f"silent for {silent:.0f} s" if silent > SILENCE else "",
+    )
