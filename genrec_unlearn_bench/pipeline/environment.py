@@ -14,7 +14,7 @@ from pathlib import Path
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.pipeline.record import Environment
 
-__all__ = ["PACKAGES", "arithmetic", "default_threads", "describe", "determinism", "resolve_device", "versions"]
+__all__ = ["PACKAGES", "arithmetic", "default_threads", "describe", "determinism", "precision", "resolve_device", "versions"]
 
 PACKAGES = (
     "accelerate",
@@ -87,6 +87,13 @@ def determinism(threads: int) -> Iterator[None]:
         torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
 
 
+def precision(device: str) -> str:
+    """The number format that networks are trained in on a device."""
+    import torch
+
+    return "bf16" if device.startswith("cuda") and torch.cuda.is_bf16_supported() else "fp32"
+
+
 def describe(device: str, *, threads: int) -> Environment:
     """The record's account of this machine."""
     import torch
@@ -96,7 +103,7 @@ def describe(device: str, *, threads: int) -> Environment:
     return Environment(
         device=device,
         device_name=torch.cuda.get_device_name(device) if on_gpu else _processor(),
-        precision="bf16" if on_gpu and torch.cuda.is_bf16_supported() else "fp32",
+        precision=precision(device),
         threads=threads,
         python=platform.python_version(),
         platform=platform.platform(),

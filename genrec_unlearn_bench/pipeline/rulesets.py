@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,6 @@ from genrec_unlearn_bench.tuning.choice import (
     check_task,
     choice_path,
     read_choice,
-    tune_command,
 )
 from genrec_unlearn_bench.tuning.fixed_rules import WHERE, FixedRules
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.registry import Entry
 
-__all__ = ["Ruling", "ruled"]
+__all__ = ["ConfigSource", "config_source"]
 
 
 @dataclass(frozen=True)
-class Ruling:
-    """What a ruleset says about one run.
+class ConfigSource:
+    """Where one run's method configuration comes from.
 
     Attributes:
         name: default, fixed or tuned; default for every reference row.
@@ -38,7 +38,7 @@ class Ruling:
         note: What the record is to say about it.
         choice: The tuning behind it, where it is tuned.
         path: Its file.
-        again: The command that makes it anew.
+        again: The command that tunes anew.
     """
 
     name: str = "default"
@@ -60,14 +60,14 @@ class Ruling:
             check_task(self.choice, digest, path=self.path)
 
 
-def ruled(request: RunRequest, entry: Entry, *, task: str, scale: str, fixed: Callable[[], FixedRules]) -> Ruling:
-    """The ruling for a request. Raises UsageError or ProtocolMismatch where there is none that holds.
+def config_source(request: RunRequest, entry: Entry, *, task: str, scale: str, fixed: Callable[[], FixedRules]) -> ConfigSource:
+    """The configuration source for a request. Raises UsageError or ProtocolMismatch where there is none that holds.
 
     Args:
         fixed: Reads the ruleset ``fixed``.
     """
     if request.ruleset == "default" or entry.kind == "reference":
-        return Ruling(fields=request.method_set)
+        return ConfigSource(fields=request.method_set)
     if request.method_set:
         raise UsageError(
             f"--ruleset {request.ruleset} fixes the configuration of {entry.name!r}, and --set changes it",
@@ -76,21 +76,21 @@ def ruled(request: RunRequest, entry: Entry, *, task: str, scale: str, fixed: Ca
     return _fixed(entry, fixed()) if request.ruleset == "fixed" else _tuned(request, entry, task, scale)
 
 
-def _fixed(entry: Entry, found: FixedRules) -> Ruling:
+def _fixed(entry: Entry, found: FixedRules) -> ConfigSource:
     rules = found.methods
     if entry.name in rules:
-        return Ruling("fixed", rules[entry.name], f"{WHERE}, {entry.name}")
+        return ConfigSource("fixed", rules[entry.name], f"{WHERE}, {entry.name}")
     if entry.variant_of in rules:
         # A variant changes something about its method, and should differ from it in nothing else.
         fields = {**rules[entry.variant_of], **entry.fields}
         note = f"not in the fixed ruleset: the entry of {entry.variant_of!r}, with the variant's own changes"
-        return Ruling("fixed", fields, f"{WHERE}, {entry.variant_of}", note)
-    return Ruling("fixed", where=WHERE, note="not in the fixed ruleset: the method's defaults")
+        return ConfigSource("fixed", fields, f"{WHERE}, {entry.variant_of}", note)
+    return ConfigSource("fixed", where=WHERE, note="not in the fixed ruleset: the method's defaults")
 
 
-def _tuned(request: RunRequest, entry: Entry, task: str, scale: str) -> Ruling:
+def _tuned(request: RunRequest, entry: Entry, task: str, scale: str) -> ConfigSource:
     path = choice_path(request.tuned_dir, task=task, backbone=request.backbone, scale=scale, method=entry.name)
-    command = tune_command(request, scale=scale)
+    command = _tune_command(request, scale=scale)
     if not path.is_file():
         raise UsageError(
             f"{entry.name!r} has not been tuned on {task}, {request.backbone}, {scale}", where=str(path), hint=command
@@ -104,4 +104,13 @@ def _tuned(request: RunRequest, entry: Entry, task: str, scale: str) -> Ruling:
         if choice.feasible
         else (f"no trial kept {choice.floor:.0%} of the original's retain NDCG@10 on validation; the nearest was taken")
     )
-    return Ruling("tuned", choice.config, str(path), note, choice, path, again)
+    return ConfigSource("tuned", choice.config, str(path), note, choice, path, again)
+
+
+def _tune_command(request: RunRequest, *, scale: str) -> str:
+    """The call that makes the choice which ``request`` lacks."""
+    wanted = request.model_copy(update={"scale": scale, "method_set": {}})
+    words = wanted.words("tune", "backbone", "scale", "data_dir", "encoder", "device")
+    if request.tuned_dir != Path("tuned"):
+        words += ["--out", str(request.tuned_dir)]
+    return shlex.join(words)
