@@ -15,9 +15,8 @@ from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.files import atomic_text
-from genrec_unlearn_bench.registry import source_file
-from genrec_unlearn_bench.store.keys import content_key
-from genrec_unlearn_bench.store.plain_source import source_digest
+from genrec_unlearn_bench.registry import source_digest
+from genrec_unlearn_bench.store.keys import content_key, plain
 from genrec_unlearn_bench.tuning.selection import FLOOR, RULE, Trial, choose
 
 if TYPE_CHECKING:
@@ -127,14 +126,13 @@ def read_choice(path: Path) -> Choice:
 
 
 def method_digest(entry: Entry) -> str:
-    """Digest of a method's source: a changed comment leaves a choice valid, a changed line of code does not."""
-    path = source_file(entry)
-    return "" if path is None else source_digest(path.read_text(encoding="utf-8"))
+    """Digest of a method's source file."""
+    return source_digest(entry)
 
 
 def recommender_digest(backbone: BackboneConfig, sids: SidConfig) -> str:
     """Digest of what makes the recommender that a method was tuned on, beyond data and seed."""
-    return content_key("recommender", {"config": backbone, "sids": sids, "tokenizer": type(sids).__name__})
+    return content_key(plain({"config": backbone, "sids": sids, "tokenizer": type(sids).__name__}))
 
 
 def check_method(choice: Choice, entry: Entry, *, path: Path, hint: str) -> None:
