@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.features.model_folder import model_digest
+from genrec_unlearn_bench.data.source_files import model_digest
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.quantise import quantise

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.pairs import among
+from genrec_unlearn_bench.data.task_spec import ConceptKind
 
 __all__ = ["ConceptKind", "ForgetSplit", "Groups", "TaskManifest"]
-
-
-class ConceptKind(StrEnum):
-    """What is asked to be forgotten."""
-
-    BRAND = "brand"
-    PRICE = "price"
-    ITEM = "item"
-    INTERACTION = "interaction"
 
 
 class TaskManifest(BaseModel):

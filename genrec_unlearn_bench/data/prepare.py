@@ -5,15 +5,13 @@ The outcome depends on the content of the files and on the specification alone, 
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
 from genrec_unlearn_bench.data.cleaning import clean, first_appearance
-from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, SourceFile
+from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
 from genrec_unlearn_bench.data.digest import content_digest
 from genrec_unlearn_bench.data.formats.readers import reader
 from genrec_unlearn_bench.data.items import ItemTable
@@ -24,7 +22,7 @@ from genrec_unlearn_bench.data.splits import Parts, as_given, global_time, leave
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["PREPARATION_VERSION", "prepare", "prepare_located", "source_digests"]
+__all__ = ["PREPARATION_VERSION", "prepare", "prepare_located"]
 
 PREPARATION_VERSION = 1
 """Raised when the same files and specification give another dataset; part of a prepared dataset's key."""
@@ -47,7 +45,7 @@ def prepare(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Dat
 
 def prepare_located(spec: DatasetSpec, located: Located | None, progress: Progress) -> Dataset:
     """As ``prepare``, with files that were found already; None for ``demo``."""
-    sources = _sources(spec, located)
+    sources = () if located is None else located.sources()
     raw = _read(spec, located, progress)
     where = spec.name if located is None else str(located.folder)
     dropped = Counter(raw.dropped)
@@ -85,26 +83,8 @@ def prepare_located(spec: DatasetSpec, located: Located | None, progress: Progre
     return Dataset(spec.name, items, parts.train, parts.valid, parts.test, manifest)
 
 
-def source_digests(
-    spec: DatasetSpec, data_dir: Path | None, progress: Progress | None = None
-) -> tuple[SourceFile, ...]:
-    """What would be read: the files' names, sizes and digests, in order; the generator's source for ``demo``.
-
-    Files are read at most once a process. Files that are missing are downloaded, as ``prepare`` would do.
-    """
-    return _sources(spec, _located(spec, data_dir, progress or Progress()))
-
-
 def _located(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Located | None:
     return None if spec.format == "demo" else locate(spec, data_dir, progress)
-
-
-def _sources(spec: DatasetSpec, located: Located | None) -> tuple[SourceFile, ...]:
-    if located is not None:
-        return located.sources()
-    source = (resources.files("genrec_unlearn_bench.data") / "demo.py").read_bytes()
-    digest = hashlib.blake2b(source, digest_size=16).hexdigest()
-    return (SourceFile(name="genrec_unlearn_bench/data/demo.py", size=len(source), digest=digest),)
 
 
 def _read(spec: DatasetSpec, located: Located | None, progress: Progress) -> RawData:

@@ -10,7 +10,8 @@ from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.forget import ForgetSplit, TaskManifest
 from genrec_unlearn_bench.data.formats.readers import reader
 from genrec_unlearn_bench.data.holdout import Holdout, carve
-from genrec_unlearn_bench.data.prepare import prepare, source_digests
+from genrec_unlearn_bench.data.locate import source_digests
+from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
 from genrec_unlearn_bench.data.task_manifest import check_manifest
