@@ -22,8 +22,8 @@ from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
     Measurement,
     NotMeasurable,
-    Reading,
     References,
+    SharedPass,
     Subject,
 )
 from genrec_unlearn_bench.evaluation.measurements import find_measurement
@@ -208,13 +208,13 @@ class _Measuring:
             yield "", partial(Measured, reason=reason)
             return
         subject, stages = self._subject(model, model.ranker), []
-        for reading in measurement.readings:
+        for reading in measurement.passes:
             stage, arrays, reason = self._reading(reading, model, subject)
             if reason:
                 yield "", partial(Measured, reason=reason)
                 return
             stages.append(stage)
-            subject = replace(subject, readings={**subject.readings, reading.name: arrays})
+            subject = replace(subject, pass_arrays={**subject.pass_arrays, reading.name: arrays})
         for part in measurement.parts(subject):
             yield part, self._part(measurement, part, model, subject, stages)
 
@@ -244,20 +244,16 @@ class _Measuring:
         self.stages[stage.key] = (f"{measurement.name}: {label}", stage)
         return lambda: room.load(stage, read_measured)
 
-    def _reading(self, reading: Reading, model: _Model, subject: Subject) -> tuple[StoredStage, Arrays, str]:
+    def _reading(self, reading: SharedPass, model: _Model, subject: Subject) -> tuple[StoredStage, Arrays, str]:
         room = self._room
         content: KeyContent = {
             **self._identity(model),
             "scale": subject.scale,
-            "code": code_digests([*reading.modules, room.setting.backbone.__module__]),
+            "code": code_digests([reading.target.partition(":")[0], room.setting.backbone.__module__]),
         }
 
         def compute(folder: Path) -> None:
-            try:
-                found = Measured(samples=reading.read(subject, StageLog(room.progress)))
-            except NotMeasurable as fault:
-                found = Measured(reason=fault.what)
-            write_measured(found, folder)
+            write_measured(reading.run(subject, StageLog(room.progress)), folder)
 
         stage = room.stage(reading.name, content, compute, of=model.name)
         self.stages[stage.key] = (f"{reading.name}: {model.name}", stage)

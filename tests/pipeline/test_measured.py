@@ -18,8 +18,8 @@ from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
     Measurement,
     NotMeasurable,
-    Reading,
     References,
+    SharedPass,
     Subject,
     number,
     unmeasured,
@@ -64,7 +64,7 @@ class Weighing(Measurement):
     name = "weighing"
     specs = (WEIGHT, LACKING)
     modules = (__name__,)
-    readings = (Reading("weights", total, (__name__,)),)
+    passes = (SharedPass("weights", f"{__name__}:total"),)
     asked: ClassVar[list[tuple[str, str]]] = []
 
     def config(self, scale: str) -> Weights:
@@ -78,7 +78,7 @@ class Weighing(Measurement):
         assert progress.work is not None
         if part == "lacking":
             raise NotMeasurable("there is nothing to weigh")
-        sums = subject.readings["weights"]["sums"] * config.factor
+        sums = subject.pass_arrays["weights"]["sums"] * config.factor
         return Measured(curve=pd.DataFrame({"part": ["whole"], "sum": [sums.sum()]}), samples={"sums": sums})
 
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:

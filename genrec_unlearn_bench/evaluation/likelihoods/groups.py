@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, Histories, IntArray
-from genrec_unlearn_bench.evaluation.likelihoods.reading import Part, Scored
+from genrec_unlearn_bench.evaluation.likelihoods.reading import Part, Scored, arrays_of
 from genrec_unlearn_bench.evaluation.likelihoods.scoring import score, target_tokens
 from genrec_unlearn_bench.evaluation.measurement import Subject
 from genrec_unlearn_bench.features.item_features import ItemFeatures
@@ -28,6 +29,15 @@ CHUNK = 4096
 """Histories looked through at a time."""
 WITH_WRONG: Mapping[Part, int] = {Part.FORGET_TRAIN: 800, Part.RETAIN_TRAIN: 400}
 """How many of a group's examples are scored with wrong items as well; the forget side in two independent halves."""
+
+
+def read_likelihoods(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.generic]]:
+    """All groups as arrays by name, for ``scored``."""
+    return {
+        name: array
+        for part, found in read_groups(subject, progress).items()
+        for name, array in arrays_of(part, found).items()
+    }
 
 
 def read_groups(subject: Subject, progress: Progress) -> dict[Part, Scored]:

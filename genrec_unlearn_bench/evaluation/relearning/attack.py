@@ -48,7 +48,7 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
     division = divide(subject.split, subject.seed)
     data = attack_set(attack, division, config.batch_size, subject.seed)
     steps = permitted(data, config)
-    start = {name: np.asarray(subject.readings[START.name][f"{space}.{name}"], dtype=np.bool_) for name in PARTS}
+    start = {name: np.asarray(subject.pass_arrays[START.name][f"{space}.{name}"], dtype=np.bool_) for name in PARTS}
     held = {"train": division.train, "test": division.test}
     if _withheld(found, held):
         # Whatever the weights learn, it cannot come back: zeros without a step.
