@@ -49,12 +49,18 @@ class SessionCache:
 
 @dataclass(eq=False)
 class StageContext:
-    """Context of one run: stage store, progress, device, and what the session has in memory."""
+    """Context of one run.
+
+    Attributes:
+        cache: What the session has in memory.
+        made: Keys of the stages that this run computed.
+    """
 
     store: StageStore
     progress: Progress = field(default_factory=Progress)
     cache: SessionCache = field(default_factory=SessionCache)
     device: str = "cpu"
+    made: set[str] = field(default_factory=set)
 
     @cached_property
     def processes(self) -> Processes:
@@ -92,6 +98,8 @@ class StageContext:
             made = self.store.make(stage.name, stage.key, stage.recipe, compute)
         else:
             made = self._made_by_all(stage, compute)
+        if not made.cached:
+            self.made.add(stage.key)
         self.cache.stages[stage.key] = replace(made, cached=True)
         self.progress.info(f"{stage.title}: from the cache" if made.cached else f"{stage.title}: {made.seconds:.1f} s")
         return made

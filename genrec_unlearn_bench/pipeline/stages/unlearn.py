@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray
     from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+    from genrec_unlearn_bench.pipeline.stage_log import StageLog
 
-__all__ = ["TOOLKIT_VERSION", "first_not_finite", "unlearn_stage"]
+__all__ = ["SKIPPED", "TOOLKIT_VERSION", "Situation", "first_not_finite", "unlearn_stage"]
 
 TOOLKIT_VERSION = 1
 """Of ``unlearning/`` and of what this stage does: raised when a method's outcome can change with its file unchanged."""
+
+SKIPPED = "skipped"
+"""Note of a request that was not carried out, with the reason."""
 
 Situation = Callable[["Inputs"], PreparedTask]
 """Gives the task as the method finds it, from the stage's loaded inputs."""
@@ -39,6 +43,7 @@ def unlearn_stage(
     config: Mapping[str, Any] | None = None,
     situation: Situation | None = None,
     request_seed: int | None = None,
+    step_of_stream: bool = False,
     label: str = "",
     where: str = "",
 ) -> Stage:
@@ -52,6 +57,7 @@ def unlearn_stage(
         config: What the key says beyond method, configuration and seed.
         situation: The task as it is asked, if not as it stands.
         request_seed: Seed that the method derives its draws from; the run's by default.
+        step_of_stream: Pass weights that are not finite on, with a note, instead of refusing them.
         where: What messages call the task.
     """
     method, entry, seed, device = resolved.method, resolved.entry, resolved.seed, resolved.device
@@ -67,7 +73,10 @@ def unlearn_stage(
         recommender = inputs.model("original")
         if not isinstance(recommender, Recommender):
             raise BenchError(f"the backbone {resolved.backbone.name!r} gives no generative recommender to unlearn from")
-        _check_weights(recommender, inputs.stored("original").path)
+        broken = first_not_finite(recommender)
+        if broken and step_of_stream:
+            return _passed_on(recommender, log, folder, f"not carried out: {broken} holds NaN or infinity already")
+        _check_weights(broken, inputs.stored("original").path)
         with metered(device) as reading:
             result = method.unlearn(recommender, request, log)
         if not isinstance(result, Recommender):
@@ -130,8 +139,16 @@ def _either(one: BoolArray | None, other: BoolArray | None) -> BoolArray | None:
     return one | other
 
 
-def _check_weights(recommender: Recommender, stage: Path) -> None:
-    broken = first_not_finite(recommender)
+def _passed_on(recommender: Recommender, log: StageLog, folder: Path, reason: str) -> dict[str, float]:
+    """Store the recommender as it is: there is nothing to go on from."""
+    log.note(SKIPPED, reason)
+    log.diverged = True
+    recommender.save(folder / MODEL)
+    log.write(folder)
+    return measured_facts(0.0, 0.0)
+
+
+def _check_weights(broken: str, stage: Path) -> None:
     if broken:
         raise CorruptArtefact(
             f"the original recommender cannot be unlearned from: {broken} holds NaN or infinity",
