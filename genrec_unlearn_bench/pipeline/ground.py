@@ -7,14 +7,12 @@ from pathlib import Path
 
 from genrec_unlearn_bench.data import concepts
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.forget import ForgetSplit, TaskManifest
-from genrec_unlearn_bench.data.formats.readers import reader
+from genrec_unlearn_bench.data.forget import ForgetSplit, TaskManifest, check_manifest
 from genrec_unlearn_bench.data.holdout import Holdout, carve
 from genrec_unlearn_bench.data.locate import source_digests
-from genrec_unlearn_bench.data.prepare import prepare
+from genrec_unlearn_bench.data.prepare import prepare, reader
 from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
-from genrec_unlearn_bench.data.task_manifest import check_manifest
 from genrec_unlearn_bench.data.task_spec import TaskSpec
 from genrec_unlearn_bench.features.encode_items import encode_items
 from genrec_unlearn_bench.features.item_features import ItemFeatures
