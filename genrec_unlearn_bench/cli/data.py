@@ -14,8 +14,7 @@ from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.dataset import Dataset
-    from genrec_unlearn_bench.data.formats.layout import FormatName
-    from genrec_unlearn_bench.data.spec import SplitName
+    from genrec_unlearn_bench.data.spec import FormatName, SplitName
 
 __all__ = ["app"]
 
@@ -91,9 +90,8 @@ def import_(
     """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
     from typing import get_args
 
-    from genrec_unlearn_bench.data.formats.layout import FormatName
     from genrec_unlearn_bench.data.importing import import_folder
-    from genrec_unlearn_bench.data.spec import SplitName
+    from genrec_unlearn_bench.data.spec import FormatName, SplitName
 
     for kind, value, known in (("format", format_, get_args(FormatName)), ("split", split, get_args(SplitName))):
         if value is not None and value not in known:

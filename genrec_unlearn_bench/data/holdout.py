@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, Thinned
+from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, Thinned, among, distinct
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
-from genrec_unlearn_bench.data.pairs import among, distinct
 from genrec_unlearn_bench.seeding import numpy_generator
 
 __all__ = ["SHARE", "Holdout", "carve", "without_holdout"]

@@ -22,7 +22,7 @@ from genrec_unlearn_bench.backbones.tiger import TigerConfig
 from genrec_unlearn_bench.backbones.training import Outcome, run_training
 from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.data.catalogue import find_dataset
-from genrec_unlearn_bench.data.formats.sid_index import read_index
+from genrec_unlearn_bench.data.formats.letter import read_index
 from genrec_unlearn_bench.data.locate import locate
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.sid_level import hit_rate, mean_ndcg, sid_numbers, sid_ranks

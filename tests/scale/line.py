@@ -19,16 +19,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.data.cleaning import k_core
 from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.digest import content_digest
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.holdout import carve
 from genrec_unlearn_bench.data.importing import import_folder
-from genrec_unlearn_bench.data.kcore import k_core
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.data.splits import Parts
-from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
+from genrec_unlearn_bench.data.storage import content_digest, load_dataset, save_dataset
 from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, TaskSpec
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
