@@ -95,9 +95,9 @@ def _selected(index: PullIndex, filters: dict[str, Sequence[str]]) -> list[Offer
 def _say(what: str, sizes: Iterable[int], place: str) -> None:
     import sys
 
-    from genrec_unlearn_bench.store.amounts import told_bytes
+    from genrec_unlearn_bench.store.amounts import format_bytes
 
-    print(f"{what}, {told_bytes(sum(sizes))}, from {place}", file=sys.stderr)
+    print(f"{what}, {format_bytes(sum(sizes))}, from {place}", file=sys.stderr)
 
 
 def _tell(brought: Sequence[Brought], *, as_json: bool) -> None:

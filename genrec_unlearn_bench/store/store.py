@@ -242,10 +242,11 @@ class StageStore:
         """
         known = self._verified.get((name, key))
         # Taken before the files are read: what changes meanwhile is then read again.
-        signature = _signature(folder)
-        if known is not None and known[0].path == folder and known[1] == signature:
-            return known[0]
-        found = verified(folder, name, key)
+        with guarded(folder, OPTION, verb="read"):
+            signature = _signature(folder)
+            if known is not None and known[0].path == folder and known[1] == signature:
+                return known[0]
+            found = verified(folder, name, key)
         self._verified[name, key] = (found, signature)
         _note_reading(folder)
         return found
