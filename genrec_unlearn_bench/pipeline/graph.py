@@ -50,14 +50,16 @@ def build_stages(
         DataMissing: The dataset's files are nowhere and could not be had.
     """
     memo = {} if memo is None else memo
-    count, oracles = resolved.request.requests, range(resolved.request.oracle_seeds)
+    oracles = range(resolved.request.oracle_seeds)
     data, sids, original, retrained = _once(
         memo, _identity(resolved), lambda: recommender_stages(resolved, progress, download=download)
     )
     row, steps = _row(resolved, data, sids, original, retrained)
     models = {"original": original, **{_numbered("retrain", number): retrained[number] for number in oracles}}
     scores = {
-        f"scores of {role}": _once(memo, ("scores", model.key, data["task"].key), lambda m=model: _scores(resolved, data, sids, m))
+        f"scores of {role}": _once(
+            memo, ("scores", model.key, data["task"].key), lambda m=model: _scores(resolved, data, sids, m)
+        )
         for role, model in models.items()
     }
     scores["scores of row"] = evaluate_stage(resolved, data, sids, row, label="evaluation")
@@ -132,10 +134,6 @@ def _row(
     if name == "sasrec":
         return TrainingStages(resolved, data).sasrec(), {}
     raise BenchError(f"the reference row {name!r} has no recipe")
-
-
-def _scores(resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, model: Stage) -> Stage:
-    return evaluate_stage(resolved, data, sids, model)
 
 
 def _measurements(

@@ -65,7 +65,12 @@ def _steps(notes: Mapping[str, Any]) -> int:
 
 
 def build_record(
-    resolved: ResolvedRequest, result: Stage, context: StageContext, inputs: Inputs, prepared: PreparedTask, found: Outcome
+    resolved: ResolvedRequest,
+    result: Stage,
+    context: StageContext,
+    inputs: Inputs,
+    prepared: PreparedTask,
+    found: Outcome,
 ) -> RunRecord:
     """The record of one run.
 

@@ -48,7 +48,7 @@ ENCODERS = {
 DEMO = "demo"
 
 MOST_SHADOW_PARAMETERS = 100_000_000
-"""Of a recommender that shadow models are trained of: T5 sizes. A language model is not trained N times to be measured."""
+"""Of a recommender that shadow models are trained of: T5 sizes. No language model is trained N times to be measured."""
 
 T = TypeVar("T")
 
@@ -271,8 +271,8 @@ def _check_shadows(resolved: ResolvedRequest) -> None:
     config = resolved.backbone_config
     if isinstance(config, MiniOneRecConfig) and config.checkpoint is not None:
         raise UsageError(
-            f"the recommender is made of the language model {config.checkpoint}, and shadow models are trained of up to "
-            f"{MOST_SHADOW_PARAMETERS / 1e6:.0f} million parameters",
+            f"the recommender is made of the language model {config.checkpoint}, and shadow models are trained of up "
+            f"to {MOST_SHADOW_PARAMETERS / 1e6:.0f} million parameters",
             hint="leave out --shadows, or train from scratch (--set-backbone checkpoint=null)",
         )
 

@@ -60,7 +60,9 @@ class ConfigSource:
             check_task(self.choice, digest, path=self.path)
 
 
-def config_source(request: RunRequest, entry: Entry, *, task: str, scale: str, fixed: Callable[[], FixedRules]) -> ConfigSource:
+def config_source(
+    request: RunRequest, entry: Entry, *, task: str, scale: str, fixed: Callable[[], FixedRules]
+) -> ConfigSource:
     """The configuration source for a request. Raises UsageError or ProtocolMismatch where there is none that holds.
 
     Args:

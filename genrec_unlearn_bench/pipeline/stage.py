@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["Compute", "Load", "Stage", "topological"]
 
 Compute = Callable[[Any, Any, Path], Mapping[str, Any] | None]
-"""Called with the ``StageContext``, the stage's ``Inputs`` and the folder to write into (``pipeline.context``). May return
-facts about the computation itself (seconds, memory), which the manifest keeps and no digest covers."""
+"""Called with the ``StageContext``, the stage's ``Inputs`` (``pipeline.context``) and the folder to write into. May
+return facts about the computation itself (seconds, memory), which the manifest keeps and no digest covers."""
 
 Load = Callable[[Any, Path], Any]
 """Called with the stage's ``Inputs`` and its folder."""

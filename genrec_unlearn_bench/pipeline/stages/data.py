@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.data import concepts
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.forget import ForgetSplit, TaskManifest
+from genrec_unlearn_bench.data.forget import ForgetSplit, TaskManifest, check_manifest
 from genrec_unlearn_bench.data.holdout import Holdout, carve
-from genrec_unlearn_bench.data.prepare import prepare, source_digests
+from genrec_unlearn_bench.data.locate import source_digests
+from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
-from genrec_unlearn_bench.data.task_manifest import check_manifest
 from genrec_unlearn_bench.features.encode_items import encode_plain, encode_scrubbed
 from genrec_unlearn_bench.features.item_features import ItemFeatures
-from genrec_unlearn_bench.features.storage import load_matrix, save_matrix
+from genrec_unlearn_bench.features.storage import load_embeddings, save_embeddings
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
@@ -49,7 +49,7 @@ def data_stages(
         config,
         {"dataset": dataset},
         compute=lambda context, inputs, folder: _encode(resolved, context, inputs, folder),
-        load=lambda inputs, folder: load_matrix(folder),
+        load=lambda inputs, folder: load_embeddings(folder),
         seed=resolved.seed,
         keep=True,
     )
@@ -59,7 +59,7 @@ def data_stages(
         config,
         {"dataset": dataset, "task": task, "features": features},
         compute=lambda context, inputs, folder: _encode_scrubbed(resolved, context, inputs, folder),
-        load=lambda inputs, folder: load_matrix(folder),
+        load=lambda inputs, folder: load_embeddings(folder),
         seed=resolved.seed,
         keep=True,
     )
@@ -74,8 +74,7 @@ def dataset_stage(
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
         save_dataset(prepare(spec, data_dir, context.progress), folder)
 
-    # The demo is generated: its source is code, and counts by the stage's version.
-    sources = () if spec.format == "demo" else source_digests(spec, data_dir, progress, download=download)
+    sources = source_digests(spec, data_dir, progress, download=download)
     return Stage(
         "dataset",
         1,
@@ -135,7 +134,7 @@ def _encode(resolved: ResolvedRequest, context: StageContext, inputs: Inputs, fo
         cache_dir=context.store.root / "embeddings",
         device=resolved.device,
     )
-    save_matrix(plain, resolved.encoder.key, folder)
+    save_embeddings(plain, folder)
 
 
 def _encode_scrubbed(resolved: ResolvedRequest, context: StageContext, inputs: Inputs, folder: Path) -> None:
@@ -149,7 +148,7 @@ def _encode_scrubbed(resolved: ResolvedRequest, context: StageContext, inputs: I
         cache_dir=context.store.root / "embeddings",
         device=resolved.device,
     )
-    save_matrix(scrubbed, resolved.encoder.key, folder)
+    save_embeddings(scrubbed, folder)
 
 
 @dataclass(frozen=True, eq=False)

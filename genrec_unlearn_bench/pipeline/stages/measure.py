@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.evaluation.measured_parts import read_measured, read_parts, run_parts, write_measured, write_parts
+from genrec_unlearn_bench.evaluation.measured_parts import (
+    read_measured,
+    read_parts,
+    run_parts,
+    write_measured,
+    write_parts,
+)
 from genrec_unlearn_bench.evaluation.measurement import Measured, Measurement, SharedPass, Subject
 from genrec_unlearn_bench.evaluation.measurements import find_measurement
 from genrec_unlearn_bench.evaluation.untrained import untrained

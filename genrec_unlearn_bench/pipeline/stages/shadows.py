@@ -1,8 +1,8 @@
 """Shadow models for U-LiRA (``evaluation.ulira``): originals that saw half of the forget set each, and unlearned it.
 
-Opt-in (``--shadows N``), as N recommenders are trained from scratch. Training, unlearning and confidences of each shadow
-are stages, so methods of a seed share the shadow originals. A shadow is the run's own cell with another seed and less
-data: what is judged is exactly what the run does, with the same configuration, semantic IDs and method.
+Opt-in (``--shadows N``), as N recommenders are trained from scratch. Training, unlearning and confidences of each
+shadow are stages, so methods of a seed share the shadow originals. A shadow is the run's own cell with another seed and
+less data: what is judged is exactly what the run does, with the same configuration, semantic IDs and method.
 """
 
 from __future__ import annotations

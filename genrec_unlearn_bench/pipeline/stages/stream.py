@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
 
 __all__ = ["COLUMNS", "NAME", "StreamMetrics", "divided", "request_seconds", "stream_metrics", "stream_stages"]
-'''
-cur=open if False else None
 
 NAME = "stream"
 """Of the table, ``measurements/stream.csv``."""
