@@ -13,8 +13,8 @@ from genrec_unlearn_bench.pipeline.stage_log import StageLog
 from genrec_unlearn_bench.store.sources import code_digests
 
 if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.backbone import TrainingData
     from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
-    from genrec_unlearn_bench.backbones.training_data import TrainingData
     from genrec_unlearn_bench.pipeline.workroom import Workroom
     from genrec_unlearn_bench.store.keys import KeyContent
     from genrec_unlearn_bench.store.store import StoredStage

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from genrec_unlearn_bench.backbones.processes import Processes
+from genrec_unlearn_bench.backbones.distributed import Processes
 from genrec_unlearn_bench.errors import StorageError
 from genrec_unlearn_bench.store.keys import KeyContent
 from genrec_unlearn_bench.store.store import Compute, StageStore, StoredStage

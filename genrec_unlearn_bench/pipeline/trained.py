@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.popularity import Popularity
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.sasrec.config import sasrec_preset
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.collaborative import Collaborative, collaborative
