@@ -18,7 +18,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.processes import Processes
+    from genrec_unlearn_bench.backbones.distributed import Processes
     from genrec_unlearn_bench.backbones.recommender import Ranker
     from genrec_unlearn_bench.pipeline.stage import Stage
     from genrec_unlearn_bench.store.store import StageStore, StoredStage
@@ -65,7 +65,7 @@ class StageContext:
     @cached_property
     def processes(self) -> Processes:
         """The processes of this launch."""
-        from genrec_unlearn_bench.backbones.processes import Processes
+        from genrec_unlearn_bench.backbones.distributed import Processes
 
         return Processes(self.device)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from genrec_unlearn_bench.errors import BenchError
@@ -56,12 +57,10 @@ def build_stages(
     )
     row, steps = _row(resolved, data, sids, original, retrained)
     models = {"original": original, **{_numbered("retrain", number): retrained[number] for number in oracles}}
-    scores = {
-        f"scores of {role}": _once(
-            memo, ("scores", model.key, data["task"].key), lambda m=model: _scores(resolved, data, sids, m)
-        )
-        for role, model in models.items()
-    }
+    scores: dict[str, Stage] = {}
+    for role, model in models.items():
+        make = partial(evaluate_stage, resolved, data, sids, model)
+        scores[f"scores of {role}"] = _once(memo, ("scores", model.key, data["task"].key), make)
     scores["scores of row"] = evaluate_stage(resolved, data, sids, row, label="evaluation")
     inputs = {**data, "sids": sids, **models, "row": row, **scores, **steps}
     if resolved.suite.measurements:

@@ -15,10 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.minionerec.packing import Packing
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
+from genrec_unlearn_bench.backbones.packing import Packing, SharedTargets
 from genrec_unlearn_bench.backbones.recommender import Context, Recommender
-from genrec_unlearn_bench.backbones.shared_targets import SharedTargets
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.errors import BenchError
 

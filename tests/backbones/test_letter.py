@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.backbones.backbone import Scale
+from genrec_unlearn_bench.backbones.backbone import Scale, TrainingData
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.letter import Letter, LetterConfig
 from genrec_unlearn_bench.backbones.popularity import Popularity
@@ -16,7 +16,6 @@ from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
 from genrec_unlearn_bench.backbones.t5 import T5Shape
 from genrec_unlearn_bench.backbones.tiger import Tiger
 from genrec_unlearn_bench.backbones.training import TrainingConfig
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.letter_config import LetterSidConfig

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
 from genrec_unlearn_bench.backbones.tiger import Tiger, TigerConfig
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.errors import CorruptArtefact, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.belonging import check_items, check_successor

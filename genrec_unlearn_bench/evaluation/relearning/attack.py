@@ -15,7 +15,7 @@ from torch import nn
 from genrec_unlearn_bench.backbones.batches import in_parts
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.snapshots import fingerprint
-from genrec_unlearn_bench.backbones.training_task import NextItem
+from genrec_unlearn_bench.backbones.training import NextItem
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.relearning.attack_sets import AttackSet, attack_set, batches

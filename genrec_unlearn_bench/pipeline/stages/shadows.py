@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.evaluation.measurement import unmeasured

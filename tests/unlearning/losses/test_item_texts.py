@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.minionerec.backbone import pretrained_recommender
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
+from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import SoftSids
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
@@ -32,7 +32,7 @@ def request(marked: np.ndarray | None = None) -> ForgetRequest:
 def recommender(folder: Path, **config: Any) -> Any:
     qwen_folder(folder)
     made = MiniOneRecConfig(checkpoint=str(folder), history_limit=4, **config)
-    model = pretrained_recommender(made, str(folder), sids(), seed=0, device="cpu")
+    model = CausalRecommender.pretrained(made, str(folder), sids(), seed=0, device="cpu")
     spread(model.model)
     model.module.eval()
     return model

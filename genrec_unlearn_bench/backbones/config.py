@@ -1,17 +1,63 @@
-"""How a recommender is trained: optimisation, early stopping, and the learning rate by step."""
+"""Configuration that all backbones share: scales, training, learning-rate schedule and the T5's architecture.
+
+Nothing here imports torch: a request is resolved from configuration alone.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from enum import StrEnum
+from typing import Literal, TypeVar
 
 from pydantic import Field
 
-from genrec_unlearn_bench.backbones.batches import batches_per_epoch
 from genrec_unlearn_bench.config import StrictModel
 
-__all__ = ["Schedule", "TrainingConfig"]
+__all__ = ["BackboneConfig", "Scale", "Schedule", "T5Shape", "TrainingConfig", "expect"]
+
+C = TypeVar("C")
+
+
+class Scale(StrEnum):
+    """Presets of one configuration, not separate code."""
+
+    SMOKE = "smoke"
+    SMALL = "small"
+    PAPER = "paper"
+    OFFICIAL = "official"
+
+
+class BackboneConfig(StrictModel):
+    """Base of a backbone's configuration."""
+
+
+def expect(config: object, kind: type[C]) -> C:
+    """Return ``config``; raises TypeError unless it is a ``kind``, as with the configuration of another backbone."""
+    if not isinstance(config, kind):
+        raise TypeError(f"this backbone takes a {kind.__name__}, not a {type(config).__name__}")
+    return config
+
+
+class T5Shape(StrictModel):
+    """Architecture of a T5, and how much of a history it reads."""
+
+    d_model: int = 128
+    """Width of the residual stream."""
+    d_kv: int = 64
+    """Width of one attention head."""
+    d_ff: int = 1024
+    """Width of the feed-forward layers (T5 v1.0: ReLU, not gated)."""
+    layers: int = 4
+    """Encoder blocks; as many decoder blocks."""
+    heads: int = 6
+    """Attention heads."""
+    dropout: float = 0.1
+    """Dropout probability."""
+    history_limit: int = 20
+    """Most recent items the encoder reads."""
+    user_tokens: int = 0
+    """Hashed user tokens put before the history (TIGER: 2000); 0 puts none."""
 
 
 class TrainingConfig(StrictModel):
@@ -42,12 +88,12 @@ class TrainingConfig(StrictModel):
     valid_rows: int = Field(default=1000, ge=1)
     """Validation examples used for early stopping (a seeded sample)."""
     rows_at_once: int | None = Field(default=None, ge=1)
-    """A step is taken in parts of that many examples: less memory, the same gradient (parts weigh by their terms).
-    None takes next items in parts that fit a CPU's caches, and everything else at once."""
+    """Micro-batch size: less memory, the same gradient (micro-batches weigh by their terms). None takes next items in
+    micro-batches that fit a CPU's caches, and everything else at once."""
 
     def steps(self, samples: int) -> int:
         """Most steps that a training on so many samples may take."""
-        all_epochs = self.epochs * batches_per_epoch(samples, self.batch_size)
+        all_epochs = self.epochs * math.ceil(samples / self.batch_size)
         return min(all_epochs, self.max_steps or all_epochs)
 
 

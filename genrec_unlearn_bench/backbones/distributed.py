@@ -1,12 +1,15 @@
-"""Training a network whose blocks are split over processes, for models that one GPU cannot train.
+"""Training over several processes, as ``accelerate launch`` or ``torchrun`` started them.
 
-PyTorch's ``fully_shard`` (FSDP2) splits the weights, gradients and moments of the decoder blocks: those are called
-through their own ``forward``, which gathers a block's weights and lets them go again. Embedding, last norm and head are
-read in other ways (the head at predicting positions alone, the embedding for soft SIDs), so every process keeps them
-whole and their gradients are averaged. Of Qwen2.5-7B that is 1.1 of 7.6 billion parameters.
+Each holds the whole network, or its share of the blocks, and takes its share of every step's samples. The next
+operation must be the same everywhere, or they wait for each other for ever: whatever depends on a clock, a file or a
+measurement is decided by the first and broadcast.
 
-Decoding reads weights without any ``forward``: the blocks are gathered for as long as a validation takes. At the end
-the network is made plain again, with its whole weights in every process.
+Models that one GPU cannot train are split: PyTorch's ``fully_shard`` (FSDP2) splits the weights, gradients and moments
+of the decoder blocks, which are called through their own ``forward``, so that a block's weights are gathered and
+released there. Embedding, last norm and head are read in other ways (the head at predicting positions alone, the
+embedding for soft SIDs), so every process keeps them whole and their gradients are averaged. Of Qwen2.5-7B that is 1.1
+of 7.6 billion parameters. Decoding reads weights without any ``forward``: the blocks are gathered for as long as a
+validation takes. At the end the network is made plain again, with its whole weights in every process.
 """
 
 from __future__ import annotations
@@ -15,17 +18,93 @@ import copy
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.launch import launched
 
 if TYPE_CHECKING:
+    from accelerate import Accelerator
     from torch.distributed.fsdp import FSDPModule
 
-__all__ = ["Shards", "alike", "clip_gradients", "is_split", "refuse_sharding", "sharding_wanted", "whole"]
+__all__ = [
+    "Processes",
+    "Shards",
+    "alike",
+    "clip_gradients",
+    "is_split",
+    "refuse_sharding",
+    "sharding_wanted",
+    "whole",
+]
+
+T = TypeVar("T")
+
+PATIENCE = timedelta(days=30)
+"""How long the others wait while the first prepares data or measures. A process that dies ends them all: the launcher
+sees to it."""
+
+
+class Processes:
+    """This process among those of the launch; one alone where there was none."""
+
+    def __init__(self, device: str) -> None:
+        from accelerate import Accelerator, InitProcessGroupKwargs
+
+        on_cuda = torch.device(device).type == "cuda"
+        waiting = [InitProcessGroupKwargs(timeout=PATIENCE)] if launched() > 1 else []
+        self.accelerator: Accelerator = Accelerator(
+            cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no", kwargs_handlers=waiting
+        )
+
+    @property
+    def number(self) -> int:
+        return int(self.accelerator.num_processes)
+
+    @property
+    def index(self) -> int:
+        return int(self.accelerator.process_index)
+
+    @property
+    def first(self) -> bool:
+        return self.index == 0
+
+    def agree(self, value: T) -> T:
+        """The first process's value, everywhere."""
+        if self.number > 1:
+            held = [value]
+            torch.distributed.broadcast_object_list(held, src=0)
+            return held[0]
+        return value
+
+    def collect(self, value: T) -> list[T]:
+        """Every process's value, in their order, everywhere."""
+        if self.number == 1:
+            return [value]
+        held: list[T] = [value] * self.number
+        torch.distributed.all_gather_object(held, value)
+        return held
+
+    def mean(self, value: Tensor) -> Tensor:
+        """Mean over the processes."""
+        if self.number == 1:
+            return value
+        total = value.detach().clone()
+        torch.distributed.all_reduce(total)
+        return total / self.number
+
+    def average_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+        """The adapters call parts of the network, so a DDP wrapper's own hooks would not run."""
+        if self.number == 1:
+            return
+        for parameter in parameters:
+            if parameter.grad is not None:
+                torch.distributed.all_reduce(parameter.grad)
+                parameter.grad /= self.number
 
 
 def sharding_wanted() -> bool:

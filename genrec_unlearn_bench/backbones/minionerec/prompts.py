@@ -1,14 +1,20 @@
-"""Prompts as token ids: histories laid out as left-padded rows, for SIDs and for titles alike."""
+"""Prompts as token ids: templates tokenised once, histories written as left-padded rows, for SIDs and titles alike."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 
-__all__ = ["Layout", "Prompt", "lay_out"]
+from genrec_unlearn_bench.backbones.minionerec.config import PromptTemplate, TaskTemplates
+from genrec_unlearn_bench.errors import CorruptArtefact
+
+__all__ = ["Prompt", "PromptBatch", "PromptTokenizer", "batch_prompts"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class PromptBatch:
     """B prompts of S positions, padded on the left.
 
     Attributes:
@@ -47,8 +53,8 @@ class Layout:
     levels: Tensor
 
 
-def lay_out(prompt: Prompt, table: Tensor, items: Tensor) -> Layout:
-    """Write histories as prompts.
+def batch_prompts(prompt: Prompt, table: Tensor, items: Tensor) -> PromptBatch:
+    """Write histories as one batch of prompts.
 
     Args:
         table: [N, W] tokens of every item, -1 behind the end of a shorter one.
@@ -84,7 +90,7 @@ def lay_out(prompt: Prompt, table: Tensor, items: Tensor) -> Layout:
     order = mask.long().argsort(dim=1, stable=True)[:, tokens.shape[1] - int(mask.sum(1).max()) :]
     tokens, mask, owner, places, levels = (values.gather(1, order) for values in (tokens, mask, *rest))
     hidden = ~mask
-    return Layout(
+    return PromptBatch(
         tokens.masked_fill(hidden, 0),
         mask,
         *(values.masked_fill(hidden, -1) for values in (owner, places, levels)),
@@ -103,3 +109,62 @@ def _ends(prompt: Prompt, device: torch.device) -> Tensor:
 
 def _framed(values: Tensor, head: Tensor, tail: Tensor) -> Tensor:
     return torch.cat([torch.full_like(head, -1), values, torch.full_like(tail, -1)], 1)
+
+
+_FILE = "tokenizer.json"
+
+
+@dataclass(frozen=True, eq=False)
+class PromptTokenizer:
+    """Words to tokens. SIDs have tokens of their own behind those of the tokenizer, so it never meets one.
+
+    Attributes:
+        prompts: Prompt of each task, by its name in ``TaskTemplates``.
+        ending: Tokens behind a response in training: a newline and the end of the sequence. They are never scored.
+    """
+
+    tokenizer: Tokenizer
+    prompts: dict[str, Prompt]
+    ending: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tokenizer: Any, words: TaskTemplates, end: int | None) -> PromptTokenizer:
+        """``tokenizer``: of the tokenizers library; ``end``: its end-of-sequence id, if it has one."""
+        ids = _encoder(tokenizer)
+        prompts = {
+            name: _prompt(value, ids)
+            for name in type(words).model_fields
+            if isinstance(value := getattr(words, name), PromptTemplate)
+        }
+        return cls(tokenizer, prompts, ids("\n") + (() if end is None else (end,)))
+
+    def table(self, texts: Sequence[str], limit: int) -> Tensor:
+        """[n, W] tokens of texts, cut to ``limit`` and -1 behind their ends; W is at least 1."""
+        found = [one.ids[:limit] for one in self.tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+        width = max([1, *map(len, found)])
+        return torch.tensor([row + [-1] * (width - len(row)) for row in found], dtype=torch.long).view(-1, width)
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizer beside the weights."""
+        self.tokenizer.save(str(folder / _FILE))
+
+    @classmethod
+    def load(cls, folder: Path, words: TaskTemplates, end: int | None) -> PromptTokenizer:
+        """The inverse of ``save``. Raises CorruptArtefact."""
+        try:
+            tokenizer = Tokenizer.from_file(str(folder / _FILE))
+        except Exception as fault:  # The library raises plain Exception.
+            raise CorruptArtefact(
+                f"the tokenizer of a saved recommender cannot be read: {fault}",
+                where=str(folder / _FILE),
+                hint="delete the folder and run again",
+            ) from fault
+        return cls.of(tokenizer, words, end)
+
+
+def _encoder(tokenizer: Any) -> Any:
+    return lambda text: tuple(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def _prompt(words: PromptTemplate, ids: Any) -> Prompt:
+    return Prompt(ids(words.head), ids(words.separator), ids(words.tail), ids(words.empty + words.tail))
