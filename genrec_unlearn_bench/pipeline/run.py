@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact
@@ -19,8 +17,9 @@ from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.context import Inputs, SessionCache, StageContext, materialise
 from genrec_unlearn_bench.pipeline.environment import determinism
+from genrec_unlearn_bench.pipeline.finished import FinishedRun, find_finished, remember_finished
 from genrec_unlearn_bench.pipeline.graph import RESULT, build_stages
-from genrec_unlearn_bench.pipeline.record import Cost, RunRecord
+from genrec_unlearn_bench.pipeline.record import Cost
 from genrec_unlearn_bench.pipeline.record_builder import Outcome, build_record, cost_of
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, cell_of, resolve
@@ -38,27 +37,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.stage import Stage
     from genrec_unlearn_bench.pipeline.stages.data import PreparedTask
 
-__all__ = ["FinishedRun", "run_cell", "session"]
-
-
-@dataclass(frozen=True, eq=False)
-class FinishedRun:
-    """A run's record and the folder it was written to.
-
-    Attributes:
-        cached: Whether the result was there already.
-    """
-
-    record: RunRecord
-    folder: Path
-    cached: bool = False
-
-
-def session(
-    resolved: ResolvedRequest, store: StageStore, progress: Progress | None = None, cache: SessionCache | None = None
-) -> StageContext:
-    """The context to run a resolved request's stages in."""
-    return StageContext(store, progress or Progress(), cache or SessionCache(), resolved.device)
+__all__ = ["FinishedRun", "find_finished", "run_cell"]
 
 
 def run_cell(
@@ -80,17 +59,20 @@ def run_cell(
         BenchError: Data, storage or the run failed; finished stages are kept.
     """
     resolved = resolve(request, source=source)
-    context = session(resolved, store, progress, cache)
+    context = StageContext(store, progress or Progress(), cache or SessionCache(), resolved.device)
     result = build_stages(resolved, progress=context.progress)[RESULT]
     done = _finished(resolved, result)
     if done is not None:
         context.progress.info(f"result: from {done.folder}")
-        return done
-    with determinism(resolved.threads):
-        _check_choice(resolved, result, context)
-        for stage in result.inputs.values():
-            materialise(stage, context)
-        return _conclude(resolved, result, context)
+    else:
+        with determinism(resolved.threads):
+            _check_choice(resolved, result, context)
+            for stage in result.inputs.values():
+                materialise(stage, context)
+            done = _conclude(resolved, result, context)
+    if source is None and place() == 0:
+        remember_finished(request, store, done)
+    return done
 
 
 def _finished(resolved: ResolvedRequest, result: Stage) -> FinishedRun | None:
