@@ -14,7 +14,7 @@ from genrec_unlearn_bench.pipeline.trained import MODEL, Tokens, Trained
 from genrec_unlearn_bench.pipeline.weights import first_not_finite
 from genrec_unlearn_bench.registry import Entry, source_file
 from genrec_unlearn_bench.store.sources import code_digests
-from genrec_unlearn_bench.unlearning.request_checks import check_request
+from genrec_unlearn_bench.unlearning.request import check_request
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray

@@ -19,7 +19,7 @@ from genrec_unlearn_bench.pipeline.trained import Trained
 from genrec_unlearn_bench.pipeline.unlearned import unlearned
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.store.sources import code_digests
-from genrec_unlearn_bench.unlearning.request_checks import check_request
+from genrec_unlearn_bench.unlearning.request import check_request
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.forget import ForgetSplit
