@@ -69,7 +69,7 @@ def test_who_taps_a_module_sees_the_whole_batch(family: str) -> None:
     recommender = model(family)
     assert not watched(recommender.module)
     histories = Histories.of(LISTS)
-    block = anatomy(recommender).reading[0].module
+    block = anatomy(recommender).history_blocks[0].module
     with tapped([block]) as caught:
         assert watched(recommender.module)
         context = recommender.encode(histories)
