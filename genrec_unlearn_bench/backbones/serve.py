@@ -10,8 +10,7 @@ import torch
 
 from genrec_unlearn_bench.backbones.recommender import Recommender, length_batches
 from genrec_unlearn_bench.data.examples import BoolArray, Histories
-from genrec_unlearn_bench.decoding.beam import beam_search, rank_items
-from genrec_unlearn_bench.decoding.exact import exact_search
+from genrec_unlearn_bench.decoding.beam import beam_search, exact_search, rank_items
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.sids.table import SidTable

@@ -31,12 +31,9 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import PAD, Histories, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.decoding.session import DecoderSession
-from genrec_unlearn_bench.decoding.t5_encoder import encode_t5
-from genrec_unlearn_bench.decoding.t5_session import T5Session
-from genrec_unlearn_bench.decoding.t5_weights import T5DecoderWeights, T5EncoderWeights
+from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights, T5EncoderWeights, T5Session, encode_t5
 from genrec_unlearn_bench.errors import CorruptArtefact
-from genrec_unlearn_bench.sids.belonging import check_successor
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, check_successor
 
 if TYPE_CHECKING:
     from transformers import T5Config, T5ForConditionalGeneration

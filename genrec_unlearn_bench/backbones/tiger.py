@@ -21,10 +21,8 @@ from genrec_unlearn_bench.backbones.training import TrainingConfig, train_recomm
 from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
-from genrec_unlearn_bench.sids.belonging import check_items
-from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.presets import sid_preset
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.config import SidConfig, sid_preset
+from genrec_unlearn_bench.sids.table import SidTable, check_items
 
 __all__ = ["Tiger", "TigerConfig"]
 

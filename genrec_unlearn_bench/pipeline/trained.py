@@ -20,8 +20,8 @@ from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.collaborative import Collaborative, collaborative
 from genrec_unlearn_bench.pipeline.meter import metered
 from genrec_unlearn_bench.pipeline.stage_log import StageLog
-from genrec_unlearn_bench.sids.belonging import check_items
 from genrec_unlearn_bench.sids.storage import load_table, save_table
+from genrec_unlearn_bench.sids.table import check_items
 from genrec_unlearn_bench.store.sources import code_digests
 from genrec_unlearn_bench.store.store import StoredStage
 

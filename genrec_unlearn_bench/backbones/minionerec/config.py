@@ -10,8 +10,7 @@ from genrec_unlearn_bench.backbones.backbone import BackboneConfig, Scale
 from genrec_unlearn_bench.backbones.minionerec.shape import LoraShape, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.words import TaskWords
 from genrec_unlearn_bench.backbones.training import TrainingConfig
-from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.presets import sid_preset
+from genrec_unlearn_bench.sids.config import SidConfig, sid_preset
 
 __all__ = ["PRESETS", "MiniOneRecConfig", "mor_sid_preset"]
 

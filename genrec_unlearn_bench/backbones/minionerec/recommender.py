@@ -41,11 +41,10 @@ from genrec_unlearn_bench.backbones.serve import TrieCache, ranked
 from genrec_unlearn_bench.backbones.similar_lengths import in_groups, length_groups, watched
 from genrec_unlearn_bench.backbones.vocabulary import BOS, SPECIALS, SidVocabulary
 from genrec_unlearn_bench.data.examples import Histories, IntArray
-from genrec_unlearn_bench.decoding.causal_session import CausalSession
+from genrec_unlearn_bench.decoding.causal import CausalSession
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.decoding.session import DecoderSession
-from genrec_unlearn_bench.sids.belonging import check_successor
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, check_successor
 
 if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM

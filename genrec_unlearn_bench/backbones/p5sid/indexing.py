@@ -11,10 +11,8 @@ from genrec_unlearn_bench.backbones.pretrained import load_pretrained
 from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
-from genrec_unlearn_bench.sids.collaborative import collaborative_table
-from genrec_unlearn_bench.sids.digit_pieces import digit_pieces
+from genrec_unlearn_bench.sids.p5 import collaborative_table, digit_pieces, sequential_table
 from genrec_unlearn_bench.sids.quantise import quantise
-from genrec_unlearn_bench.sids.sequential import sequential_table
 from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = ["p5_table"]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from genrec_unlearn_bench.backbones.p5sid.prompts import WORDS_OF_ALL
 from genrec_unlearn_bench.backbones.vocabulary import SPECIALS
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.sids.digit_pieces import digit_pieces
+from genrec_unlearn_bench.sids.p5 import digit_pieces
 
 __all__ = ["END_OF_PROMPT", "OwnWords", "PretrainedWords", "TextTokens"]
 

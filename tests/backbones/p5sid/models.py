@@ -11,9 +11,7 @@ from genrec_unlearn_bench.backbones.p5sid.prompts import PROMPTS
 from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender, Users
 from genrec_unlearn_bench.backbones.p5sid.shape import P5Shape
 from genrec_unlearn_bench.backbones.p5sid.words import END_OF_PROMPT, OwnWords
-from genrec_unlearn_bench.sids.collaborative import collaborative_table
-from genrec_unlearn_bench.sids.digit_pieces import digit_pieces
-from genrec_unlearn_bench.sids.sequential import sequential_table
+from genrec_unlearn_bench.sids.p5 import collaborative_table, digit_pieces, sequential_table
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.planted import examples, sequences, sids
 

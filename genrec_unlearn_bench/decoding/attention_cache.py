@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["Ancestry"]
+__all__ = ["Ancestry", "blinded", "padded_blind", "padded_heads"]
 
 
 class Ancestry:
@@ -37,3 +37,25 @@ class Ancestry:
             batch = torch.arange(len(places), device=places.device)[:, None]
             out.append((places + batch * width).flatten())
         return out
+
+
+_MULTIPLE = 8
+
+
+def padded_heads(parts: Tensor) -> Tensor:
+    """[B, S, H, d] -> contiguous [B * H, S', d], zeros behind S."""
+    batch, length, heads, width = parts.shape
+    out = parts.new_zeros(batch, heads, length + -length % _MULTIPLE, width)
+    out[:, :, :length] = parts.transpose(1, 2)
+    return out.view(batch * heads, -1, width)
+
+
+def padded_blind(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """[B, S] mask -> [B, S'] what to add to the scores of padded keys."""
+    return blinded(torch.nn.functional.pad(mask.bool(), (0, -mask.shape[1] % _MULTIPLE)), dtype)
+
+
+def blinded(seen: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where ``seen``, the lowest number of the type elsewhere."""
+    bias = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
+    return bias.masked_fill_(~seen, torch.finfo(dtype).min)
