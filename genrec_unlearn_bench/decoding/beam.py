@@ -1,9 +1,9 @@
-"""Constrained beam search over a trie: only SIDs of the catalogue, scored with the model's own probabilities.
+"""Search over a trie, by beam or exhaustively: only SIDs of the catalogue, with the model's own probabilities.
 
 The score of an item is the sum of the log-probabilities of exactly its L SID tokens, softmax over the full vocabulary;
 the trie then chooses among the children. It is never normalised over the children, and no end-of-sequence token is
-scored: both would change the ranking. The search is the one that Hugging Face's ``generate``
-does with ``prefix_allowed_tokens_fn`` and ``length_penalty=0``, and gives the same lists.
+scored: both would change the ranking. Lists equal those of Hugging Face's ``generate`` with
+``prefix_allowed_tokens_fn`` and ``length_penalty=0``.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class BeamResult:
 
 @torch.inference_mode()
 def beam_search(session: DecoderSession, trie: Trie, offsets: Sequence[int], *, beam: int) -> BeamResult:
-    """The ``beam`` best SIDs that survive a search with ``beam`` live prefixes a level.
+    """Find the best SIDs, keeping ``beam`` prefixes on each level.
 
     Args:
-        session: B histories, opened by the model.
+        session: B histories, as the model encoded them.
         offsets: First vocabulary id of each level's codes.
         beam: W >= 1. A catalogue with fewer SIDs gives narrower results.
 
@@ -137,7 +137,11 @@ def _leading(scores: Tensor, keep: int) -> Tensor:
 def exact_search(
     session: DecoderSession, trie: Trie, offsets: Sequence[int], *, keep: int, positions: int = 8192
 ) -> BeamResult:
-    """The ``keep`` best leaves of each history among all leaves.
+    """Rank all leaves without pruning, the reference for beam search, and keep the ``keep`` best of each history.
+
+    Every node of the trie is expanded, level by level, in blocks of neighbouring nodes. A block's ancestors are
+    neighbours too, so each block is one descent from the root. The cost is one decoder position a node: affordable up
+    to some tens of thousands of items (cornac finds beam 50 within half a per cent of it).
 
     Args:
         session: B histories. ``start`` is called once a block and must begin anew.

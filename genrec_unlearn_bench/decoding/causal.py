@@ -1,7 +1,12 @@
-"""The weights of a Qwen2-style causal model, regrouped for inference: products that read the same input become one.
+"""Qwen2-style causal models for inference: the prompt is read once a history, whatever the number of beams.
+
+Hugging Face's ``generate`` repeats every prompt for every beam before it reads it, so 50 beams cost 50 prompts. Here
+the prompt's keys and values exist once a history, [B, G, S, d] for G key-value heads, and are never expanded: beams and
+the query heads of a group are rows of one product (tree attention). Each beam's own few keys and values are kept as
+computed and found through its ancestors. In the last layer only the last position of the prompt is carried on.
 
 Covers grouped-query attention, rotary positions, gated feed-forward, biases on queries, keys and values (or none), tied
-or untied heads, low-rank adapters of peft. Most weights are copied: build a new one when the model has changed.
+or untied heads, low-rank adapters of peft. Most weights are copied: build new ones when the model has changed.
 """
 
 from __future__ import annotations
@@ -12,26 +17,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from genrec_unlearn_bench.decoding.attention_cache import Ancestry, blinded, padded_blind, padded_heads
-from genrec_unlearn_bench.decoding.linear import Projection
+from genrec_unlearn_bench.decoding.attention_cache import Ancestry, mask_bias, padded_heads, padding_bias
+from genrec_unlearn_bench.decoding.linear import Projection, RmsNorm
 from genrec_unlearn_bench.decoding.session import window_log_probs
 from genrec_unlearn_bench.errors import BenchError
 
 if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM
 
-__all__ = ["CausalLayer", "CausalSession", "CausalWeights", "RmsNorm"]
-
-
-class RmsNorm:
-    """Root mean square norm with a gain."""
-
-    def __init__(self, module: Any) -> None:
-        self._gain: Tensor = module.weight.detach()
-        self._epsilon = float(module.variance_epsilon)
-
-    def __call__(self, states: Tensor) -> Tensor:
-        return F.rms_norm(states, self._gain.shape, self._gain, self._epsilon)
+__all__ = ["CausalLayer", "CausalSession", "CausalWeights"]
 
 
 class CausalLayer:
@@ -66,7 +60,7 @@ def _weight(linear: Any) -> Tensor:
 
 
 class CausalWeights:
-    """Everything decoding needs of a causal model.
+    """Weights of a causal model.
 
     Raises:
         BenchError: the model attends through a sliding window, which decoding does not follow.
@@ -110,7 +104,7 @@ class CausalSession:
         embeddings = embeddings.detach().to(self._weights.embedding.dtype)
         mask = mask.bool()
         self._lengths = mask.sum(1, keepdim=True)
-        self._key_bias = padded_blind(mask, embeddings.dtype)[:, None, None]
+        self._key_bias = padding_bias(mask, embeddings.dtype)[:, None, None]
         self._prompt: list[tuple[Tensor, Tensor]] = []
         self._ancestry = Ancestry()
         self._past: list[list[Tensor]] = []
@@ -146,7 +140,7 @@ class CausalSession:
         seen = torch.ones(length, length, dtype=torch.bool, device=mask.device).tril() & mask[:, None]
         # A padded position sees itself, so that no row of the softmax is empty.
         seen |= torch.eye(length, dtype=torch.bool, device=mask.device)
-        bias = blinded(seen, states.dtype)[:, None]
+        bias = mask_bias(seen, states.dtype)[:, None]
         last = (torch.arange(length, device=mask.device) * mask).argmax(1)
         for index, layer in enumerate(weights.layers):
             query, key, value = self._project(layer, states, rotation)

@@ -1,17 +1,27 @@
-"""The one thing beam search needs from a model: logits of the next token for B histories with W beams each."""
+"""The decoder that search runs on: next-token scores for B histories with W beams each.
+
+Search needs a few hundred columns of the softmax and never the [B, W, V] logits. A session that can compute them
+piecewise implements ``WindowedSession``; any other session is served from its logits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-import torch
-from torch import Tensor
-
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["DecoderSession", "WindowedSession", "first_log_probs", "next_log_probs", "window_log_probs", "within"]
+
+
+_OUTSIDE = -1e9
+"""Logit of a token that a position cannot take: finite, so that no product with a zero probability is undefined."""
+
+_CHUNK_ELEMENTS = 1 << 18
+"""Logits held at a time on a CPU: one megabyte, so that the softmax reads them from cache."""
+
+_CHUNK_ELEMENTS_ACCELERATOR = 1 << 26
 
 
 class DecoderSession(Protocol):
@@ -31,15 +41,6 @@ class DecoderSession(Protocol):
             parents: [B, W] which of the previous step's beams each beam continues.
             tokens: [B, W] vocabulary ids of the tokens just chosen.
         """
-
-
-_OUTSIDE = -1e9
-"""Logit of a token that a position cannot take: finite, so that no product with a zero probability is undefined."""
-
-_CHUNK_ELEMENTS = 1 << 18
-"""Logits held at a time on a CPU: one megabyte, so that the softmax reads them from cache."""
-
-_CHUNK_ELEMENTS_ACCELERATOR = 1 << 26
 
 
 @runtime_checkable
@@ -76,6 +77,8 @@ def window_log_probs(hidden: Tensor, head: Callable[[Tensor], Tensor], vocabular
         vocabulary: V.
         window: Range of token ids, with a start and a stop.
     """
+    import torch
+
     rows = hidden.reshape(-1, hidden.shape[-1])
     budget = _CHUNK_ELEMENTS if hidden.device.type == "cpu" else _CHUNK_ELEMENTS_ACCELERATOR
     chunk = max(64, budget // vocabulary)
@@ -87,7 +90,9 @@ def window_log_probs(hidden: Tensor, head: Callable[[Tensor], Tensor], vocabular
 
 
 def within(logits: Tensor, window: slice) -> Tensor:
-    """Logits [..., V] with those outside ``window`` so low that the softmax is that of the window alone."""
+    """Lower logits [..., V] outside ``window`` so far that the softmax is that of the window alone."""
+    import torch
+
     columns = torch.arange(logits.shape[-1], device=logits.device)
     outside = (columns < window.start) | (columns >= window.stop)
     return logits.masked_fill(outside, max(_OUTSIDE, torch.finfo(logits.dtype).min))

@@ -1,7 +1,12 @@
-"""A T5's weights, regrouped for inference: products that read the same input become one.
+"""T5 for inference: the numbers of Hugging Face's model, encoded in about half its time and decoded with many beams.
 
-Works for T5 v1.0 (ReLU) and v1.1 (gated), tied or untied heads. Most weights are copied: build a new
-one when the model has changed.
+Weights are regrouped so that products that read the same input become one; most are copied, so build new ones when the
+model has changed. T5 v1.0 (ReLU) and v1.1 (gated), tied and untied heads.
+
+Hugging Face's ``generate`` repeats the encoder output for every beam and projects cross-attention keys and values from
+each copy; at 50 beams that is most of its work. Here they exist once a history, [B, H, S, d], and the beams are a
+dimension of the query, [B, H, W, d]. Self-attention sees at most a handful of positions. Its first one, the start
+token, is shared by all beams too; the others are kept as computed and gathered through each beam's ancestors.
 """
 
 from __future__ import annotations
@@ -12,10 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from genrec_unlearn_bench.decoding.attention_cache import Ancestry, padded_blind, padded_heads
-from genrec_unlearn_bench.decoding.linear import Projection
+from genrec_unlearn_bench.decoding.attention_cache import Ancestry, padded_heads, padding_bias
+from genrec_unlearn_bench.decoding.linear import Projection, RmsNorm
 from genrec_unlearn_bench.decoding.session import window_log_probs, within
 
 if TYPE_CHECKING:
@@ -26,23 +30,11 @@ __all__ = [
     "EncoderLayer",
     "FeedForward",
     "LevelHead",
-    "Norm",
     "T5DecoderWeights",
     "T5EncoderWeights",
     "T5Session",
     "encode_t5",
 ]
-
-
-class Norm:
-    """T5's layer norm: root mean square and a gain, no bias and no mean."""
-
-    def __init__(self, module: Any, *, scale: float = 1.0) -> None:
-        self._gain: Tensor = (module.weight * scale).detach()
-        self._epsilon = float(module.variance_epsilon)
-
-    def __call__(self, states: Tensor) -> Tensor:
-        return F.rms_norm(states, self._gain.shape, self._gain, self._epsilon)
 
 
 class FeedForward:
@@ -51,7 +43,7 @@ class FeedForward:
     def __init__(self, module: Any, activation: str) -> None:
         inner = module.DenseReluDense
         gated = hasattr(inner, "wi_0")
-        self._norm = Norm(module.layer_norm)
+        self._norm = RmsNorm(module.layer_norm)
         self._wide = Projection((inner.wi_0 if gated else inner.wi).weight, activation=activation)
         self._gate = Projection(inner.wi_1.weight) if gated else None
         self._narrow = Projection(inner.wo.weight)
@@ -69,7 +61,7 @@ class EncoderLayer:
 
     def __init__(self, block: Any, activation: str) -> None:
         attention = block.layer[0].SelfAttention
-        self.norm = Norm(block.layer[0].layer_norm)
+        self.norm = RmsNorm(block.layer[0].layer_norm)
         self.qkv = Projection(torch.cat([attention.q.weight, attention.k.weight, attention.v.weight]))
         self.out = Projection(attention.o.weight)
         self.feed_forward = FeedForward(block.layer[1], activation)
@@ -80,11 +72,11 @@ class DecoderLayer:
 
     def __init__(self, block: Any, activation: str) -> None:
         own, cross = block.layer[0].SelfAttention, block.layer[1].EncDecAttention
-        self.norm = Norm(block.layer[0].layer_norm)
+        self.norm = RmsNorm(block.layer[0].layer_norm)
         self.query = Projection(own.q.weight)
         self.key_value = Projection(torch.cat([own.k.weight, own.v.weight]))
         self.out = Projection(own.o.weight)
-        self.cross_norm = Norm(block.layer[1].layer_norm)
+        self.cross_norm = RmsNorm(block.layer[1].layer_norm)
         self.cross_query = Projection(cross.q.weight)
         self.cross_key_value = Projection(torch.cat([cross.k.weight, cross.v.weight]))
         self.cross_out = Projection(cross.o.weight)
@@ -100,13 +92,13 @@ class LevelHead:
 
 
 class T5EncoderWeights:
-    """Everything the encoder needs."""
+    """Weights of the encoder."""
 
     def __init__(self, model: T5ForConditionalGeneration) -> None:
         config = model.config
         self.heads, self.width = int(config.num_heads), int(config.d_kv)
         self.layers = [EncoderLayer(block, config.dense_act_fn) for block in model.encoder.block]
-        self.final_norm = Norm(model.encoder.final_layer_norm)
+        self.final_norm = RmsNorm(model.encoder.final_layer_norm)
         self._bias_of = cast(Any, model.encoder.block[0]).layer[0].SelfAttention
 
     def position_bias(self, length: int) -> Tensor:
@@ -116,7 +108,7 @@ class T5EncoderWeights:
 
 
 class T5DecoderWeights:
-    """Everything the decoder and the head need.
+    """Weights of the decoder and the head.
 
     Args:
         levels: Token ranges, one for each position of a SID, where every position has a softmax of its own (ETEGRec);
@@ -131,7 +123,7 @@ class T5DecoderWeights:
         self.layers = [DecoderLayer(block, config.dense_act_fn) for block in model.decoder.block]
         # A head that shares the embeddings' scale is fed states times d^-0.5 (Mesh TensorFlow's convention).
         scaled = getattr(config, "scale_decoder_outputs", config.tie_word_embeddings)
-        self.final_norm = Norm(model.decoder.final_layer_norm, scale=config.d_model**-0.5 if scaled else 1.0)
+        self.final_norm = RmsNorm(model.decoder.final_layer_norm, scale=config.d_model**-0.5 if scaled else 1.0)
         self.head = Projection(model.lm_head.weight)
         self.vocabulary = int(model.lm_head.weight.shape[0])
         self.levels: tuple[LevelHead, ...] | None = None
@@ -157,8 +149,8 @@ def encode_t5(model: T5ForConditionalGeneration | T5EncoderWeights, embeddings: 
     weights = model if isinstance(model, T5EncoderWeights) else T5EncoderWeights(model)
     batch, length, _ = embeddings.shape
     heads, width = weights.heads, weights.width
-    blind = padded_blind(mask, embeddings.dtype)
-    bias = weights.position_bias(blind.shape[1])[:, :, :length].contiguous() + blind[:, None, None]
+    padding = padding_bias(mask, embeddings.dtype)
+    bias = weights.position_bias(padding.shape[1])[:, :, :length].contiguous() + padding[:, None, None]
     bias = bias.view(batch * heads, length, -1)
     states = embeddings.detach()
     for layer in weights.layers:
@@ -187,8 +179,8 @@ class T5Session:
         self._batch = states.shape[0]
         heads, width = self._weights.heads, self._weights.width
         states = states.detach().to(self._weights.embedding.dtype)
-        blind = padded_blind(mask, states.dtype)
-        self._cross_bias = blind[:, None, None].expand(-1, heads, -1, -1).reshape(-1, 1, blind.shape[1])
+        padding = padding_bias(mask, states.dtype)
+        self._cross_bias = padding[:, None, None].expand(-1, heads, -1, -1).reshape(-1, 1, padding.shape[1])
         self._cross: list[tuple[Tensor, Tensor]] = []
         for layer in self._weights.layers:
             both = layer.cross_key_value(states).view(*mask.shape, 2, heads, width)
