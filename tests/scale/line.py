@@ -137,8 +137,8 @@ def run_sids(
     dataset: Dataset, split: ForgetSplit, features: NDArray[np.float32], work: Path, meter: Meter, clusters: int
 ) -> SidTable:
     """Residual k-means, collisions, the table's health, and the table through the store."""
+    from genrec_unlearn_bench.sids.config import sid_preset
     from genrec_unlearn_bench.sids.health import health
-    from genrec_unlearn_bench.sids.presets import sid_preset
     from genrec_unlearn_bench.sids.quantise import quantise
     from genrec_unlearn_bench.sids.storage import load_table, save_table
 

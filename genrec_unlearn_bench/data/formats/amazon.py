@@ -1,7 +1,7 @@
 """The McAuley lab's Amazon files of 2018 and 2023.
 
 2018: ``<Category>_5.json.gz`` and ``meta_<Category>.json.gz``, one JSON object a line. Reviews: ``reviewerID``,
-``asin``, ``unixReviewTime`` (seconds). Metadata: ``asin``, ``title``, ``brand``, ``category`` and ``description`` (lists),
+``asin``, ``unixReviewTime`` (seconds). Metadata: ``asin``, ``title``, ``brand``, ``category``, ``description`` (lists),
 ``price`` (a string). The metadata was scraped: titles may be the start of a tag, prices a style sheet, and products are
 listed more than once.
 

@@ -16,9 +16,8 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Recommender, length_batches
 from genrec_unlearn_bench.data.examples import BoolArray, Histories, IntArray
 from genrec_unlearn_bench.decoding.beam import beam_search
-from genrec_unlearn_bench.decoding.session import DecoderSession
+from genrec_unlearn_bench.decoding.session import DecoderSession, first_log_probs, next_log_probs
 from genrec_unlearn_bench.decoding.trie import Trie
-from genrec_unlearn_bench.decoding.window import first_log_probs, next_log_probs
 from genrec_unlearn_bench.unlearning.guidance.contexts import Contexts
 from genrec_unlearn_bench.unlearning.reference import resting
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from genrec_unlearn_bench.data.examples import PAD, Histories
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
 from genrec_unlearn_bench.decoding.beam import beam_search
+from genrec_unlearn_bench.decoding.session import WindowedSession
 from genrec_unlearn_bench.decoding.trie import Trie
-from genrec_unlearn_bench.decoding.window import WindowedSession
 from genrec_unlearn_bench.unlearning.guidance.contexts import Contexts
 from genrec_unlearn_bench.unlearning.guidance.decoding import GuidedSession, guided_items
 from genrec_unlearn_bench.unlearning.guidance.targets import guided_targets, tempered

@@ -1,20 +1,14 @@
-"""P5's collaborative indexer: a tree of clusters of items that the same users have had.
+"""What indexers may read of the interactions: the train rows' own histories and targets, and nothing else.
 
-Hua et al. 2023 (arXiv 2305.06569): spectral clustering of the co-occurrence graph, again within every cluster that is
-still too large; an item's ID is its path of clusters and its place in the last one. Clusters get the tokens 0, 1, 2, …
-in the order in which they are found, breadth first, and begin anew at 0 when ``tokens`` are used up, as in the official
-code.
-
-Deviations: places have tokens of their own (officially those of clusters serve again), so that a code says one kind of
-thing; a SID ends with an end code (officially the end-of-sequence token, which is scored too); items that no train user
-has had together with another one are kept in a last cluster of their own, in the order of their ids, instead of being
-points without edges in the graph; a cluster that the algorithm cannot split is cut in the order of its ids.
+``Examples.events`` is one flat array that the train, valid and test rows share, so reading it whole would leak what is
+to be predicted into the IDs. P5's original numbering did so: a target was the largest number so far plus one.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,14 +16,104 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.sids.train_sequences import user_items
-from genrec_unlearn_bench.sids.tree import TreeCodes
+from genrec_unlearn_bench.sids.table import SidTable, TreeCodes
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["co_occurrence", "collaborative_table"]
+__all__ = [
+    "appearance_order",
+    "co_occurrence",
+    "collaborative_table",
+    "digit_pieces",
+    "sequential_table",
+    "user_items",
+    "walk",
+]
+
+IntArray = NDArray[np.int64]
+
+
+def walk(train: Examples) -> tuple[IntArray, IntArray]:
+    """Users [W] and items [W] in the order of a walk: user by user, each one's rows in time, history before target.
+
+    An interaction shows up once for every row that has it in its history; first appearances and sets are what counts.
+    """
+    order = np.lexsort((np.arange(len(train)), train.times, train.users))
+    lengths = (train.ends - train.starts)[order] + 1
+    firsts = np.cumsum(lengths) - lengths
+    row = np.repeat(np.arange(len(order)), lengths)
+    place = np.arange(len(row)) - firsts[row]
+    is_target = place == lengths[row] - 1
+    items = np.empty(len(row), dtype=np.int64)
+    items[is_target] = train.targets[order]
+    inside = ~is_target
+    items[inside] = train.events[train.starts[order][row[inside]] + place[inside]]
+    return train.users[order][row], items
+
+
+def appearance_order(train: Examples, items: int) -> IntArray:
+    """[N] item ids by first appearance in the walk; those that never appear follow in the order of their ids."""
+    _, seen = walk(train)
+    distinct, first = np.unique(seen, return_index=True)
+    appeared = distinct[np.argsort(first, kind="stable")]
+    rest = np.setdiff1d(np.arange(items), appeared, assume_unique=True)
+    return np.concatenate([appeared, rest]).astype(np.int64)
+
+
+def user_items(train: Examples, items: int) -> csr_array:
+    """[U, N] sparse, 1 where a train user has had an item."""
+    from scipy.sparse import csr_array
+
+    users, seen = walk(train)
+    pairs = np.unique(np.stack([users, seen], axis=1), axis=0) if len(users) else np.empty((0, 2), dtype=np.int64)
+    rows = np.unique(pairs[:, 0], return_inverse=True)[1]
+    shape = (int(rows.max(initial=-1)) + 1, items)
+    return csr_array((np.ones(len(pairs)), (rows, pairs[:, 1])), shape=shape)
+
+
+def digit_pieces(number: int, width: int = 2) -> list[str]:
+    """Runs of ``width`` digits from the left, the last one shorter where they do not come out even.
+
+    1001 is 10-01 and 1002 is 10-02: neighbours share their leading pieces, as they do in T5's own sub-words.
+
+    Raises:
+        ValueError: A negative number, or a width below 1.
+    """
+    if number < 0 or width < 1:
+        raise ValueError(f"cannot cut {number} into pieces of {width} digits")
+    digits = str(number)
+    return [digits[first : first + width] for first in range(0, len(digits), width)]
+
+
+def sequential_table(train: Examples, items: int, *, start: int, pieces: Callable[[int], Sequence[str]]) -> SidTable:
+    """The sequential IDs of N items. They read the train rows alone (see ``train_sequences``).
+
+    Args:
+        start: The first number.
+        pieces: Cuts a number into pieces; different numbers must give different pieces.
+
+    Raises:
+        DataFault: There are no items, or two numbers have the same pieces.
+    """
+    if not items:
+        raise DataFault("there are no items to be numbered", hint="check the dataset's filters")
+    written = [tuple(pieces(start + place)) for place in range(items)]
+    if len(set(written)) < items or not all(written):
+        raise DataFault(
+            "the tokenizer writes different numbers with the same pieces, so they cannot tell items apart",
+            hint="use another tokenizer, or none",
+        )
+    names = sorted({piece for number in written for piece in number}, key=lambda piece: (len(piece), piece))
+    code = {piece: index for index, piece in enumerate(names)}
+    tree = TreeCodes(content=len(names))
+    depth = max(map(len, written))
+    codes = np.full((items, depth + 1), -1, dtype=np.int64)
+    for item, number in zip(appearance_order(train, items), written, strict=True):
+        codes[item, : len(number)] = [code[piece] for piece in number]
+        codes[item, len(number)] = tree.end
+    return SidTable(codes, (tree.size,) * (depth + 1), depth, tree=tree)
+
 
 IntArray = NDArray[np.int64]
 
