@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from genrec_unlearn_bench.testing.planted import (
     CODES,
-    GROUPS,
     HISTORY,
     MEMBERS,
     Planted,
@@ -17,6 +16,7 @@ from genrec_unlearn_bench.testing.planted import (
     sequences,
     sids,
 )
+from genrec_unlearn_bench.grid.ready import GROUPS
 
 __all__ = [
     "CODES",

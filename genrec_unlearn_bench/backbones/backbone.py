@@ -22,9 +22,8 @@ from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.source_files import model_digest
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
-from genrec_unlearn_bench.sids.belonging import check_items
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, check_items
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig

@@ -35,8 +35,7 @@ from genrec_unlearn_bench.backbones.tiger import Tiger, TigerConfig
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.letter_config import LetterSidConfig, letter_sid_preset
+from genrec_unlearn_bench.sids.config import LetterSidConfig, SidConfig, letter_sid_preset
 from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = ["Letter", "LetterConfig"]

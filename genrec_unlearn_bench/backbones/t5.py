@@ -27,9 +27,7 @@ from genrec_unlearn_bench.backbones.transformer import Checkpoint, TransformerRe
 from genrec_unlearn_bench.backbones.vocabulary import EMPTY, PAD_TOKEN, SidVocabulary
 from genrec_unlearn_bench.data.examples import PAD, Histories
 from genrec_unlearn_bench.decoding.session import DecoderSession
-from genrec_unlearn_bench.decoding.t5_encoder import encode_t5
-from genrec_unlearn_bench.decoding.t5_session import T5Session
-from genrec_unlearn_bench.decoding.t5_weights import T5DecoderWeights, T5EncoderWeights
+from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights, T5EncoderWeights, T5Session, encode_t5
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
 from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, T5Shape, TrainingConfig, expect
-from genrec_unlearn_bench.sids.presets import sid_preset
+from genrec_unlearn_bench.sids.config import sid_preset
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:

@@ -233,7 +233,7 @@ def run_requests(
     """
     from genrec_unlearn_bench.executors.trackers import tracked
     from genrec_unlearn_bench.grid.cell import cell_name
-    from genrec_unlearn_bench.pipeline.pipeline import run_cell
+    from genrec_unlearn_bench.pipeline.run import run_cell
     from genrec_unlearn_bench.pipeline.setting import settle
     from genrec_unlearn_bench.pipeline.workroom import Shelf
 

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.pipeline.tune import TuningRequest
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
-    from genrec_unlearn_bench.tuning.tuning import Tuned, TuningRequest
+    from genrec_unlearn_bench.tuning.tuning import Tuned
 
 __all__ = ["tune"]
 
@@ -77,8 +78,8 @@ def tune(
     interrupt. `bench run --ruleset tuned` reads the choice.
     """
     from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.pipeline.tune import TUNING_SEED, TuningRequest
     from genrec_unlearn_bench.store.store import StageStore, default_cache
-    from genrec_unlearn_bench.tuning.tuning import TUNING_SEED, TuningRequest
 
     shared = RunRequest(
         task=task,

@@ -25,8 +25,9 @@ from genrec_unlearn_bench.evaluation.measurement import (
     unmeasured,
 )
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.pipeline import measure_configs, measured, repeat
-from genrec_unlearn_bench.pipeline.measured import read_measured, write_measured
+from genrec_unlearn_bench.pipeline import measure_configs, measured
+from genrec_unlearn_bench.cli.repeat import repeat
+from genrec_unlearn_bench.evaluation.measured_parts import read_measured, write_measured
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import read_record
 from genrec_unlearn_bench.pipeline.setting import settle

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import ConfigError, DataMissing, ProtocolMismatch, UsageError
-from genrec_unlearn_bench.pipeline.pipeline import run_cell
+from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of

@@ -14,8 +14,7 @@ from pydantic import Field
 from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, TrainingConfig
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.presets import sid_preset
+from genrec_unlearn_bench.sids.config import SidConfig, sid_preset
 
 __all__ = [
     "PRESETS",

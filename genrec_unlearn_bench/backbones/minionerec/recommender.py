@@ -32,7 +32,7 @@ from genrec_unlearn_bench.backbones.recommender import Capability, Context, Serv
 from genrec_unlearn_bench.backbones.transformer import Checkpoint, TransformerRecommender
 from genrec_unlearn_bench.backbones.vocabulary import BOS, SPECIALS, SidVocabulary
 from genrec_unlearn_bench.data.examples import Histories, IntArray
-from genrec_unlearn_bench.decoding.causal_session import CausalSession
+from genrec_unlearn_bench.decoding.causal import CausalSession
 from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.sids.table import SidTable
 

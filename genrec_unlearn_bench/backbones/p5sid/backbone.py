@@ -25,7 +25,7 @@ from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.digit_pieces import digit_pieces
+from genrec_unlearn_bench.sids.p5 import digit_pieces
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ class P5Sid(Backbone):
     @classmethod
     def tokenise(cls, config: SidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress) -> SidTable:
         """The semantic IDs of all items: codebooks over features, or a tree over the train interactions."""
-        from genrec_unlearn_bench.sids.collaborative import collaborative_table
-        from genrec_unlearn_bench.sids.sequential import sequential_table
+        from genrec_unlearn_bench.sids.p5 import collaborative_table, sequential_table
 
         own = expect(config, P5SidConfig)
         if own.indexer == "sequential":

@@ -7,8 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, T5Shape, TrainingConfig
-from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.presets import sid_preset
+from genrec_unlearn_bench.sids.config import SidConfig, sid_preset
 
 __all__ = ["PRESETS", "SID_PRESETS", "P5Config", "P5SidConfig"]
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.vocabulary import SPECIALS
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.sids.digit_pieces import digit_pieces
+from genrec_unlearn_bench.sids.p5 import digit_pieces
 
 __all__ = [
     "END_OF_PROMPT",

@@ -26,7 +26,7 @@ from genrec_unlearn_bench.pipeline.stages.requests import Stream, divide
 from genrec_unlearn_bench.pipeline.stages.train import measured_facts
 from genrec_unlearn_bench.pipeline.stages.unlearn import SKIPPED, unlearn_stage
 from genrec_unlearn_bench.seeding import derive
-from genrec_unlearn_bench.unlearning.request_checks import check_request
+from genrec_unlearn_bench.unlearning.request import check_request
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.train import MODEL, measured_facts
 from genrec_unlearn_bench.registry import source_digest
-from genrec_unlearn_bench.unlearning.request_checks import check_request
+from genrec_unlearn_bench.unlearning.request import check_request
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.recommender import Ranker
