@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from genrec_unlearn_bench.testing.planted import (
     CODES,
+    GROUPS,
     HISTORY,
     MEMBERS,
     Planted,
@@ -16,7 +17,6 @@ from genrec_unlearn_bench.testing.planted import (
     sequences,
     sids,
 )
-from genrec_unlearn_bench.grid.ready import GROUPS
 
 __all__ = [
     "CODES",

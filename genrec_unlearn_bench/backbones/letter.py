@@ -79,7 +79,7 @@ class Letter(Tiger):
 
     name: ClassVar[str] = "letter"
     Config = LetterConfig
-    presets = _PRESETS
+    presets: ClassVar = _PRESETS
     sid_presets: ClassVar = {scale: letter_sid_preset(scale.value) for scale in Scale}
 
     @classmethod

@@ -19,12 +19,12 @@ from genrec_unlearn_bench.evaluation.membership.scores import (
     MIN_K,
     MIN_K_PLUS_PLUS,
     OLD,
+    OWN,
     likelihood,
     min_k,
     min_k_plus_plus,
 )
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.reporting.results import OWN
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from genrec_unlearn_bench.evaluation.membership.scores import LOSS, MIN_K, MIN_K_PLUS_PLUS, OLD, REFERENCE, SCORES
+from genrec_unlearn_bench.evaluation.membership.scores import (
+    LOSS,
+    MIN_K,
+    MIN_K_PLUS_PLUS,
+    OLD,
+    OWN,
+    REFERENCE,
+    SCORES,
+)
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec
-from genrec_unlearn_bench.reporting.results import OWN
 
 __all__ = ["QUANTITIES", "SPECS", "Kind", "Quantity"]
 
