@@ -162,15 +162,15 @@ def test_leftovers_of_killed_processes_are_collected_and_running_ones_left_alone
     for work in (finished, waiting):
         work.mkdir(parents=True)
         (work / "snapshot").write_text("0" * 10)
-    assert sorted(one.why for one in leftovers(tmp_path)) == ["draft", "lock", "lock", "unfinished"]
+    assert sorted(one.why for one in leftovers(tmp_path)) == ["draft", "unfinished"]
     collected = collect(tmp_path, Policy(), Progress(), yes=True)
     assert collected.refused == ()
     assert collected.stages == 0, "no policy was given, so every stage stays"
-    release()
     assert not finished.exists()
     assert waiting.exists(), "its command may be given again"
     names = {path.name for path in stored.path.parent.iterdir() if path.name.startswith(".")}
     assert names == {f".draft-{running.name[:24]}-12345678", f".{running.name}.lock"}
+    release()
 
 
 def test_the_listing_knows_the_backbone_of_whatever_was_made_from_a_model(tmp_path: Path) -> None:
