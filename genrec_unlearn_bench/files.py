@@ -68,7 +68,7 @@ def storage_error(fault: BaseException, place: Path, option: str, *, verb: str =
     what, hint = _REFUSALS[code]
     # Where a file is copied or renamed, the first name is the source and the second the place that refused.
     where = getattr(fault, "filename2", None) or getattr(fault, "filename", None) or place
-    return StorageError(f"cannot {verb}: {what}", where=os.fsdecode(where), hint=f"{hint} ({option}), and run it again")
+    return StorageError(f"cannot {verb}: {what}", where=str(where), hint=f"{hint} ({option}), and run it again")
 
 
 @contextmanager

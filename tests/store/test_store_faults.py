@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_processes_side_by_side_compute_each_stage_once(tmp_path: Path, processe
         for number in order:
             make(root, number, "original", compute(number, log, pause=lambda: time.sleep(0.01)))
 
-    children = [in_child(lambda own=own: work(own)) for own in range(processes)]
+    children = [in_child(partial(work, own)) for own in range(processes)]
     assert [ended(child) for child in children] == [0] * processes
     assert sorted(done(log)) == list(range(12))
 
