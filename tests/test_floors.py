@@ -39,10 +39,9 @@ SIDE_ROOMS = {"reporting", "submissions"}
 # (tests/reporting/test_no_torch.py holds that at run time).
 READABLE = {
     "store.inventory",
-    "store.sharing",
     "files",
     "pipeline.results",
-    "store.stage_manifest",
+    "store.manifest",
     "pipeline.list_lookup",
     "store.store",
     "decoding.ranking",
