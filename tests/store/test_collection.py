@@ -18,23 +18,10 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.collection import Policy, collect, keys_of_results, leftovers, select
 from genrec_unlearn_bench.store.inventory import entries, list_store, old_store_notice
 from genrec_unlearn_bench.store.keys import content_key
-<<<<<<< HEAD
-from genrec_unlearn_bench.store.inventory import list_store
-from genrec_unlearn_bench.store.locks import try_lock
-from genrec_unlearn_bench.store.orphans import orphans
-from genrec_unlearn_bench.store.sources import code_digests
-from genrec_unlearn_bench.store.manifest import StoredStage, write_manifest
-from genrec_unlearn_bench.store.store import StageStore
-from genrec_unlearn_bench.store.sweeping import sweep_store
-from genrec_unlearn_bench.store.wanted import is_asked_for
-from genrec_unlearn_bench.store.collection import keys_of_results
-from tests.store.small_store import compute, content
-=======
 from genrec_unlearn_bench.store.locks import try_lock
 from genrec_unlearn_bench.store.manifest import StoredStage, write_manifest
 from genrec_unlearn_bench.store.store import StageStore
 from tests.store.small_store import make, recipe
->>>>>>> h-store
 
 DAY = 86400.0
 
