@@ -10,20 +10,20 @@ from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation import (
     collapse,
     collateral,
-    concept_rate,
+    concept,
     cost,
+    forget_quality,
     gap,
     history_influence,
+    membership,
     overlap_change,
+    quantisation,
     ranking,
     similarity,
     stream,
     ulira,
 )
-from genrec_unlearn_bench.evaluation.forget_quality import specs as forget_quality_specs
-from genrec_unlearn_bench.evaluation.membership import specs as membership_specs
 from genrec_unlearn_bench.evaluation.probing import specs as probing_specs
-from genrec_unlearn_bench.evaluation.quantisation import specs as quantisation_specs
 from genrec_unlearn_bench.evaluation.relearning import specs as relearning_specs
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _table() -> Mapping[str, MetricSpec]:
     modules = (
         ranking,
         similarity,
-        concept_rate,
+        concept,
         history_influence,
         overlap_change,
         collateral,
@@ -48,10 +48,10 @@ def _table() -> Mapping[str, MetricSpec]:
         gap,
         stream,
         probing_specs,
-        membership_specs,
+        membership,
         ulira,
-        forget_quality_specs,
-        quantisation_specs,
+        forget_quality,
+        quantisation,
         relearning_specs,
     )
     return MappingProxyType({spec.name: spec for module in modules for spec in module.SPECS})

@@ -1,12 +1,12 @@
-"""Does the model still recommend many different items? A model that unlearned by collapsing shows it here first.
+"""Catalogue coverage and concentration of the retain test's lists, which show a model that unlearned by collapsing.
 
-Both numbers count what stands in the first ten places of the retain test's lists. The items that are to be forgotten
-are left out of the catalogue and of the lists, so that a model is not charged for no longer recommending them.
+Both count items in the first ten places. The items that are to be forgotten (none for interaction requests) are left
+out of the catalogue and of the lists, so that a model is not charged for no longer recommending them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +16,8 @@ from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricS
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray, IntArray
-    from genrec_unlearn_bench.evaluation.group_lists import GroupLists
 
-__all__ = ["SPECS", "collapse_values", "counted_values", "gini", "recommended"]
+__all__ = ["SPECS", "collapse_values", "gini", "recommended"]
 
 SPECS = (
     MetricSpec(
@@ -47,18 +46,7 @@ SPECS = (
 )
 
 
-def collapse_values(groups: Iterable[GroupLists], concept: BoolArray) -> tuple[MetricValue, ...]:
-    """Both metrics at every beam; ``concept`` [N] marks the items that are left out (none for interaction requests)."""
-    counted = (
-        (beam, recommended(lists.top(beam), concept))
-        for lists in groups
-        if lists.group is Group.RETAIN
-        for beam in lists.rankings
-    )
-    return tuple(value for beam, counts in counted for value in counted_values(beam, counts))
-
-
-def counted_values(beam: int, counts: IntArray) -> Iterator[MetricValue]:
+def collapse_values(beam: int, counts: IntArray) -> Iterator[MetricValue]:
     """Both metrics at one beam, from how often each item that may stay is recommended."""
     numbers = ((counts > 0).mean(), gini(counts)) if counts.sum() else None
     for place, spec in enumerate(SPECS):

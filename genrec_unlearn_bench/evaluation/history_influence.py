@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Histories, IntArray
 from genrec_unlearn_bench.evaluation.concept import concept_places
-from genrec_unlearn_bench.evaluation.list_distance import jensen_shannon, list_change
+from genrec_unlearn_bench.evaluation.lists import jensen_shannon, list_change
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.user_block import WIDE_BEAM, UserBlock
-from genrec_unlearn_bench.evaluation.user_mean import user_mean
+from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM, UserBlock, user_mean
 from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.decoding.ranking import Ranking
-    from genrec_unlearn_bench.evaluation.context import EvaluationContext
-    from genrec_unlearn_bench.evaluation.group_lists import GroupLists
+    from genrec_unlearn_bench.evaluation.decode import EvaluationContext
+    from genrec_unlearn_bench.evaluation.lists import GroupLists
     from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["SPECS", "Influence", "drop_places", "influence_values", "measure_influence", "random_places"]
@@ -91,7 +90,7 @@ def measure_influence(context: EvaluationContext, lists: GroupLists, progress: P
     exactly 0 without being decoded again. One random draw for each user, the same for every method of a seed.
     """
     from genrec_unlearn_bench.backbones.recommender import Recommender
-    from genrec_unlearn_bench.evaluation.group_lists import decode, history_limit
+    from genrec_unlearn_bench.evaluation.decode import decode, history_limit
 
     limit = history_limit(context.ranker)
     raw = _window(lists.histories, limit)

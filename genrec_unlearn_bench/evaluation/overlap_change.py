@@ -12,7 +12,7 @@ from genrec_unlearn_bench.sids.overlap import overlap, overlap_lift, prefix_shar
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray
-    from genrec_unlearn_bench.evaluation.context import EvaluationContext
+    from genrec_unlearn_bench.evaluation.decode import EvaluationContext
     from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = ["MAX_LEVELS", "SPECS", "overlap_values", "table_overlap"]

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.user_block import UserBlock
-from genrec_unlearn_bench.evaluation.user_mean import user_mean
+from genrec_unlearn_bench.evaluation.ranking import UserBlock, user_mean
 
 __all__ = ["SPECS", "list_similarity", "similarity_values"]
 

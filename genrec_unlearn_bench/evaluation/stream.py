@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.ranking import gain, hit
-from genrec_unlearn_bench.evaluation.user_mean import user_mean
+from genrec_unlearn_bench.evaluation.ranking import gain, hit, user_mean
 
 __all__ = ["BEAM", "NOT_MEASURED", "SPECS", "StreamRanks", "stream_quality", "stream_times"]
 

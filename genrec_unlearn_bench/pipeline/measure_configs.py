@@ -7,8 +7,7 @@ from typing import Any
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import UnknownName
-from genrec_unlearn_bench.evaluation.measurements import find_measurement
-from genrec_unlearn_bench.evaluation.suites import Suite
+from genrec_unlearn_bench.evaluation.suites import Suite, find_measurement
 from genrec_unlearn_bench.pipeline.request import changed
 
 __all__ = ["OPTION", "measure_configs"]

@@ -26,7 +26,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     SharedPass,
     Subject,
 )
-from genrec_unlearn_bench.evaluation.measurements import find_measurement
+from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.files import write_json
 from genrec_unlearn_bench.pipeline.stage_log import StageLog
 from genrec_unlearn_bench.store.equal_code import code_digest

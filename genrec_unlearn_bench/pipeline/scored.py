@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
-from genrec_unlearn_bench.evaluation.context import EvaluationContext
+from genrec_unlearn_bench.evaluation.core import evaluate
+from genrec_unlearn_bench.evaluation.decode import EvaluationContext
 from genrec_unlearn_bench.evaluation.lists import LISTS
 from genrec_unlearn_bench.evaluation.metric import MetricValue
-from genrec_unlearn_bench.evaluation.streamed import evaluate_into
 from genrec_unlearn_bench.pipeline.weights import first_not_finite
 from genrec_unlearn_bench.store.sources import code_digests
 from genrec_unlearn_bench.store.store import StoredStage
@@ -68,7 +68,7 @@ def score(room: Workroom, ground: Ground, sids: Tokens, trained: Trained) -> Sco
         "protocol": PROTOCOL_VERSION,
         "seed": setting.seed,
         "device": setting.device_kind,
-        "code": code_digests([evaluate_into.__module__, setting.backbone.__module__]),
+        "code": code_digests([evaluate.__module__, setting.backbone.__module__]),
     }
 
     def compute(folder: Path) -> None:
@@ -84,7 +84,7 @@ def score(room: Workroom, ground: Ground, sids: Tokens, trained: Trained) -> Sco
             features=ground.features,
             seed=setting.seed,
         )
-        values = evaluate_into(context, folder / PER_USER, folder / LISTS, room.progress)
+        values = evaluate(context, folder / PER_USER, folder / LISTS, room.progress)
         (folder / VALUES).write_bytes(_VALUES.dump_json(values, indent=1))
 
     stage = room.stage("evaluation", content, compute, of=trained.stage.name)

@@ -21,7 +21,7 @@ from genrec_unlearn_bench.store.sources import INERT, PACKAGE, module_file, read
 __all__ = ["Code", "beginnings", "key_of_version_1"]
 
 _ALL = f"{PACKAGE}."
-_CORE = ("evaluation.suite", "evaluation.per_user", "evaluation.lists")
+_CORE = ("evaluation.core", "evaluation.per_user", "evaluation.lists")
 
 
 class Code:
@@ -133,7 +133,7 @@ def _tokenizers() -> list[tuple[str, ...]]:
 
 def _measuring(stage: str) -> list[tuple[str, ...]]:
     """Of a measurement beyond the core, or of a reading that measurements share."""
-    from genrec_unlearn_bench.evaluation.measurements import find_measurement, measurements
+    from genrec_unlearn_bench.evaluation.suites import find_measurement, measurements
 
     found = [find_measurement(name) for name in measurements()]
     parts = [(one.name, one.modules) for one in found]

@@ -32,8 +32,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     unmeasured,
 )
 from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.probing.config import ProbingConfig, probing_preset
-from genrec_unlearn_bench.evaluation.probing.specs import NUMBERS, SITES, SPECS
+from genrec_unlearn_bench.evaluation.probing.specs import NUMBERS, SITES, SPECS, ProbingConfig, probing_preset
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
@@ -44,8 +43,8 @@ _PACKAGE = "genrec_unlearn_bench.evaluation.probing"
 _NO_FLOOR = "no model with random weights was measured"
 
 
-STATES = SharedPass("hidden-states", f"{_PACKAGE}.sites:read_states")
-"""Hidden states of the pool by site, [examples, layers, width] each; see ``sites.read_states``."""
+STATES = SharedPass("hidden-states", f"{_PACKAGE}.states:read_states")
+"""Hidden states of the pool by site, [examples, layers, width] each; see ``states.read_states``."""
 
 
 class Probing(Measurement):
@@ -53,7 +52,7 @@ class Probing(Measurement):
 
     name = "probing"
     specs = SPECS
-    modules = (f"{_PACKAGE}.profile",)
+    modules = (f"{_PACKAGE}.probes",)
     passes = (STATES,)
     untrained = True
 
@@ -61,7 +60,7 @@ class Probing(Measurement):
         return probing_preset(scale)
 
     def measure(self, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
-        from genrec_unlearn_bench.evaluation.probing.profile import measure_probing
+        from genrec_unlearn_bench.evaluation.probing.probes import measure_probing
 
         return measure_probing(subject, subject.pass_arrays[STATES.name], config, progress)
 
@@ -79,7 +78,7 @@ class Probing(Measurement):
 
 @dataclass(frozen=True)
 class _Headline:
-    """Of one site: numbers by column of the curve, the layers that the divisions chose, and the curve's note."""
+    """Numbers of one site by column of the curve, the layers that the divisions chose, and the curve's note."""
 
     numbers: Mapping[str, float]
     layers: tuple[int, ...]
@@ -87,7 +86,7 @@ class _Headline:
 
 
 def _headline(parts: Mapping[str, Measured], site: str) -> _Headline | str:
-    """What was measured at the site, or why nothing was."""
+    """The numbers of a site, or the reason why there are none."""
     measured = parts[""]
     if measured.curve is None:
         return measured.reason
