@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 
-__all__ = ["SPECS", "collapse_values", "gini", "recommended"]
+__all__ = ["SPECS", "collapse_values", "recommended"]
 
 SPECS = (
     MetricSpec(
         name="coverage@10",
         title="Coverage@10",
         better={Group.RETAIN: Better.HIGHER},
-        range=(0.0, 1.0),
-        unit="fraction",
-        level=Level.MODEL,
         description="Share of the items that are not to be forgotten that are recommended to anybody: that stand among "
         "the first ten places of some retain test list. Rises with the number of lists.",
         source="catalogue coverage: Ge et al. 2010, 'Beyond accuracy: evaluating recommender systems by coverage and "
@@ -36,9 +33,6 @@ SPECS = (
         name="gini@10",
         title="Gini@10",
         better={Group.RETAIN: Better.LOWER},
-        range=(0.0, 1.0),
-        unit="fraction",
-        level=Level.MODEL,
         description="Gini coefficient of how often each item that is not to be forgotten stands among the first ten "
         "places of the retain test lists: 0 if all do equally often, near 1 if few fill every list.",
         source="Fleder and Hosanagar 2009, 'Blockbuster culture's next rise or fall'; Gini 1912",

@@ -56,8 +56,6 @@ def _specs() -> Iterable[MetricSpec]:
                 name=f"collateral.{relation}.{name}",
                 title=f"{title} by {relation}",
                 better=dict.fromkeys(_SIDES, Better.HIGHER),
-                range=(0.0, 1.0),
-                unit="fraction",
                 level=Level.USER,
                 description=f"{title} of retain test examples, split: an example is a neighbour if {meaning}.",
                 source=source,
@@ -67,8 +65,6 @@ def _specs() -> Iterable[MetricSpec]:
                 title=f"{title} by {relation}, change",
                 better=dict.fromkeys(_SIDES, Better.HIGHER),
                 range=(-1.0, 1.0),
-                unit="fraction",
-                level=Level.MODEL,
                 description=f"collateral.{relation}.{name} minus the original model's.",
                 source=source,
             )
@@ -77,8 +73,6 @@ def _specs() -> Iterable[MetricSpec]:
                 title=f"{title} by {relation}, excess",
                 better={Group.RETAIN: Better.HIGHER},
                 range=(-2.0, 2.0),
-                unit="fraction",
-                level=Level.MODEL,
                 description="Change on the neighbours minus change on the rest: negative where the concept's "
                 f"neighbours (by {relation}) suffer more.",
                 source=source,

@@ -30,8 +30,6 @@ SPECS = (
         name="concept-rate@10",
         title="CR@10",
         better={Group.FORGET: Better.LOWER, Group.RETAIN: Better.LOWER},
-        range=(0.0, 1.0),
-        unit="fraction",
         level=Level.USER,
         description="Share of concept items among the recommended items of the first ten places (for interaction "
         "requests: of items the user asked to have forgotten).",
@@ -41,8 +39,6 @@ SPECS = (
         name="original-sids.hr@10",
         title="HR@10 (original SIDs)",
         better={Group.FORGET: Better.LOWER},
-        range=(0.0, 1.0),
-        unit="fraction",
         level=Level.USER,
         description="HR@10 when the unlearned model is decoded in the original SID space: what somebody who kept the "
         "old table can still read out. Equal to HR@10 by definition where no SID has moved.",
@@ -52,8 +48,6 @@ SPECS = (
         name="original-sids.concept-rate@10",
         title="CR@10 (original SIDs)",
         better={Group.FORGET: Better.LOWER},
-        range=(0.0, 1.0),
-        unit="fraction",
         level=Level.USER,
         description="CR@10 when the unlearned model is decoded in the original SID space.",
         source="protocol sec. 4",

@@ -18,14 +18,7 @@ from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = [
-    "EvaluationContext",
-    "decode",
-    "decode_block",
-    "given_histories",
-    "history_limit",
-    "is_reassignment",
-]
+__all__ = ["EvaluationContext", "decode", "decode_block", "given_histories", "history_limit", "is_reassignment"]
 
 CHUNK = 1024
 """Rows per call: bounds the padding and paces the bar. The recommender cuts its own batches out of it."""

@@ -27,7 +27,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     number,
     unmeasured,
 )
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import user_mean
 from genrec_unlearn_bench.evaluation.truth_ratio import (
     Accuracies,
@@ -49,22 +49,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import Examples
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = [
-    "AVERAGE_GAP",
-    "BEAM",
-    "CEILING_D",
-    "CEILING_P",
-    "KS_D",
-    "KS_P",
-    "SPECS",
-    "SPLIT_P",
-    "TOW",
-    "TRUTH_RATIO",
-    "ForgetQuality",
-    "ForgetQualityConfig",
-    "HitSample",
-    "RatioSample",
-]
+__all__ = ["SPECS", "ForgetQuality"]
 
 FloatArray = NDArray[np.float64]
 
@@ -93,9 +78,7 @@ def _spec(
         name=f"forget-quality.{name}",
         title=title,
         better=better,
-        range=(0.0, 1.0),
         unit=unit,
-        level=Level.MODEL,
         description=description,
         source=source,
     )

@@ -22,7 +22,7 @@ from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricS
 from genrec_unlearn_bench.evaluation.probing import specs as probing
 from genrec_unlearn_bench.evaluation.relearning import specs as relearning
 
-__all__ = ["COMPARED", "SPECS", "gap_to_oracle"]
+__all__ = ["SPECS", "gap_to_oracle"]
 
 _LEFT_IN_WEIGHTS = (
     "probing.auroc.*",
@@ -63,7 +63,6 @@ def _specs(base: MetricSpec) -> Iterable[MetricSpec]:
         better=target,
         range=(-width, width),
         unit=base.unit,
-        level=Level.MODEL,
         description=f"{base.name} minus its mean over the oracle's runs; 0 is the oracle.",
         source=source,
     )
@@ -73,7 +72,6 @@ def _specs(base: MetricSpec) -> Iterable[MetricSpec]:
         better=target,
         range=(-math.inf, math.inf),
         unit="spreads",
-        level=Level.MODEL,
         description=f"gap.{base.name} divided by the standard deviation of {base.name} over the oracle's seeds.",
         source=source,
     )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.lists import GroupLists
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["SPECS", "Influence", "drop_places", "influence_values", "measure_influence", "random_places"]
+__all__ = ["SPECS", "Influence", "influence_values", "measure_influence"]
 
 FloatArray = NDArray[np.float64]
 

@@ -24,17 +24,7 @@ from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.losses.positives import positive_items
 
-__all__ = [
-    "MOST",
-    "WRONG",
-    "drawn",
-    "own_moments",
-    "read_groups",
-    "score",
-    "score_groups",
-    "target_tokens",
-    "wrong_items",
-]
+__all__ = ["score_groups"]
 
 MOST = 2000
 """Most examples of a group."""

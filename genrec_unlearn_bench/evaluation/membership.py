@@ -47,14 +47,14 @@ from genrec_unlearn_bench.evaluation.membership_scores import (
     privleak,
     rate,
 )
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["QUANTITIES", "SPECS", "Membership", "MembershipConfig", "Quantity", "Statistic", "sample_name"]
+__all__ = ["SPECS", "Membership"]
 
 FloatArray = NDArray[np.float64]
 
@@ -112,9 +112,7 @@ def _area(score: str) -> MetricSpec:
         name=Quantity(Statistic.AREA, OWN, score).name,
         title=f"MIA AUC {title}",
         better=sides,
-        range=(0.0, 1.0),
         unit="AUC",
-        level=Level.MODEL,
         description=f"Area under the ROC curve of {_AGAINST}{both}, scored by {what}; .5 cannot be told, and the "
         "target is the retrained model's. 95 % interval by DeLong.",
         source=f"{source}; {_PROTOCOL}",
@@ -127,9 +125,6 @@ def _rate(score: str) -> MetricSpec:
         name=Quantity(Statistic.RATE, OWN, score).name,
         title=f"MIA TPR {title}",
         better={Group.FORGET: Better.LOWER},
-        range=(0.0, 1.0),
-        unit="fraction",
-        level=Level.MODEL,
         description=f"Share of forget train interactions that are found out at a false-positive rate of at most 1 % by "
         f"{what}; .01 cannot be told. The 95 % interval is Clopper-Pearson's, mixed over where the threshold may be.",
         source=f"Carlini et al. 2022, arXiv 2112.03570; {source}",
@@ -144,7 +139,6 @@ def _leak(score: str) -> MetricSpec:
         better={Group.FORGET: Better.ORACLE},
         range=(-100.0, math.inf),
         unit="%",
-        level=Level.MODEL,
         description="100 [(1 - AUC) - (1 - AUC of retrain)] / (1 - AUC of retrain), scored by "
         f"{what}: below 0 too little is unlearned, above 0 too much. 95 % interval by paired bootstrap over examples.",
         source="MUSE, Shi et al. 2024, arXiv 2407.06460",
@@ -157,9 +151,7 @@ SPECS = (
         name=Quantity(Statistic.AREA, OLD, LOSS).name,
         title="MIA AUC LOSS, original SIDs",
         better={Group.FORGET: Better.LOWER},
-        range=(0.0, 1.0),
         unit="AUC",
-        level=Level.MODEL,
         description=f"Area under the ROC curve of {_AGAINST}, scored by the mean log-probability of the target's "
         "tokens with histories and targets written in the original semantic IDs: what weights still know once items "
         "have new IDs. 95 % interval by DeLong.",

@@ -32,7 +32,6 @@ __all__ = [
     "SCORES",
     "MemberScores",
     "area",
-    "kernel",
     "likelihood",
     "min_k",
     "min_k_plus_plus",

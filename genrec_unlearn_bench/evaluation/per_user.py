@@ -19,16 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyarrow import parquet as pq
 
-__all__ = [
-    "COLUMNS",
-    "ROW_GROUP",
-    "PerUserWriter",
-    "block_frame",
-    "blocks",
-    "join",
-    "read_per_user",
-    "stored_blocks",
-]
+__all__ = ["COLUMNS", "PerUserWriter", "block_frame", "blocks", "read_per_user", "stored_blocks"]
 
 ROW_GROUP = 1 << 20
 """Rows of a row group of the file: pyarrow's own limit, so that a table is the same file however it is written."""

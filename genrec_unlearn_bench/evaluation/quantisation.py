@@ -27,7 +27,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     number,
     unmeasured,
 )
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import rank_metric, rate_interval, user_mean
 from genrec_unlearn_bench.seeding import numpy_generator
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["DRAWS", "FULL", "SCHEMES", "SPECS", "Quantisation", "QuantisationConfig", "paired_ratio"]
+__all__ = ["SPECS", "Quantisation"]
 
 FULL = "full"
 """The part that measures the model as it is."""
@@ -81,7 +81,6 @@ def _spec(
         better=better,
         range=(low, high),
         unit=unit,
-        level=Level.MODEL,
         description=description,
         source=_SOURCE,
     )

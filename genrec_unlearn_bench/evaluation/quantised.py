@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.measurement import Subject
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["BLOCK", "linear_layers", "normal_float", "quantised", "quantised_ranks", "round_to_nearest", "rounding_of"]
+__all__ = ["quantised_ranks"]
 
 BLOCK = 64
 """Weights that share a scale in NF4, as in QLoRA (Dettmers et al. 2023, arXiv 2305.14314)."""

@@ -13,7 +13,7 @@ from genrec_unlearn_bench.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.measurement import Measurement
 
-__all__ = ["CORE", "FULL", "Suite", "find_measurement", "find_suite", "measurements", "suites"]
+__all__ = ["Suite", "find_measurement", "find_suite", "measurements", "suites"]
 
 _MEASUREMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

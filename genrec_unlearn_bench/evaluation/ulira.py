@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, number, unmeasured
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray
 
-__all__ = ["DRAWS", "LEAST", "SPECS", "Rates", "confidence", "halves", "likelihood_ratios", "rates", "ulira_values"]
+__all__ = ["LEAST", "SPECS", "confidence", "halves", "ulira_values"]
 
 FloatArray = NDArray[np.float64]
 
@@ -44,43 +44,41 @@ _SOURCE = (
     "(arXiv 2112.03570)"
 )
 _HOW = (
-    "told by U-LiRA from {what}, over shadow models that each take their turn as the one that is judged; 95 % "
-    "interval by bootstrap over examples, which knows nothing of other shadows"
+    "told by U-LiRA from the confidence in its target, over shadow models that each take their turn as the one that is "
+    "judged; 95 % interval by bootstrap over examples, which knows nothing of other shadows"
 )
 
-
-def _spec(name: str, title: str, description: str, unit: str = "fraction") -> MetricSpec:
-    return MetricSpec(
+SPECS = tuple(
+    MetricSpec(
         name=f"membership.{name}.u-lira",
-        title=title,
+        title=f"MIA {title} U-LiRA",
         better={Group.FORGET: Better.LOWER},
-        range=(0.0, 1.0),
         unit=unit,
-        level=Level.MODEL,
-        description=f"{description}, {_HOW.format(what='the confidence in its target')}.",
+        description=f"{description}, {_HOW}.",
         source=_SOURCE,
     )
-
-
-SPECS = (
-    _spec(
-        "auc",
-        "MIA AUC U-LiRA",
-        "Area under the ROC curve of forget train interactions that a model was trained on and has unlearned, against "
-        "those that it never saw: .5 cannot be told",
-        "AUC",
-    ),
-    _spec(
-        "tpr",
-        "MIA TPR U-LiRA",
-        "Share of unlearned forget train interactions that are found out at a false-positive rate of at most 1 %: .01 "
-        "cannot be told",
-    ),
-    _spec(
-        "accuracy",
-        "MIA accuracy U-LiRA",
-        "Balanced accuracy of saying unlearned where that is the likelier, never seen otherwise: .5 cannot be told",
-    ),
+    for name, title, unit, description in (
+        (
+            "auc",
+            "AUC",
+            "AUC",
+            "Area under the ROC curve of forget train interactions that a model was trained on and has unlearned, "
+            "against those that it never saw: .5 cannot be told",
+        ),
+        (
+            "tpr",
+            "TPR",
+            "fraction",
+            "Share of unlearned forget train interactions that are found out at a false-positive rate of at most 1 %: "
+            ".01 cannot be told",
+        ),
+        (
+            "accuracy",
+            "accuracy",
+            "fraction",
+            "Balanced accuracy of saying unlearned where that is the likelier, never seen otherwise: .5 cannot be told",
+        ),
+    )
 )
 
 

@@ -37,7 +37,7 @@ from genrec_unlearn_bench.evaluation.probing.specs import NUMBERS, SITES, SPECS,
 if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["STATES", "Probing"]
+__all__ = ["Probing"]
 
 _PACKAGE = "genrec_unlearn_bench.evaluation.probing"
 _NO_FLOOR = "no model with random weights was measured"

@@ -28,18 +28,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.measurement import Subject
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = [
-    "FittedProbe",
-    "LayerProbes",
-    "ProbeTask",
-    "SiteTasks",
-    "best_layers",
-    "draw_tasks",
-    "layer_probes",
-    "measure_probing",
-    "probe",
-    "summary",
-]
+__all__ = ["measure_probing"]
 
 _NO_CONCEPT_ITEMS = "single interactions are to be forgotten, so that no item is marked as the concept's"
 

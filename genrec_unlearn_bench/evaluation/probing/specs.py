@@ -7,7 +7,7 @@ from types import MappingProxyType
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec
 
 __all__ = ["COLUMNS", "FIRST_LAYER", "NUMBERS", "SITES", "SPECS", "ProbingConfig", "probing_preset"]
 
@@ -82,8 +82,6 @@ SPECS = tuple(
         title=f"Probe {title} ({site})",
         better={Group.ALL: better},
         range=(low, 1.0),
-        unit="fraction",
-        level=Level.MODEL,
         description=f"{text.format(what=what)}; {_PROTOCOL}",
         source="protocol sec. 4; Alain & Bengio 2016, arXiv 1610.01644; control tasks: Hewitt & Liang 2019, "
         "arXiv 1909.03368",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.measurement import Subject
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["MATCHES", "POSITIVES", "ProbePool", "pseudo_concept", "read_states", "sample_pool"]
+__all__ = ["pseudo_concept", "read_states", "sample_pool"]
 
 POSITIVES = MappingProxyType({"smoke": 500, "small": 2000, "paper": 4000, "official": 4000})
 """Most positives by scale, of interactions and of places in histories alike."""

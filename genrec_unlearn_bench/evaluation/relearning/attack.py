@@ -34,7 +34,7 @@ from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, linear_names
 
-__all__ = ["measure_attack", "permitted", "run_attack"]
+__all__ = ["measure_attack"]
 
 _LOG_EVERY = 20
 _WEIGHT, _MOMENT, _HITS, _CPU_RNG, _CUDA_RNG = "weight.", "moment.", "hits.", "rng.cpu", "rng.cuda"

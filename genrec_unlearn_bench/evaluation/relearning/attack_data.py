@@ -21,16 +21,7 @@ from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
 from genrec_unlearn_bench.evaluation.relearning.specs import CONCEPT_SHARE, SUBSETS, Attack
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = [
-    "LEAST",
-    "MOST_HELD_OUT",
-    "AttackSet",
-    "AttackSplit",
-    "attack_set",
-    "batches",
-    "halves",
-    "split_for_attacks",
-]
+__all__ = ["AttackSet", "attack_set", "batches", "split_for_attacks"]
 
 LEAST = 20
 """Fewest interactions that the attacker has, and fewest held out."""

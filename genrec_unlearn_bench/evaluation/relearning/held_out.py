@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray, Examples
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["BEAM", "PLACES", "held_out_hits", "in_space", "read_start", "readable", "spaces"]
+__all__ = ["held_out_hits", "in_space", "read_start", "spaces"]
 
 BEAM = 50
 """Beam width: the attack asks what can be got back at all, not what a narrow search happens to keep."""

@@ -22,7 +22,7 @@ from genrec_unlearn_bench.seeding import numpy_generator
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LEAST_GAP", "AttackTrace", "area", "exact_interval", "peak", "recovery"]
+__all__ = ["AttackTrace", "area", "exact_interval", "peak", "recovery"]
 
 FloatArray = NDArray[np.float64]
 

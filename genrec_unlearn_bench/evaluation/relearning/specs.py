@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.evaluation.measurement import SharedPass
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec
 
 __all__ = [
     "CONCEPT_SHARE",
@@ -186,7 +186,6 @@ SPECS = tuple(
         better={Group.FORGET: Better.LOWER},
         range=_RANGES[quantity],
         unit="ratio" if quantity in ("recovery", "peak") else "fraction",
-        level=Level.MODEL,
         description=_DESCRIPTIONS[quantity].format(attack=_ATTACKS[attack]) + _SPACES[space],
         source=_SOURCES.get(attack, _SOURCE),
     )
