@@ -41,7 +41,7 @@ SPECS = (
 
 
 def collapse_values(beam: int, counts: IntArray) -> Iterator[MetricValue]:
-    """Both metrics at one beam, from how often each item that may stay is recommended."""
+    """Both metrics at one beam, from the counts of ``recommended``."""
     numbers = ((counts > 0).mean(), gini(counts)) if counts.sum() else None
     for place, spec in enumerate(SPECS):
         yield MetricValue(
@@ -55,7 +55,7 @@ def collapse_values(beam: int, counts: IntArray) -> Iterator[MetricValue]:
 
 
 def recommended(items: IntArray, concept: BoolArray) -> IntArray:
-    """How often each unmarked item stands in the lists [M, k] (-1 at empty places), in the order of the catalogue."""
+    """Count of each unmarked item in the lists [M, k] (-1 at empty places), in the order of the catalogue."""
     counts = np.bincount(items[items >= 0], minlength=len(concept))
     return np.asarray(counts[~concept], dtype=np.int64)
 

@@ -83,7 +83,7 @@ SPECS = tuple(_specs())
 
 
 def prefix_depth(table: SidTable) -> int:
-    """How many leading codes make two items neighbours: two, or one where two would be the whole SID."""
+    """Number of leading codes that neighbours share: two, or one where two would be the whole SID."""
     return max(1, min(2, table.quantised_levels - 1))
 
 

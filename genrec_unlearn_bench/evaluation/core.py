@@ -1,13 +1,12 @@
 """The core measurements of one model: decode test examples, fill the per-user table, sum it up.
 
-Test examples are decoded and written in blocks, so that histories, lists and rows of one block are in memory at once,
-whatever their number. As long as a group fits into one block, blocks change nothing; beyond that the rows stand block
+Test examples are decoded and written in blocks, so that histories, lists and rows of one block are in memory at once.
+As long as a group fits into one block, blocks change nothing; beyond that the rows stand block
 by block, and each block draws the random items of its histories by itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.evaluation.collapse import collapse_values, recommended
 from genrec_unlearn_bench.evaluation.collateral import category_neighbours, neighbour_flags, prefix_neighbours
 from genrec_unlearn_bench.evaluation.concept import concept_places, original_space_lists
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode_block
-from genrec_unlearn_bench.evaluation.history_influence import Influence, measure_influence
+from genrec_unlearn_bench.evaluation.history_influence import measure_influence
 from genrec_unlearn_bench.evaluation.lists import GroupLists, list_file, put_lists
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.overlap_change import overlap_values
@@ -58,7 +57,7 @@ def evaluate(
         Every core metric that this run decides by itself. The gap to the oracle, the change from the original and the
         cost need other runs or the clock: see ``gap``, ``collateral`` and ``cost``.
     """
-    near = _Neighbours.of(context)
+    near = _neighbours(context)
     rows = {group: len(context.test(group)) for group in TEST_GROUPS}
     counts: dict[int, IntArray] = {}
     with PerUserWriter(table) as writer, list_file(lists, rows, dict.fromkeys(TEST_GROUPS, _widths(context))) as file:
@@ -86,45 +85,37 @@ def _widths(context: EvaluationContext) -> dict[int, int]:
     return {beam: max(LIST_LENGTH, beam) if pruned else WIDE_BEAM for beam in BEAMS}
 
 
-@dataclass(frozen=True, eq=False)
-class _Neighbours:
-    """The concept's neighbours in the catalogue, the same for all test examples.
+def _neighbours(context: EvaluationContext) -> dict[str, NDArray[Any] | None]:
+    """The concept's neighbours in the catalogue [N], the same for all test examples.
 
-    Attributes:
-        prefix: [N] whether an item shares leading codes with a concept item; None without an original table.
-        category: [N] 1, 0 or -1 (see ``category_neighbours``). Both None for forgotten interactions: these are no
-            concept with neighbours, as their items are spread over the whole catalogue.
+    ``near_prefix``: whether an item shares leading codes with a concept item; None without an original table.
+    ``near_category``: 1, 0 or -1 (see ``category_neighbours``). Both None for forgotten interactions: these are no
+    concept with neighbours, as their items are spread over the whole catalogue.
     """
-
-    prefix: BoolArray | None
-    category: NDArray[np.int8] | None
-
-    @classmethod
-    def of(cls, context: EvaluationContext) -> _Neighbours:
-        concept, table = context.split.items, context.original_sids
-        if not concept.any():
-            return cls(None, None)
-        prefix = None if table is None else prefix_neighbours(table, concept)
-        return cls(prefix, category_neighbours(context.items, concept))
+    concept, table = context.split.items, context.original_sids
+    if not concept.any():
+        return {"near_prefix": None, "near_category": None}
+    prefix = None if table is None else prefix_neighbours(table, concept)
+    return {"near_prefix": prefix, "near_category": category_neighbours(context.items, concept)}
 
 
-def _frames(context: EvaluationContext, lists: GroupLists, near: _Neighbours, progress: Progress) -> list[pd.DataFrame]:
+def _frames(
+    context: EvaluationContext, lists: GroupLists, near: dict[str, NDArray[Any] | None], progress: Progress
+) -> list[pd.DataFrame]:
     """The rows of the per-user table that belong to some lists, one frame a beam."""
     influence = measure_influence(context, lists, progress)
     original = original_space_lists(context, lists, progress)
     retain = lists.group is Group.RETAIN
-    targets = lists.examples.targets
-    flags = {
-        "near_prefix": neighbour_flags(near.prefix if retain else None, targets),
-        "near_category": neighbour_flags(near.category if retain else None, targets),
-    }
+    flags = {name: neighbour_flags(items if retain else None, lists.examples.targets) for name, items in near.items()}
+    nothing = np.full(len(lists.examples), np.nan)
+    narrow = dict.fromkeys(influence, nothing) | {"concept_in_history": influence["concept_in_history"]}
     frames = []
     for beam in BEAMS:
         wide = beam == WIDE_BEAM
         columns = {
             **_list_columns(context, lists, beam),
             **_original_columns(context, lists, original if wide else None),
-            **_influence_columns(influence, wide=wide),
+            **(influence if wide else narrow),
             **flags,
         }
         frames.append(block_frame(lists.group, beam, columns))
@@ -164,15 +155,4 @@ def _original_columns(
         "original_rank": original.ranks(lists.examples.targets),
         "original_concept_in_list": concept_places(context.split, top, lists.examples.users).sum(axis=1),
         "original_n_list": (top >= 0).sum(axis=1),
-    }
-
-
-def _influence_columns(influence: Influence, *, wide: bool) -> dict[str, NDArray[Any]]:
-    nothing = np.full(len(influence.concept_items), np.nan)
-    return {
-        "concept_in_history": influence.concept_items,
-        "js_forget": influence.js_forget if wide else nothing,
-        "js_random": influence.js_random if wide else nothing,
-        "change_forget": influence.change_forget if wide else nothing,
-        "change_random": influence.change_random if wide else nothing,
     }

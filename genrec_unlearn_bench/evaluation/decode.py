@@ -70,7 +70,7 @@ def decode(
 
 
 def history_limit(ranker: Ranker) -> int | None:
-    """How many items the model reads; None where it reads (or ignores) all."""
+    """Number of history items the model reads; None where it reads (or ignores) all."""
     return ranker.history_limit if isinstance(ranker, Recommender) else None
 
 
@@ -84,7 +84,7 @@ def given_histories(ranker: Ranker, examples: Examples) -> Histories:
 
 
 def is_reassignment(own: SidTable, original: SidTable) -> bool:
-    """Whether ``own`` is a reassignment of the original table, so that the model still knows what old codes mean.
+    """Whether ``own`` is a reassignment of the original table, so that the model can still read original SIDs.
 
     A tokenizer trained anew (``retrain-full``) has codes of the same sizes that stand for something else.
     """

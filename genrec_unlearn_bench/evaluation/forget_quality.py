@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.evaluation import truth_ratio
 from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, scored
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
@@ -29,18 +30,6 @@ from genrec_unlearn_bench.evaluation.measurement import (
 )
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import user_mean
-from genrec_unlearn_bench.evaluation.truth_ratio import (
-    Accuracies,
-    KSDistance,
-    average_gap,
-    forget_aggregate,
-    interval,
-    ks_distance,
-    log_truth_ratios,
-    p_value,
-    retain_aggregate,
-    tug_of_war,
-)
 from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
@@ -56,7 +45,7 @@ FloatArray = NDArray[np.float64]
 FIXED = 400
 """Examples of a truth-ratio sample; a note says where there are fewer."""
 QUANTILES = np.arange(1, 50) / 50
-"""Where the published distributions are given."""
+"""Quantiles of the published distributions."""
 BEAM = 10
 """Beam of the hits, and length of the lists."""
 _ALONE = "there is no retrained model, other than the run itself, to compare with"
@@ -188,7 +177,7 @@ class ForgetQualityConfig(StrictModel):
 
 
 class ForgetQuality(Measurement):
-    """Truth ratios beside the retrained model's, ToW-rel and average gap; see the module's docstring.
+    """Truth ratios compared with the retrained model's, ToW-rel and average gap.
 
     All oracles are measured, as two of them make the ceiling.
     """
@@ -208,8 +197,8 @@ class ForgetQuality(Measurement):
         Raises:
             NotMeasurable: There are too few forget train examples, or one of them has no wrong item.
         """
-        forget = log_truth_ratios(scored(subject.pass_arrays, ExampleGroup.FORGET_TRAIN))
-        retain = log_truth_ratios(scored(subject.pass_arrays, ExampleGroup.RETAIN_TRAIN))
+        forget = truth_ratio.log_truth_ratios(scored(subject.pass_arrays, ExampleGroup.FORGET_TRAIN))
+        retain = truth_ratio.log_truth_ratios(scored(subject.pass_arrays, ExampleGroup.RETAIN_TRAIN))
         if len(forget) < config.least:
             raise NotMeasurable(f"there are {len(forget)} forget train interactions, and {config.least} are needed")
         if not np.isfinite(forget).all():
@@ -245,27 +234,29 @@ def _against(run: Measured, others: Sequence[Measured]) -> tuple[MetricValue, ..
     reason = _missing(others)
     if reason:
         return unmeasured((KS_P, KS_D, SPLIT_P), reason)
-    found = ks_distance(_of(run, RatioSample.FORGET), _of(others[0], RatioSample.FORGET))
+    found = truth_ratio.ks_distance(_of(run, RatioSample.FORGET), _of(others[0], RatioSample.FORGET))
     return (*_distances(KS_P, KS_D, found), _split(run, others[0]))
 
 
 def _split(run: Measured, oracle: Measured) -> MetricValue:
-    """The run on some examples, the retrained model on others: halves of what there is, where it is too little."""
+    """The run and the retrained model on different examples; on halves of the samples where these are too small."""
     first, second = _of(run, RatioSample.FORGET), _of(oracle, RatioSample.SECOND)
     if len(second) < len(first):
         half = (len(first) + len(second)) // 2
         first, second = first[:half], np.concatenate([_of(oracle, RatioSample.FORGET), second])[half:][:half]
-    return number(SPLIT_P.name, Group.FORGET, p_value(first, second), n=len(first), note=_note(len(first)))
+    return number(SPLIT_P.name, Group.FORGET, truth_ratio.p_value(first, second), n=len(first), note=_note(len(first)))
 
 
 def _ceiling(oracles: Sequence[Measured]) -> tuple[MetricValue, ...]:
     reason = _missing(oracles, 2)
     if reason:
         return unmeasured((CEILING_P, CEILING_D), reason)
-    return _distances(CEILING_P, CEILING_D, ks_distance(*(_of(oracle, RatioSample.FORGET) for oracle in oracles[:2])))
+    return _distances(
+        CEILING_P, CEILING_D, truth_ratio.ks_distance(*(_of(oracle, RatioSample.FORGET) for oracle in oracles[:2]))
+    )
 
 
-def _distances(p: MetricSpec, d: MetricSpec, found: KSDistance) -> tuple[MetricValue, ...]:
+def _distances(p: MetricSpec, d: MetricSpec, found: truth_ratio.KSDistance) -> tuple[MetricValue, ...]:
     note = _note(found.n)
     return (
         number(p.name, Group.FORGET, found.p, n=found.n, note=note),
@@ -275,8 +266,8 @@ def _distances(p: MetricSpec, d: MetricSpec, found: KSDistance) -> tuple[MetricV
 
 def _aggregates(run: Measured) -> tuple[MetricValue, ...]:
     sides = (
-        (Group.FORGET, forget_aggregate(_of(run, RatioSample.FORGET))),
-        (Group.RETAIN, retain_aggregate(_of(run, RatioSample.RETAIN))),
+        (Group.FORGET, truth_ratio.forget_aggregate(_of(run, RatioSample.FORGET))),
+        (Group.RETAIN, truth_ratio.retain_aggregate(_of(run, RatioSample.RETAIN))),
     )
     return tuple(
         user_mean(TRUTH_RATIO.name, group, values, beam=None, empty="no train examples in this group", interval=True)
@@ -293,19 +284,21 @@ def _trade_off(run: Measured, others: Sequence[Measured], original: Measured) ->
         return unmeasured((TOW, AVERAGE_GAP), reason)
     hits = [np.stack([_of(model, name) for model in (run, others[0], original)], axis=1) for name in HitSample]
     n = sum(len(found) for found in hits)
-    accuracies = Accuracies(*np.stack([found.mean(axis=0) for found in hits], axis=1))
+    accuracies = truth_ratio.Accuracies(*np.stack([found.mean(axis=0) for found in hits], axis=1))
 
-    def valued(spec: MetricSpec, measure: Callable[[Accuracies], FloatArray]) -> MetricValue:
-        return number(spec.name, Group.ALL, float(measure(accuracies)), n=n, interval=interval(measure, hits))
+    def valued(spec: MetricSpec, measure: Callable[[truth_ratio.Accuracies], FloatArray]) -> MetricValue:
+        return number(
+            spec.name, Group.ALL, float(measure(accuracies)), n=n, interval=truth_ratio.interval(measure, hits)
+        )
 
     if not (accuracies.original > 0).all():
         nothing = "the original recommender has no hit on some set, so that nothing can be in proportion to it"
-        return (*unmeasured((TOW,), nothing), valued(AVERAGE_GAP, average_gap))
-    return valued(TOW, tug_of_war), valued(AVERAGE_GAP, average_gap)
+        return (*unmeasured((TOW,), nothing), valued(AVERAGE_GAP, truth_ratio.average_gap))
+    return valued(TOW, truth_ratio.tug_of_war), valued(AVERAGE_GAP, truth_ratio.average_gap)
 
 
 def _missing(oracles: Sequence[Measured], needed: int = 1) -> str:
-    """Why so many oracles cannot be compared with; empty where they can."""
+    """Why ``needed`` oracles cannot be compared with; empty where they can."""
     if len(oracles) < needed:
         return _ALONE if needed == 1 else _ONE_ORACLE
     return next(

@@ -1,4 +1,4 @@
-"""Distance to the retrained model, in the metric's unit and in units of retrain-vs-retrain spread."""
+"""Gap to the retrained model, in the metric's unit and in standard deviations over retraining seeds."""
 
 from __future__ import annotations
 

@@ -33,11 +33,11 @@ WRONG = 5
 CHUNK = 4096
 """Histories searched at a time."""
 WITH_WRONG: Mapping[ExampleGroup, int] = {ExampleGroup.FORGET_TRAIN: 800, ExampleGroup.RETAIN_TRAIN: 400}
-"""How many of a group's examples are scored with wrong items as well; the forget side in two independent halves."""
+"""Examples of a group that are scored with wrong items as well; the forget side in two independent halves."""
 ROWS = 256
 """Most histories of a batch."""
 LOGITS = 2**25
-"""Most logits of a batch: those of a language model's vocabulary would not fit beside each other otherwise."""
+"""Most logits of a batch: those of a language model's vocabulary would not fit otherwise."""
 
 
 def score_groups(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.generic]]:

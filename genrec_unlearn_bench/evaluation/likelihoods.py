@@ -1,7 +1,7 @@
 """The shared pass ``likelihoods``: its arrays, and how measurements take a group out of them.
 
 Four groups are scored: train and never-trained (holdout) interactions, on the forget and on the retain side. They are
-scored on the whole vocabulary, without the trie: what the weights say, not what is served. A recommender that only
+scored on the whole vocabulary, without the trie: what the weights hold, not what is served. A recommender that only
 blocks items (``filter``) therefore scores as the original does.
 """
 

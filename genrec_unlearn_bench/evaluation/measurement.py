@@ -1,6 +1,6 @@
 """The contract of a measurement of the full suite: its inputs, its outcome, and its comparison with references.
 
-A measurement works in two steps. ``measure`` looks at one model alone, part by part; all parts are stored as one stage.
+A measurement works in two steps. ``measure`` takes one model, part by part; all parts are stored as one stage.
 ``compare`` is cheap: it turns what was measured on the run, on the original and on the oracles into metric values. So a
 reference is measured once and shared by all methods of a seed.
 """

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.forget import ConceptKind
+from genrec_unlearn_bench.evaluation import membership_scores as attacks
 from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, Scored, scored
 from genrec_unlearn_bench.evaluation.measurement import (
     IntervalEstimate,
@@ -30,23 +31,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     number,
     unmeasured,
 )
-from genrec_unlearn_bench.evaluation.membership_scores import (
-    LOSS,
-    MIN_K,
-    MIN_K_PLUS_PLUS,
-    OLD,
-    ONE_IN,
-    OWN,
-    REFERENCE,
-    SCORES,
-    MemberScores,
-    area,
-    likelihood,
-    min_k,
-    min_k_plus_plus,
-    privleak,
-    rate,
-)
+from genrec_unlearn_bench.evaluation.membership_scores import LOSS, MIN_K, MIN_K_PLUS_PLUS, OLD, ONE_IN, OWN, REFERENCE
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 
 if TYPE_CHECKING:
@@ -146,7 +131,7 @@ def _leak(score: str) -> MetricSpec:
 
 
 SPECS = (
-    *(_area(score) for score in SCORES),
+    *(_area(score) for score in attacks.SCORES),
     MetricSpec(
         name=Quantity(Statistic.AREA, OLD, LOSS).name,
         title="MIA AUC LOSS, original SIDs",
@@ -157,15 +142,15 @@ SPECS = (
         "have new IDs. 95 % interval by DeLong.",
         source=f"{_PROTOCOL}; ours, after the concept's leakage through the original SIDs",
     ),
-    *(_rate(score) for score in SCORES),
-    *(_leak(score) for score in SCORES),
+    *(_rate(score) for score in attacks.SCORES),
+    *(_leak(score) for score in attacks.SCORES),
 )
 
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
     {
         quantity.name: quantity
         for quantity in (
-            *(Quantity(statistic, OWN, score) for statistic in Statistic for score in SCORES),
+            *(Quantity(statistic, OWN, score) for statistic in Statistic for score in attacks.SCORES),
             Quantity(Statistic.AREA, OLD, LOSS),
         )
     }
@@ -245,11 +230,11 @@ class Membership(Measurement):
 
 
 def _scores(part: Scored, share: float) -> Iterator[tuple[tuple[str, str], FloatArray]]:
-    yield (OWN, LOSS), likelihood(part.log_probs, part.real)
-    yield (OWN, MIN_K), min_k(part.log_probs, part.real, share)
-    yield (OWN, MIN_K_PLUS_PLUS), min_k_plus_plus(part.log_probs, part.mean, part.sd, part.real, share)
+    yield (OWN, LOSS), attacks.likelihood(part.log_probs, part.real)
+    yield (OWN, MIN_K), attacks.min_k(part.log_probs, part.real, share)
+    yield (OWN, MIN_K_PLUS_PLUS), attacks.min_k_plus_plus(part.log_probs, part.mean, part.sd, part.real, share)
     if part.old is not None and part.old_real is not None:
-        yield (OLD, LOSS), likelihood(part.old, part.old_real)
+        yield (OLD, LOSS), attacks.likelihood(part.old, part.old_real)
 
 
 def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
@@ -264,8 +249,8 @@ def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
                 continue
             members = samples[name].astype(np.float64)
             holdout = samples[sample_name(group, space, score, members=False)].astype(np.float64)
-            found = area(members, holdout)
-            found_rate = rate(members, holdout) if len(holdout) >= ONE_IN else None
+            found = attacks.area(members, holdout)
+            found_rate = attacks.rate(members, holdout) if len(holdout) >= ONE_IN else None
             rows.append(
                 {
                     "score": score,
@@ -301,32 +286,32 @@ class _Comparison:
         members, holdout = (len(side) for side in scores)
         return number(quantity.name, group, found.value, n=members + holdout, interval=found.interval)
 
-    def _estimate(self, quantity: Quantity, group: Group, scores: MemberScores) -> IntervalEstimate:
+    def _estimate(self, quantity: Quantity, group: Group, scores: attacks.MemberScores) -> IntervalEstimate:
         match quantity.statistic:
             case Statistic.AREA:
-                return area(*scores)
+                return attacks.area(*scores)
             case Statistic.RATE:
                 if len(scores[1]) < ONE_IN:
                     raise NotMeasurable(
                         f"a false-positive rate of 1 in {ONE_IN} cannot be resolved with {len(scores[1])} non-members"
                     )
-                return rate(*scores)
+                return attacks.rate(*scores)
             case Statistic.LEAK:
                 return self._leak(quantity, group, scores)
 
-    def _leak(self, quantity: Quantity, group: Group, scores: MemberScores) -> IntervalEstimate:
+    def _leak(self, quantity: Quantity, group: Group, scores: attacks.MemberScores) -> IntervalEstimate:
         if not self.oracles:
             raise NotMeasurable("there is no retrained model, other than the run itself, to compare with")
         if quantity.score == REFERENCE and len(self.oracles) == 1:
             raise NotMeasurable("the one retrained model at hand would calibrate its own score")
         retrained = self._scores(self.oracles[0], quantity, group)
-        if area(*retrained).value >= 1.0:
+        if attacks.area(*retrained).value >= 1.0:
             raise NotMeasurable(
                 "the retrained model tells members perfectly, so that it leaves nothing to compare with"
             )
-        return privleak(scores, retrained)
+        return attacks.privleak(scores, retrained)
 
-    def _scores(self, model: Measured, quantity: Quantity, group: Group) -> MemberScores:
+    def _scores(self, model: Measured, quantity: Quantity, group: Group) -> attacks.MemberScores:
         """Member and non-member scores of a model; for the reference score, minus those of the last oracle."""
         if model.reason:
             raise NotMeasurable(f"the retrained model was not measured: {model.reason}")

@@ -55,7 +55,7 @@ LEAST_VARIANCE = 1e-6
 
 ONE_IN = 100
 """The true-positive rate is read at one false positive in so many non-members (Carlini et al. 2022, arXiv 2112.03570).
-With fewer non-members than that, a single false positive is already too many, and the rate says nothing."""
+With fewer non-members than that, a single false positive is already too many, and the rate means nothing."""
 ERROR = 0.05
 
 RESAMPLES = 1000
@@ -155,7 +155,7 @@ def rate(members: FloatArray, others: FloatArray) -> IntervalEstimate:
 
 
 def _above(rising: FloatArray, thresholds: FloatArray | float, side: Literal["left", "right"]) -> FloatArray:
-    """How many of the sorted scores lie above each threshold; "left" counts those that equal it."""
+    """Number of the sorted scores above each threshold; "left" counts those that equal it."""
     return np.asarray(len(rising) - np.searchsorted(rising, thresholds, side=side), dtype=np.float64)
 
 
@@ -193,7 +193,7 @@ def privleak(own: MemberScores, retrained: MemberScores) -> IntervalEstimate:
     Args:
         own, retrained: Scores of the same examples, in the same order.
 
-    Raises ValueError where the retrained model's AUC is 1: there is nothing to be in proportion to.
+    Raises ValueError where the retrained model's AUC is 1, as the denominator is 0.
     """
     grids = [kernel(*scores) for scores in (own, retrained)]
     value = _leak(*(grid.mean() for grid in grids))

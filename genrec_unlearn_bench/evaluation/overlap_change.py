@@ -1,4 +1,4 @@
-"""Overlap of the concept's semantic IDs with the retain items', now and against the original table."""
+"""Overlap of the concept's semantic IDs with the retain items', and its change from the original table."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def overlap_values(context: EvaluationContext) -> tuple[MetricValue, ...]:
 def table_overlap(table: SidTable, concept: BoolArray, *, seed: int) -> tuple[MetricValue, ...]:
     """Ω by level, its mean and lift, shared prefixes and covered codes of the marked items [N] in one table.
 
-    Code levels alone: the collision ordinal is 0 for nearly every item, and would drown what the codes say.
+    Code levels alone: the collision ordinal is 0 for nearly every item, and would dominate the mean.
     """
     codes = table.quantised_codes
     measured = overlap(table, concept)

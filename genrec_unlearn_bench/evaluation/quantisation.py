@@ -2,7 +2,7 @@
 
 Zhang et al. 2024, "Catastrophic failure of LLM unlearning via robust quantization" (arXiv 2410.16454): methods that
 move weights by less than half a quantisation step are undone by rounding. Measured on lists as they are served, so
-that what a method changes beside the weights (SIDs, trie, histories) stays changed.
+that a method's changes to SIDs, trie and histories stay in place.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _specs_of(scheme: str) -> tuple[MetricSpec, ...]:
 
 
 class QuantisationConfig(StrictModel):
-    """What is decoded, and how the weights may be quantised."""
+    """Size of the retain sample, and ways to quantise the weights."""
 
     retain_examples: int | None = Field(default=5000, ge=2)
     """Retain test examples that are decoded, drawn at random, the same for all models of a seed; null takes all."""
@@ -175,16 +175,16 @@ class Quantisation(Measurement):
         return Measured(curve=_curve(part, found), samples=found)
 
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
-        """Values of every scheme; NF4 says why it was not measured where it was no part of the measurement."""
+        """Values of every scheme; None with a reason for NF4 where it was not measured."""
         return tuple(value for scheme in SCHEMES for value in _values(scheme, own, references))
 
 
 def _values(scheme: str, own: Mapping[str, Measured], references: References) -> list[MetricValue]:
     # A ranker without a network is one part without a name.
-    here = own.get(scheme, own.get(""))
-    if here is None or here.reason:
-        return list(unmeasured(_specs_of(scheme), here.reason if here else _NO_PART))
-    out = _scores(f".{scheme}", here.samples)
+    measured = own.get(scheme, own.get(""))
+    if measured is None or measured.reason:
+        return list(unmeasured(_specs_of(scheme), measured.reason if measured else _NO_PART))
+    out = _scores(f".{scheme}", measured.samples)
     recovery, damage, of_original = (
         next(spec for spec in _specs_of(scheme) if spec.name == f"quantisation.{name}.{scheme}")
         for name in ("recovery", "damage", "damage-original")
@@ -295,8 +295,8 @@ def paired_ratio(numerators: NDArray[np.float64], denominators: NDArray[np.float
     The interval is the percentile bootstrap's over examples, both rows together; it is made to hold the value.
 
     Raises:
-        NotMeasurable: The mean denominator is not above 0, or resampling cannot tell it from 0: a ratio to what may
-            be nothing says nothing. ``what`` names the denominator in the reason.
+        NotMeasurable: The mean denominator is not above 0, or resampling cannot tell it from 0: the
+            ratio would mean nothing. ``what`` names the denominator in the reason.
     """
     n = len(denominators)
     if n < 2:

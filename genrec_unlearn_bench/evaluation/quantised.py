@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,16 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.evaluation.decode import decode, given_histories
-from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
+from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.examples import Examples
-    from genrec_unlearn_bench.evaluation.measurement import Subject
-    from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["quantised_ranks"]
 

@@ -51,7 +51,7 @@ BEAMS = (10, 50)
 """Beam widths of the protocol: the paper's, and one whose HR@10 is less limited by pruning."""
 WIDE_BEAM = max(BEAMS)
 LIST_LENGTH = 10
-"""How many places of a list are measured."""
+"""Places of a list that are measured."""
 TEST_GROUPS = (Group.FORGET, Group.RETAIN)
 """The sides the test examples are divided into."""
 

@@ -1,7 +1,4 @@
-"""Every USER-level metric from a per-user table alone: how a result is checked without its model.
-
-Apart from the suite, so that whoever reads records can re-score them without torch.
-"""
+"""Every USER-level metric from a per-user table alone, without torch: a result is checked without its model."""
 
 from __future__ import annotations
 

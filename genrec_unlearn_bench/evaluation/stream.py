@@ -25,7 +25,7 @@ RankArray = NDArray[np.int64]
 
 BEAM = 10
 NOT_MEASURED = -1
-"""Stands in place of a rank where a test interaction was not yet asked to be forgotten."""
+"""In place of a rank: the test interaction was not yet requested to be forgotten."""
 
 _PLACES = 10
 """Places of the list that are counted."""
@@ -71,7 +71,7 @@ _QUALITY = SPECS[:5]
 
 @dataclass(frozen=True, eq=False)
 class StreamRanks:
-    """Where the targets of test interactions stood after each of R requests, 1-based, 0 where not in the list.
+    """Ranks of the targets of test interactions after each of R requests, 1-based, 0 where not in the list.
 
     Attributes:
         owners: [M] place (from 0) of the request that each forget test interaction belongs to.
@@ -90,8 +90,8 @@ def stream_quality(ranks: StreamRanks | None, *, reason: str = "", fixed: bool =
     """The metrics about ranking.
 
     Args:
-        ranks: None where the stream was not carried through; ``reason`` then says why.
-        fixed: One model stands for the whole stream (a reference row), so that nothing can drift or come back.
+        ranks: None where the stream was not completed; ``reason`` is then the note.
+        fixed: One model stands for the whole stream (a reference row), so that nothing can drift or resurface.
     """
     if ranks is None:
         return unmeasured(_QUALITY, reason)

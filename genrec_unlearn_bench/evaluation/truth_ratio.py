@@ -2,7 +2,7 @@
 
 Truth ratio. TOFU (Maini et al. 2024, arXiv 2401.06121, eq. 1) divides the mean over five perturbed answers of
 P(answer)^(1/tokens) by that of a paraphrase of the right answer. An item has no paraphrase, so the right answer itself
-stands there; the perturbed answers are the five semantic neighbours P(i). The mean is arithmetic, as in the paper; its
+is used; the perturbed answers are the five semantic neighbours P(i). The mean is arithmetic, as in the paper; its
 code takes the geometric one.
 
 Tug-of-War. Zhao et al. 2024, "What makes unlearning hard and what to do about it" (arXiv 2406.01257): the product over

@@ -145,9 +145,9 @@ def test_who_counts_and_who_is_left_out() -> None:
     _, retain = decode_groups(setting)
     asked.clear()
     influence = measure_influence(setting, retain, Progress())
-    assert influence.concept_items.tolist() == [0, 2, 1, 2, 0, 0]
-    assert np.isfinite(influence.js_forget).tolist() == [False, False, True, True, False, False]
-    assert np.isfinite(influence.js_random).tolist() == [False, False, True, True, False, False]
+    assert influence["concept_in_history"].tolist() == [0, 2, 1, 2, 0, 0]
+    assert np.isfinite(influence["js_forget"]).tolist() == [False, False, True, True, False, False]
+    assert np.isfinite(influence["js_random"]).tolist() == [False, False, True, True, False, False]
     # Forget drops first (longest first), then the random ones, each as long as its twin.
     assert sorted(map(sorted, asked[:2])) == [[50, 51], [50, 51]]
     assert sorted(map(len, asked[2:])) == [2, 2]
@@ -189,8 +189,8 @@ def test_what_a_filtered_model_reads_is_what_counts() -> None:
     _, retain = decode_groups(setting)
     asked.clear()
     influence = measure_influence(setting, retain, Progress())
-    assert influence.concept_items.tolist() == [0, 1]
-    assert influence.js_forget[1] == 0.0
+    assert influence["concept_in_history"].tolist() == [0, 1]
+    assert influence["js_forget"][1] == 0.0
     # The forget drop asks nothing; the random one takes one of the two items that are read.
     assert asked in ([[52]], [[50]])
 
@@ -205,8 +205,8 @@ def test_interaction_requests_drop_the_users_own_pairs() -> None:
     setting = context(ranker, task)
     _, retain = decode_groups(setting)
     influence = measure_influence(setting, retain, Progress())
-    assert influence.concept_items.tolist() == [1, 0]
-    assert np.isfinite(influence.js_forget).tolist() == [True, False]
+    assert influence["concept_in_history"].tolist() == [1, 0]
+    assert np.isfinite(influence["js_forget"]).tolist() == [True, False]
 
 
 def test_draws_depend_on_the_seed_alone() -> None:

@@ -40,7 +40,7 @@ class SplitScores:
     """A probe's scores on the test examples of one split, as many positives as negatives, all [n].
 
     Attributes:
-        scores: Above 0 where the probe says positive.
+        scores: Above 0 where the probe predicts positive.
     """
 
     scores: FloatArray
@@ -134,7 +134,7 @@ def _estimate(
 ) -> SplitMean:
     value = float(np.mean(values))
     labels, items = (np.concatenate(part) for part in zip(*((test.labels, test.items) for test in tests), strict=True))
-    # The class with fewer items says how much is known.
+    # The class with fewer items limits the degrees of freedom.
     freedom = max(min(_effective(items[side]) for side in (labels, ~labels)) - 1, 1.0)
     shrink = correlation + (1 - correlation) / len(tests)
     squared = float(np.mean([_clustered(*pair) for pair in zip(tests, influences, strict=True)])) * shrink

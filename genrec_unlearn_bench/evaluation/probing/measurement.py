@@ -6,8 +6,7 @@ balanced by level-1 code, control tasks with random retain items as concept, and
 
 The target is the retrained model, not 0.5: a history tells something of its user to any model that reads it. Sites are
 reported one by one. Where concept items were given tokens of their own (TRACER), ``history`` and ``embedding`` can
-separate *better* than before, which says nothing about what the model knows of an interaction; ``prompt`` and
-``pooled`` do.
+separate *better* than before, which says nothing about interactions; ``prompt`` and ``pooled`` do.
 
 Deviation: ``history`` takes one concept item of a history where methods' descriptions take the mean over all of them.
 Items of different parts in one mean could not be kept apart. The places around it are the history's, so that it is

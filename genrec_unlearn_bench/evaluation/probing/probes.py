@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,16 +17,13 @@ from sklearn.preprocessing import StandardScaler
 
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind
-from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable
+from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.probing.estimates import SplitMean, SplitScores, accuracy, auroc, difference
 from genrec_unlearn_bench.evaluation.probing.specs import COLUMNS, FIRST_LAYER, NUMBERS, SITES, ProbingConfig
 from genrec_unlearn_bench.evaluation.probing.splits import ProbeSplit, Rows, split_rows
 from genrec_unlearn_bench.evaluation.probing.states import pseudo_concept, sample_pool
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.evaluation.measurement import Subject
-    from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["measure_probing"]
 
@@ -98,7 +95,7 @@ def measure_probing(
     found: list[dict[str, object]] = []
     samples: dict[str, NDArray[np.generic]] = {}
     for site in progress.track("probes", SITES, total=len(SITES)):
-        # The embedding's one layer is no layer of the network: it is there whatever layers are asked for.
+        # The embedding is no layer of the network and is always probed.
         wanted = [
             place
             for place, layer in enumerate(layers[site])

@@ -64,7 +64,7 @@ def split_rows(
     in proportion to the positives that each part got there, so that few positives stay without a match. Then users:
     test takes its rows first, validation comes next, train has what is left of other users. Whether a row is tested
     thus never depends on its user's rows of the other class. No part but train gets more than its share of the users
-    who have positives, where users with many rows would leave nobody to train on.
+    who have positives, as users with many rows would otherwise leave none to train on.
 
     Args:
         train, validation: Shares of the items.
@@ -81,12 +81,12 @@ def split_rows(
     chosen: dict[int, IntArray] = {}
     free = np.ones(len(rows), dtype=np.bool_)
     for which, share in shares.items():
-        here = np.flatnonzero((part == which) & free)
-        here = here[_eligible(rows, here, share, generator)]
+        candidates = np.flatnonzero((part == which) & free)
+        candidates = candidates[_eligible(rows, candidates, share, generator)]
         if which == _TEST:
-            own = rows.users[here] * 2 + rows.labels[here]
-            here = here[rank_within(own, generator.random(len(here))) == 0]
-        chosen[which] = here[_balanced(rows.subset(here), generator)]
+            own = rows.users[candidates] * 2 + rows.labels[candidates]
+            candidates = candidates[rank_within(own, generator.random(len(candidates))) == 0]
+        chosen[which] = candidates[_balanced(rows.subset(candidates), generator)]
         free &= ~np.isin(rows.users, rows.users[chosen[which]])
     rest = np.flatnonzero((part == _TRAIN) & free)
     chosen[_TRAIN] = rest[_balanced(rows.subset(rest), generator)]
@@ -129,14 +129,14 @@ def _item_parts(rows: Rows, generator: np.random.Generator, shares: tuple[float,
     return parts
 
 
-def _eligible(rows: Rows, here: IntArray, share: float, generator: np.random.Generator) -> BoolArray:
-    """Which of the rows may be taken: all, or those of random users where too many users would go."""
-    marked = rows.labels[here]
-    wanted = len(np.unique(rows.users[here][marked]))
+def _eligible(rows: Rows, candidates: IntArray, share: float, generator: np.random.Generator) -> BoolArray:
+    """Mask of the rows that a part may take: all, or those of random users where it would take too many users."""
+    marked = rows.labels[candidates]
+    wanted = len(np.unique(rows.users[candidates][marked]))
     allowed = share * len(np.unique(rows.users[rows.labels]))
     if wanted <= allowed:
-        return np.ones(len(here), dtype=np.bool_)
-    users, index = np.unique(rows.users[here], return_inverse=True)
+        return np.ones(len(candidates), dtype=np.bool_)
+    users, index = np.unique(rows.users[candidates], return_inverse=True)
     return np.asarray((generator.random(len(users)) < allowed / wanted)[index], dtype=np.bool_)
 
 

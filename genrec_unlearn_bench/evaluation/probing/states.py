@@ -7,14 +7,15 @@ they need no states of their own.
 Four sites. ``prompt``: the state from which the first token of the answer is predicted (T5: the decoder's first
 position; causal models: the prompt's last). ``pooled``: mean over the input positions (of T5's encoder, of a causal
 prompt). ``history``: mean over the positions of one item of the history. ``embedding``: mean of an item's token
-embeddings. No site sees the target. Layers are numbered as ``specs.FIRST_LAYER`` says.
+embeddings. No site sees the target. For the numbers of layers see ``specs.FIRST_LAYER``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,23 +26,18 @@ from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommen
 from genrec_unlearn_bench.backbones.recommender import Context, Recommender, length_batches
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Histories, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind
-from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
+from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.probing.splits import Rows, rank_within
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from genrec_unlearn_bench.evaluation.measurement import Subject
-    from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["pseudo_concept", "read_states", "sample_pool"]
 
 POSITIVES = MappingProxyType({"smoke": 500, "small": 2000, "paper": 4000, "official": 4000})
 """Most positives by scale, of interactions and of places in histories alike."""
 MATCHES = 4
-"""Most negatives for each positive of a level-1 code. Many of them cannot be used beside it, because their item or
-their user is in another part; and a control task divides them once more."""
+"""Most negatives for each positive of a level-1 code. Many cannot be used, because their item or user is in another
+part of the split; and a control task splits them once more."""
 _BATCH = 128
 _CONSTANT = 1e-5
 """A feature that varies by less, as a share of the layer's size, is rounding."""

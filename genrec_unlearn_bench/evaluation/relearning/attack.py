@@ -58,7 +58,7 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
     start = {name: np.asarray(subject.pass_arrays[START.name][f"{space}.{name}"], dtype=np.bool_) for name in HELD_OUT}
     held = {"train": sides.train, "test": sides.test}
     if _all_blocked(found, held):
-        # Whatever the weights learn, it cannot come back: zeros without a step.
+        # Blocked items cannot be hit however the weights change: zeros without a step.
         hits = {name: torch.from_numpy(row)[None].repeat(len(steps), 1) for name, row in start.items()}
     else:
         model, seed = found.clone(), subject.seed

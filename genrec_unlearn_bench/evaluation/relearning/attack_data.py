@@ -1,7 +1,7 @@
 """Data of the attacks: what the attacker has, what is held out and scored, and the batches of every attack.
 
 After Deeb & Roger, "Do unlearning methods remove information from model weights?" (arXiv 2410.08827): the attacker
-sees one part of the facts and is scored on the rest. An attack that is scored on what it trained on teaches it anew,
+sees one part of the facts and is scored on the rest. An attack that is scored on what it trained on teaches it anew
 whatever the weights held (Feng et al., arXiv 2506.00688). Here the facts are concept interactions: both the items and
 the users are halved, and what is scored shares neither with the attack. All data are functions of the seed and the step
 alone, the same for every model.
@@ -153,7 +153,7 @@ class AttackSet:
         return f"{len(self.sources[0].rows)} {self.sources[0].name} interactions"
 
     def passes(self, step: int) -> float:
-        """How often so many steps pass over the concept's interactions (``benign``: over the retain interactions)."""
+        """Passes of so many steps over the concept's interactions (``benign``: over the retain interactions)."""
         first = self.sources[0]
         return step * first.size / len(first.rows)
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
+from genrec_unlearn_bench.data.examples import BoolArray, Examples
 from genrec_unlearn_bench.evaluation.decode import given_histories, is_reassignment
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.relearning.attack_data import split_for_attacks
 from genrec_unlearn_bench.evaluation.relearning.specs import HELD_OUT, Space
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.examples import BoolArray, Examples
-    from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["held_out_hits", "in_space", "read_start", "spaces"]
 
@@ -35,10 +32,7 @@ def spaces(subject: Subject) -> tuple[Space, ...]:
 
 
 def readable(subject: Subject) -> bool:
-    """Whether the original table means anything to this model: its own is that table, or a reassignment of it.
-
-    A tokenizer of its own (``retrain-full``) gives other codes under the same version: there they mean something else.
-    """
+    """Whether the model's table is the original one or a reassignment of it, so that it can read original SIDs."""
     own, original = subject.recommender.sids, subject.original_sids
     return is_reassignment(own, original) or (own.level_sizes == original.level_sizes and _same_codes(subject))
 
