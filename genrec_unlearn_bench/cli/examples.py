@@ -127,7 +127,7 @@ def _groups(text: str | None, *, users: bool) -> tuple[Side, ...]:
 
 
 def _beam(beam: int | None) -> int:
-    from genrec_unlearn_bench.evaluation.user_block import BEAMS
+    from genrec_unlearn_bench.evaluation.ranking import BEAMS
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 
     if beam is None:

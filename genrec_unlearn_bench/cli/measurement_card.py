@@ -12,7 +12,7 @@ __all__ = ["measurement"]
 def measurement(name: str) -> Card:
     """A measurement of the suite full."""
     from genrec_unlearn_bench.backbones.backbone import Scale
-    from genrec_unlearn_bench.evaluation.measurements import find_measurement
+    from genrec_unlearn_bench.evaluation.suites import find_measurement
 
     found = find_measurement(name)
     doc = inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from genrec_unlearn_bench.cli.smoke_claims import Claim, Judged, judged
-from genrec_unlearn_bench.evaluation.measurements import find_measurement, measurements
 from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.evaluation.suites import find_measurement, measurements
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.request import RunRequest
 

@@ -25,7 +25,7 @@ from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.formats.letter import read_index
 from genrec_unlearn_bench.data.locate import locate
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.evaluation.sid_level import hit_rate, mean_ndcg, sid_numbers, sid_ranks
+from genrec_unlearn_bench.evaluation.ranking import hit_rate, mean_ndcg, sid_numbers, sid_ranks
 from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.pipeline.context import StageContext

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.cli.smoke_full import CLAIMS, METHODS, full_claims, full_requests
-from genrec_unlearn_bench.evaluation.measurements import find_measurement, measurements
 from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.evaluation.suites import find_measurement, measurements
 from genrec_unlearn_bench.pipeline.record import RunRecord
 
 Make = Callable[..., RunRecord]

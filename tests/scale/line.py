@@ -178,17 +178,17 @@ def run_evaluation(
 ) -> None:
     """The whole core suite on a popularity ranking, which costs nothing by itself."""
     from genrec_unlearn_bench.backbones.popularity import Popularity
-    from genrec_unlearn_bench.evaluation.context import EvaluationContext
+    from genrec_unlearn_bench.evaluation.core import evaluate
+    from genrec_unlearn_bench.evaluation.decode import EvaluationContext
     from genrec_unlearn_bench.evaluation.lists import LISTS
     from genrec_unlearn_bench.evaluation.per_user import stored_blocks
     from genrec_unlearn_bench.evaluation.rescore import rescored
-    from genrec_unlearn_bench.evaluation.streamed import evaluate_into
 
     with meter.stage("popularity"):
         ranker = Popularity.fit(dataset.train, len(dataset.items))
     context = EvaluationContext(ranker, table, dataset.items, split, features, 0)
     with meter.stage(f"evaluation of {len(dataset.test)} examples"):
-        evaluate_into(context, work / "per_user.parquet", work / LISTS, Progress())
+        evaluate(context, work / "per_user.parquet", work / LISTS, Progress())
     with meter.stage("re-score from the table"):
         rescored(stored_blocks(work / "per_user.parquet"))
 

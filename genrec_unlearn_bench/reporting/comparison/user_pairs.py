@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
-from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS
-from genrec_unlearn_bench.evaluation.user_block import UserBlock
+from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, UserBlock
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.reporting.board import Block, Row
 from genrec_unlearn_bench.reporting.measure import Measure

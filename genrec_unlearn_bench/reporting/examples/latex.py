@@ -10,7 +10,7 @@ import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from genrec_unlearn_bench.evaluation.user_block import LIST_LENGTH
+from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples import words
 from genrec_unlearn_bench.reporting.examples.names import clipped
 from genrec_unlearn_bench.reporting.examples.page import Example, Item, Page, ShownList

@@ -15,9 +15,9 @@ from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.evaluation.concept import concept_places
-from genrec_unlearn_bench.evaluation.list_distance import list_change
+from genrec_unlearn_bench.evaluation.lists import list_change
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.user_block import LIST_LENGTH
+from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.pipeline.list_lookup import RunLists
 from genrec_unlearn_bench.reporting.examples.names import item_name
 from genrec_unlearn_bench.reporting.examples.scene import Scene

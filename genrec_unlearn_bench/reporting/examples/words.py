@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from genrec_unlearn_bench.evaluation.user_block import LIST_LENGTH
+from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples.page import Example, Page, ShownList
 
 __all__ = ["CONCEPT", "EMPTY_HISTORY", "TARGET", "change", "concept_items", "heading", "notes", "past", "target_place"]
