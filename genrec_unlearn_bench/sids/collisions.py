@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.prefixes import colliding_groups, places_in_group, prefix_ids
 from genrec_unlearn_bench.sids.residuals import residuals_after, squared_distances
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, colliding_groups, ordinals, prefix_ids
 
-__all__ = ["ordinals", "resolve", "with_ordinals"]
+__all__ = ["resolve", "with_ordinals"]
 
 _ROWS = 32_768
 """Colliding items balanced at once: each has a row of distances and a row of its group's plan, in float64."""
@@ -69,11 +68,6 @@ def resolve(table: SidTable, config: SidConfig, *, progress: Progress) -> SidTab
         if np.array_equal(before, codes[:, last]):
             break
     return replace(table, codes=best)
-
-
-def ordinals(codes: IntArray) -> IntArray:
-    """[N] position of each item among those with its codes, in order of item id; 0 where it is alone (TIGER, GRID)."""
-    return places_in_group(codes)
 
 
 def with_ordinals(table: SidTable, slack: int) -> SidTable:

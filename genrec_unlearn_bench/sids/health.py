@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.sids.prefixes import prefix_ids
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, prefix_ids
 
 __all__ = ["Collisions", "LevelHealth", "PrefixHealth", "SidHealth", "health"]
 

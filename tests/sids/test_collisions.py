@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.collisions import ordinals, resolve, with_ordinals
+from genrec_unlearn_bench.sids.collisions import resolve, with_ordinals
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.health import health
 from genrec_unlearn_bench.sids.residuals import nearest_codes
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, ordinals
 
 CONFIG = SidConfig(resolve_rounds=20)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from genrec_unlearn_bench.sids.prefixes import colliding_groups, places_in_group, prefix_ids
+from genrec_unlearn_bench.sids.table import colliding_groups, ordinals, prefix_ids
 
 codes_strategy = st.tuples(st.integers(1, 30), st.integers(1, 4)).flatmap(
     lambda shape: arrays(np.int64, shape, elements=st.integers(-1, 3))
@@ -49,6 +49,6 @@ def test_places_count_within_every_group(rows: list[tuple[int, int]]) -> None:
     for item, row in enumerate(rows):
         expected.append(len(seen.setdefault(row, [])))
         seen[row].append(item)
-    assert places_in_group(codes).tolist() == expected
+    assert ordinals(codes).tolist() == expected
     groups = [group.tolist() for group in colliding_groups(codes)]
     assert groups == [seen[row] for row in sorted(seen) if len(seen[row]) > 1]
