@@ -117,7 +117,7 @@ def _balanced(distances: NDArray[np.float32], free: BoolArray, config: SidConfig
     """Codes [G, n] of distances [G, n, K]; ``free`` [G, K] says which codes a group may take."""
     import torch
 
-    from genrec_unlearn_bench.sids.sinkhorn import centred, log_plan
+    from genrec_unlearn_bench.sids.rqvae import centred, log_plan
 
     exact = torch.from_numpy(distances).double()
     plan = log_plan(centred(exact), epsilon=config.sinkhorn_epsilon, iterations=config.sinkhorn_iterations)

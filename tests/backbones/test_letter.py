@@ -139,5 +139,5 @@ def test_the_tokenizers_code_is_part_of_its_key() -> None:
     from genrec_unlearn_bench.store.sources import code_digests
 
     found = code_digests(Letter.tokenizer_modules())
-    for name in ("letter_terms", "rqvae_training", "kmeans", "sinkhorn", "collisions"):
+    for name in ("letter", "rqvae_training", "kmeans", "rqvae", "collisions"):
         assert f"genrec_unlearn_bench.sids.{name}" in found

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from genrec_unlearn_bench.sids.sinkhorn import centred, log_plan, sinkhorn_codes
+from genrec_unlearn_bench.sids.rqvae import centred, log_plan, sinkhorn_codes
 
 
 def test_distances_are_mapped_to_the_unit_range_problem_by_problem() -> None:
