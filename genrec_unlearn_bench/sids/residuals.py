@@ -50,7 +50,7 @@ def nearest_codes(latents: FloatArray, codebooks: Sequence[FloatArray]) -> CodeA
 def residuals_after(
     latents: FloatArray, codebooks: Sequence[FloatArray], codes: CodeArray, levels: int
 ) -> NDArray[np.float64]:
-    """What is left of latents [N, D] after the codewords of the first ``levels`` levels are taken off: [N, D]."""
+    """Subtract the codewords of the first ``levels`` levels from latents [N, D]: [N, D]."""
     residual = latents.astype(np.float64)
     for level in range(levels):
         residual -= codebooks[level].astype(np.float64)[codes[:, level]]

@@ -30,7 +30,7 @@ _HINT = "use the table that was made for this dataset; tables of two datasets ca
 
 
 class TreeCodes(StrictModel):
-    """Code numbers of a tree: first those that say something, then the ordinals, then one that ends every SID.
+    """Code numbers of a tree: first those with content, then the ordinals, then one that ends every SID.
 
     All levels have the same codes, and a code is the same token on whatever level it stands. SIDs may differ in
     length: an item is a run of content codes, its ordinal where the tree has ordinals, and the end code; -1 follows.
@@ -70,7 +70,7 @@ class SidTable:
         version: Counts reassignments; 0 is the tokenizer's own output.
         network: Weights of a live tokenizer by name, for backbones that go on training it with the recommender
             (ETEGRec); None where the codes are final. See ``freeze``.
-        tree: What the codes of a tree stand for (P5's indexers); None for tables of codebooks and their like.
+        tree: Layout of a tree's codes (P5's indexers); None for tables of codebooks and their like.
     """
 
     codes: CodeArray
@@ -100,18 +100,18 @@ class SidTable:
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Where each level starts when the levels are laid end to end."""
+        """First position of each level when the levels are laid end to end."""
         return tuple(int(x) for x in np.concatenate([[0], np.cumsum(self.level_sizes)[:-1]]))
 
     @property
     def quantised_codes(self) -> CodeArray:
-        """[N, Q] the codes that say something about the item: without ordinals, and -1 behind the last of a tree."""
+        """[N, Q] the codes that describe the item: without ordinals, and -1 behind the last of a tree."""
         codes = self.codes[:, : self.quantised_levels]
         return codes if self.tree is None else np.where(codes < self.tree.content, codes, -1)
 
     @property
     def quantised_sizes(self) -> tuple[int, ...]:
-        """How many codes ``quantised_codes`` chooses from, by level; Q of them."""
+        """Number of codes in each level of ``quantised_codes``; Q of them."""
         if self.tree is not None:
             return (self.tree.content,) * self.quantised_levels
         return self.level_sizes[: self.quantised_levels]
@@ -165,7 +165,7 @@ class SidTable:
 
 
 def check_items(table: SidTable, items: int) -> None:
-    """Raise DataFault unless the table stands for so many items."""
+    """Raise DataFault unless the table has so many items."""
     if len(table) != items:
         raise DataFault(
             f"the semantic IDs are those of another catalogue: {len(table)} of them for {items} items", hint=_HINT
