@@ -73,19 +73,17 @@ class Processes:
 
     def agree(self, value: T) -> T:
         """The first process's value, everywhere."""
-        if self.number > 1:
-            held = [value]
-            torch.distributed.broadcast_object_list(held, src=0)
-            return held[0]
-        return value
+        from accelerate.utils import broadcast_object_list
+
+        found: T = broadcast_object_list([value])[0]
+        return found
 
     def collect(self, value: T) -> list[T]:
         """The values of all processes in order, everywhere."""
-        if self.number == 1:
-            return [value]
-        held: list[T] = [value] * self.number
-        torch.distributed.all_gather_object(held, value)
-        return held
+        from accelerate.utils import gather_object
+
+        found: list[T] = gather_object([value])
+        return found
 
     def mean(self, value: Tensor) -> Tensor:
         """Mean over the processes."""

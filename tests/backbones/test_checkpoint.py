@@ -7,7 +7,6 @@ import pytest
 from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
-from genrec_unlearn_bench.backbones.transformer import read_checkpoint
 from genrec_unlearn_bench.errors import CorruptArtefact
 from tests.planted import sids
 
@@ -22,7 +21,7 @@ def test_a_damaged_recommender_says_which_folder(name: str, damage: str, tmp_pat
     if damage == "gone":
         file.unlink()
     with pytest.raises(CorruptArtefact) as fault:
-        read_checkpoint(tmp_path)
+        T5Recommender.load(tmp_path)
     assert fault.value.where == str(tmp_path)
 
 

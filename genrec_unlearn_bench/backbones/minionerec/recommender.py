@@ -29,7 +29,7 @@ from genrec_unlearn_bench.backbones.packing import Packing, in_groups, length_gr
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
 from genrec_unlearn_bench.backbones.processor_layers import for_processor
 from genrec_unlearn_bench.backbones.recommender import Capability, Context, ServingRules, SoftSids, StepOutput
-from genrec_unlearn_bench.backbones.transformer import Checkpoint, TransformerRecommender
+from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
 from genrec_unlearn_bench.backbones.vocabulary import BOS, SPECIALS, SidVocabulary
 from genrec_unlearn_bench.data.examples import Histories, IntArray
 from genrec_unlearn_bench.decoding.causal_session import CausalSession
@@ -82,8 +82,14 @@ class CausalRecommender(TransformerRecommender):
     @classmethod
     def fresh(cls, shape: CausalShape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
         """Random weights from ``seed``, over SID tokens alone."""
+        return cls._random(shape, sids, None, seed=seed, device=device)
+
+    @classmethod
+    def _random(
+        cls, shape: CausalShape, sids: SidTable, text: PromptTokenizer | None, *, seed: int, device: str
+    ) -> Self:
         model = random_network(shape, sid_vocabulary(shape, sids.level_sizes).size, seed=seed)
-        return cls(adapted(model, shape, seed=seed).to(device), shape, sids)  # type: ignore[arg-type]
+        return cls(adapted(model, shape, seed=seed).to(device), shape, sids, text=text)  # type: ignore[arg-type]
 
     @classmethod
     def pretrained(cls, config: MiniOneRecConfig, checkpoint: str, sids: SidTable, *, seed: int, device: str) -> Self:
@@ -249,10 +255,7 @@ class CausalRecommender(TransformerRecommender):
             self.text.save(folder)
 
     @classmethod
-    def _rebuilt(cls, checkpoint: Checkpoint, folder: Path, *, device: str) -> Self:
-        shape = CausalShape.model_validate(checkpoint.shape)
-        words = shape.words
-        text = None if words is None else PromptTokenizer.load(folder, words, shape.end_token)
-        tokens = sid_vocabulary(shape, checkpoint.sids.level_sizes).size
-        model = adapted(random_network(shape, tokens, seed=0), shape, seed=0)
-        return cls(model.to(device), shape, checkpoint.sids, text=text)  # type: ignore[arg-type]
+    def _rebuilt(cls, shape: dict[str, Any], sids: SidTable, folder: Path, *, device: str) -> Self:
+        own = CausalShape.model_validate(shape)
+        text = None if own.words is None else PromptTokenizer.load(folder, own.words, own.end_token)
+        return cls._random(own, sids, text, seed=0, device=device)
