@@ -149,7 +149,7 @@ def length_groups(lengths: Tensor, *, positions: int = CPU_POSITIONS) -> list[Te
 
 
 def in_groups(groups: list[Tensor], compute: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """``compute`` group by group; its outputs [rows, S', ...] are padded to one S' with zeros, in the original order."""
+    """``compute`` by group; its outputs [rows, S', ...] are padded to one S' with zeros, in the original order."""
     if len(groups) == 1:
         return compute(groups[0])
     parts = [compute(rows) for rows in groups]

@@ -159,7 +159,7 @@ class Recommender(Ranker):
 
     @property
     def blocks(self) -> Sequence[nn.Module]:
-        """Parts of ``module`` that a sharded training may split: called through ``forward`` or read for decoding only."""
+        """Parts of ``module`` that sharded training may split: called through ``forward`` or read for decoding only."""
         return ()
 
     @property

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from genrec_unlearn_bench.backbones.config import T5Shape
+from genrec_unlearn_bench.backbones.cpu_layers import use_cpu_kernels
 from genrec_unlearn_bench.backbones.packing import SharedTargets, in_groups, length_groups, watched
-from genrec_unlearn_bench.backbones.processor_layers import for_processor
 from genrec_unlearn_bench.backbones.recommender import Context, ServingRules, SoftSids, StepOutput
 from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
 from genrec_unlearn_bench.backbones.vocabulary import EMPTY, PAD_TOKEN, SidVocabulary
@@ -47,7 +47,7 @@ class T5Recommender(TransformerRecommender):
         serving: ServingRules | None = None,
     ) -> None:
         super().__init__(model, shape, sids, serving, self._vocabulary_for(shape, sids))
-        for_processor(model)
+        use_cpu_kernels(model)
         self._tokens = torch.from_numpy(self._vocabulary.tokens(sids)).to(self.device)
         self._softened = torch.from_numpy(sids.quantised_codes >= 0).to(self.device)
 

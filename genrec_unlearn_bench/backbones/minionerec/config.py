@@ -224,6 +224,17 @@ class MiniOneRecConfig(BackboneConfig):
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     """Optimisation and early stopping."""
 
+    def saved_shape(self, network: NetworkShape, **text: Any) -> CausalShape:
+        """The shape of a recommender on ``network``; ``text`` gives the fields that a checkpoint needs beside."""
+        return CausalShape(
+            network=network,
+            history_limit=self.history_limit,
+            dropout=self.dropout,
+            precision=self.precision,
+            checkpointing=self.checkpointing,
+            **text,
+        )
+
 
 # Hub ids. TRACER names Qwen2.5-7B. MiniOneRec takes its base model as a parameter; its issues name 0.5B to 7B and the
 # public reproductions with numbers are those of 1.5B, so that one can be held against them.

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from genrec_unlearn_bench.backbones.cpu_layers import use_cpu_kernels
 from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, MiniOneRecConfig, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.network import (
     adapted,
@@ -27,7 +28,6 @@ from genrec_unlearn_bench.backbones.minionerec.network import (
 from genrec_unlearn_bench.backbones.minionerec.prompts import Prompt, PromptBatch, PromptTokenizer, batch_prompts
 from genrec_unlearn_bench.backbones.packing import Packing, in_groups, length_groups, watched
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
-from genrec_unlearn_bench.backbones.processor_layers import for_processor
 from genrec_unlearn_bench.backbones.recommender import Capability, Context, ServingRules, SoftSids, StepOutput
 from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
 from genrec_unlearn_bench.backbones.vocabulary import BOS, SPECIALS, SidVocabulary
@@ -75,7 +75,7 @@ class CausalRecommender(TransformerRecommender):
             raise ValueError("a model with text tokens needs its tokenizer, one without has none")
         if shape.lora is not None and shape.text_tokens:
             hold_text_rows(self.model, shape.text_tokens)
-        for_processor(self.model)
+        use_cpu_kernels(self.model)
         tokens = torch.from_numpy(self._vocabulary.tokens(sids))
         self.sid_tokens = tokens.masked_fill(torch.from_numpy(sids.codes) < 0, -1).to(self.device)
 
@@ -98,18 +98,14 @@ class CausalRecommender(TransformerRecommender):
         found = load_pretrained(checkpoint, "qwen2", dtype=dtype)
         tokenizer: Any = found.tokenizer
         text_tokens = max(tokenizer.get_vocab().values()) + 1
-        shape = CausalShape(
-            network=NetworkShape.of(found.model.config, found.source),
+        shape = config.saved_shape(
+            NetworkShape.of(found.model.config, found.source),
             text_tokens=text_tokens,
             words=config.words,
             text_tasks=config.text_tasks,
             end_token=tokenizer.eos_token_id,
             title_tokens=config.title_tokens,
-            history_limit=config.history_limit,
-            dropout=config.dropout,
             lora=config.lora,
-            precision=config.precision,
-            checkpointing=config.checkpointing,
         )
         extend_vocabulary(found.model, text_tokens, sum(sids.level_sizes), seed=seed)
         model = adapted(found.model, shape, seed=seed)
