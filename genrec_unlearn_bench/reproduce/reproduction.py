@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.tiger import TigerConfig
-from genrec_unlearn_bench.backbones.training import Outcome, run_training
+from genrec_unlearn_bench.backbones.training import Outcome, train_recommender
 from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.formats.letter import read_index
@@ -172,7 +172,7 @@ def _go_on(
         ground.config.shape, ground.sids, seed=derive(request.seed, "weights"), device=ground.device
     )
     began = time.monotonic()
-    outcome = run_training(
+    outcome = train_recommender(
         recommender,
         ground.config.training,
         train=ground.dataset.train,

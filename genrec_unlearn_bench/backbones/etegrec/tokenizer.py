@@ -30,7 +30,7 @@ __all__ = ["LiveTokenizer", "TokenizerPass", "item_vectors", "pretrain", "tokeni
 FloatArray = NDArray[np.float32]
 
 _VECTORS, _BETA = "vectors", "beta"
-"""Entries of ``SidTable.network`` beside the RQ-VAE's own."""
+"""Entries of ``SidTable.network`` beside the RQ-VAE's weights."""
 
 
 def item_vectors(config: EtegrecSidConfig, data: TrainingData) -> FloatArray:
@@ -100,7 +100,7 @@ def tokenizer_pass(model: RqVae, vectors: Tensor) -> TokenizerPass:
 
 @dataclass(frozen=True, eq=False)
 class LiveTokenizer:
-    """An RQ-VAE that can go on learning, and the items it gives codes to.
+    """A trainable RQ-VAE and the item vectors that it quantises.
 
     Attributes:
         vectors: [N, D_in] item vectors, where the model is.
@@ -128,7 +128,7 @@ class LiveTokenizer:
         return cls(model, torch.from_numpy(np.array(network[_VECTORS])).to(device), table.level_sizes[-1])
 
     def table(self) -> SidTable:
-        """The items' codes now, as a frozen table of version 0: nearest codewords, then the collision ordinal.
+        """The items' present codes, as a frozen table of version 0: nearest codewords, then the collision ordinal.
 
         Raises:
             BenchError: The tokenizer diverged, or collapsed so far that the ordinals do not tell items apart.
@@ -159,7 +159,7 @@ class LiveTokenizer:
         )
 
     def live_table(self) -> SidTable:
-        """``table`` with the tokenizer in it, for joint training to go on with."""
+        """``table`` with the tokenizer in it, for joint training."""
         weights = {name: value.detach().float().cpu().numpy() for name, value in self.model.state_dict().items()}
         extra = {
             _VECTORS: self.vectors.float().cpu().numpy(),
@@ -208,7 +208,7 @@ def _rebuilt(network: Mapping[str, FloatArray]) -> RqVae:
     )
     model = RqVae(torch.from_numpy(np.array(network["shift"])), 1.0, config, seed=0)
     state = model.state_dict()
-    # A table on disk has no scalars, only arrays of one element.
+    # A stored table has arrays of one element in place of scalars.
     model.load_state_dict(
         {name: torch.from_numpy(np.array(network[name])).reshape(state[name].shape) for name in state}
     )

@@ -80,9 +80,8 @@ def trained(*, on_concept: bool, seed: int = 0) -> T5Recommender:
     if not on_concept:
         train, valid = (split().cleaned(part.subset(~concept()[part.targets])) for part in (train, valid))
     config = TrainingConfig(lr=1e-2, batch_size=64, epochs=12, warmup_steps=20, evaluations=2, valid_rows=60)
-    return train_recommender(  # type: ignore[return-value]
-        model, config, train=train, valid=valid, seed=seed, device="cpu", progress=Progress()
-    )
+    train_recommender(model, config, train=train, valid=valid, seed=seed, device="cpu", progress=Progress())
+    return model
 
 
 @cache

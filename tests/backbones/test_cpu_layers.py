@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones import processor_layers, t5
+from genrec_unlearn_bench.backbones import cpu_layers, t5
+from genrec_unlearn_bench.backbones.cpu_layers import CpuDropout, CpuLinear, use_cpu_kernels
 from genrec_unlearn_bench.backbones.minionerec import recommender as minionerec
-from genrec_unlearn_bench.backbones.processor_layers import ProcessorDropout, ProcessorLinear, for_processor
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.training import cross_entropy
 from tests import small
@@ -22,14 +22,14 @@ def linear(bias: bool = True) -> tuple[nn.Linear, nn.Linear, Tensor]:
     torch.manual_seed(0)
     plain = nn.Linear(40, 24, bias=bias)
     quick = copy.deepcopy(plain)
-    for_processor(quick)
+    use_cpu_kernels(quick)
     return plain, quick, torch.randn(40, 7, 3).permute(2, 1, 0)
 
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_products_and_their_gradients(bias: bool) -> None:
     plain, quick, values = linear(bias)
-    assert isinstance(quick, ProcessorLinear)
+    assert isinstance(quick, CpuLinear)
     found = []
     for layer in (plain, quick):
         given = values.clone().requires_grad_()
@@ -58,14 +58,14 @@ def test_autocast_and_missing_kernels_are_left_to_pytorch(monkeypatch: pytest.Mo
     plain, quick, values = linear()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert quick(values).dtype == torch.bfloat16
-    monkeypatch.setattr(processor_layers, "onednn_works", lambda: False)
+    monkeypatch.setattr(cpu_layers, "onednn_works", lambda: False)
     assert torch.equal(quick(values), plain(values))
 
 
 def test_dropout_keeps_the_share_and_the_expectation() -> None:
     layer: nn.Module = nn.Sequential(nn.Dropout(0.3))
-    for_processor(layer)
-    assert isinstance(layer[0], ProcessorDropout)  # type: ignore[index]
+    use_cpu_kernels(layer)
+    assert isinstance(layer[0], CpuDropout)  # type: ignore[index]
     ones = torch.ones(300, 1001)
     torch.manual_seed(3)
     first = layer(ones)
@@ -82,7 +82,7 @@ def test_dropout_keeps_the_share_and_the_expectation() -> None:
 
 def test_dropout_has_the_same_mask_backwards() -> None:
     layer = nn.Dropout(0.5)
-    for_processor(layer)
+    use_cpu_kernels(layer)
     values = torch.randn(50, 50, requires_grad=True)
     output = layer(values)
     output.sum().backward()  # type: ignore[no-untyped-call]
@@ -92,7 +92,7 @@ def test_dropout_has_the_same_mask_backwards() -> None:
 @pytest.mark.parametrize("probability", [0.0, 1.0])
 def test_dropout_of_nothing_and_of_everything(probability: float) -> None:
     layer = nn.Dropout(probability)
-    for_processor(layer)
+    use_cpu_kernels(layer)
     assert torch.equal(layer(torch.ones(5)), torch.full((5,), 1 - probability))
 
 
@@ -102,10 +102,10 @@ def test_a_model_learns_as_with_ordinary_layers(family: str, monkeypatch: pytest
     request = small.small_request(users=30)
     quick = _made(family)
     with monkeypatch.context() as patch:
-        patch.setattr(t5 if family == "t5" else minionerec, "for_processor", lambda network: None)
+        patch.setattr(t5 if family == "t5" else minionerec, "use_cpu_kernels", lambda network: None)
         plain = _made(family)
     kinds = {type(part).__name__ for part in quick.module.modules()}
-    assert {"ProcessorLinear", "ProcessorT5LayerNorm" if family == "t5" else "ProcessorQwen2RMSNorm"} < kinds
+    assert {"CpuLinear", "CpuT5LayerNorm" if family == "t5" else "CpuQwen2RMSNorm"} < kinds
     assert not any(type(part).__name__.startswith("Processor") for part in plain.module.modules())
     assert list(quick.module.state_dict()) == list(plain.module.state_dict())
     examples = request.train.retain

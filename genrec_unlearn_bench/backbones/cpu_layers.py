@@ -1,19 +1,20 @@
-"""Layers of a network that learns on a CPU: the sums of PyTorch's own layers, by kernels that take less time.
+"""Faster CPU kernels for the linear, dropout and norm layers of a network in training.
 
-Three things took two thirds of a training step of TIGER there (docs/performance.md):
+Three things took two thirds of a training step of TIGER on a CPU (docs/performance.md):
 
-- Products. PyTorch sends float32 products to MKL, which keeps to AVX2 on processors that are not Intel's; oneDNN uses
+- Products. PyTorch sends float32 products to MKL, which uses AVX2 on processors that are not Intel's; oneDNN uses
   AVX-512 wherever it is there (see ``decoding.linear``, which does the same for frozen weights).
 - Dropout's random numbers: PyTorch draws them one by one. Here a draw of 64 bits serves two elements.
 - Root mean square norms, which transformers writes as six operations, each over all states.
 
-On other devices and types, and where oneDNN's operator is missing, the layers are those they stand for. Weights keep
-their names and places, so that checkpoints, hooks, adapters and shared weights see no difference. Products and norms
-differ from PyTorch's in the last bits; dropout draws other numbers from the same generator.
+On other devices and types, and where oneDNN's operator is missing, the layers are PyTorch's. Weights keep their names,
+so that checkpoints, hooks, adapters and shared weights see no difference. Products and norms differ from PyTorch's in
+the last bits; dropout draws other numbers from the same generator.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -23,28 +24,28 @@ from torch.nn import functional as F
 
 from genrec_unlearn_bench.decoding.linear import onednn_works
 
-__all__ = ["ProcessorDropout", "ProcessorLinear", "ProcessorNorm", "for_processor"]
+__all__ = ["CpuDropout", "CpuLinear", "CpuNorm", "use_cpu_kernels"]
 
 _WORD = 1 << 32
 _NORMS = ("T5LayerNorm", "Qwen2RMSNorm")
 """Norms of transformers without mean and bias, by the names of their classes: importing these takes a second each."""
 
 
-def for_processor(network: nn.Module) -> None:
-    """Change the linear, dropout and norm layers of ``network`` in place; subclasses of them are left alone.
+def use_cpu_kernels(network: nn.Module) -> None:
+    """Change the linear, dropout and norm layers of ``network`` in place, but no subclasses of them.
 
-    A layer's class is replaced and not the layer, because others may hold it already: tied weights, hooks, adapters.
+    A layer's class is replaced and not the layer, which tied weights, hooks and adapters may refer to.
     """
     for layer in network.modules():
         if type(layer) is nn.Linear:
-            layer.__class__ = ProcessorLinear
+            layer.__class__ = CpuLinear
         elif type(layer) is nn.Dropout:
-            layer.__class__ = ProcessorDropout
+            layer.__class__ = CpuDropout
         elif type(layer).__name__ in _NORMS:
-            layer.__class__ = _norm_like(type(layer))
+            layer.__class__ = _norm_like(type(layer))  # type: ignore[arg-type]
 
 
-class ProcessorLinear(nn.Linear):
+class CpuLinear(nn.Linear):
     """``x W^T + b`` by oneDNN, forwards and backwards."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -54,7 +55,7 @@ class ProcessorLinear(nn.Linear):
         return output
 
 
-class ProcessorDropout(nn.Dropout):
+class CpuDropout(nn.Dropout):
     """Dropout whose random numbers are halves of 64-bit words; a probability is rounded to a multiple of 2^-32."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -67,7 +68,7 @@ class ProcessorDropout(nn.Dropout):
         return input * kept.to(input.dtype).mul_(1 / (1 - self.p))
 
 
-class ProcessorNorm(nn.Module):
+class CpuNorm(nn.Module):
     """Root mean square norm as one operation of PyTorch; mixed into the class of the layer that it stands for."""
 
     weight: nn.Parameter
@@ -80,25 +81,17 @@ class ProcessorNorm(nn.Module):
         return F.rms_norm(hidden_states, self.weight.shape, self.weight, self.variance_epsilon)
 
 
-_norms: dict[type[nn.Module], type[nn.Module]] = {}
-
-
+@cache
 def _norm_like(layer: type[nn.Module]) -> type[nn.Module]:
-    """A ``ProcessorNorm`` that falls back on ``layer``; one a class, so that the norms of a network stay alike."""
-    if layer not in _norms:
-        _norms[layer] = type(f"Processor{layer.__name__}", (ProcessorNorm, layer), {})
-    return _norms[layer]
+    """A ``CpuNorm`` that falls back on ``layer``; one a class, so that the norms of a network stay alike."""
+    return type(f"Cpu{layer.__name__}", (CpuNorm, layer), {})
 
 
 def _plain(tensor: Tensor) -> bool:
-    """Whether this is an ordinary float32 tensor on a CPU: autocast, sharding and compilers take PyTorch's way."""
+    """Whether this is an ordinary float32 tensor on a CPU: autocast, sharding and compilers use PyTorch's kernels."""
     ordinary = type(tensor) in (Tensor, nn.Parameter)
-    return ordinary and tensor.device.type == "cpu" and tensor.dtype == torch.float32 and not _otherwise()
-
-
-def _otherwise() -> bool:
-    # What compiles a network brings kernels of its own, and takes oneDNN's operator for frozen weights alone.
-    return torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling()
+    elsewhere = torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling()
+    return ordinary and tensor.device.type == "cpu" and tensor.dtype == torch.float32 and not elsewhere
 
 
 class _Product(torch.autograd.Function):
