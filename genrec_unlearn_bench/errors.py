@@ -1,4 +1,4 @@
-"""Errors meant for users: what is wrong, where, and how to mend it.
+"""Errors meant for users: what is wrong, where, and how to fix it.
 
 The command line prints these without a traceback (``--debug`` shows it). Exit codes are stable:
 1 a cell failed, 2 the call is wrong, 3 two protocols do not match.
@@ -7,6 +7,7 @@ The command line prints these without a traceback (``--debug`` shows it). Exit c
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 __all__ = [
@@ -22,7 +23,22 @@ __all__ = [
     "StorageError",
     "UnknownName",
     "UsageError",
+    "printable",
 ]
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """Escape whatever acts on a terminal instead of showing: control and bidi characters, broken encodings.
+
+    Args:
+        keep: Characters that stay as they are, say line ends in a text of several lines.
+    """
+    return "".join(
+        one.encode("unicode_escape").decode("ascii")
+        if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") and one not in keep
+        else one
+        for one in text
+    )
 
 
 class BenchError(Exception):
@@ -43,12 +59,13 @@ class BenchError(Exception):
         super().__init__(self.render())
 
     def render(self) -> str:
-        """The message as the terminal shows it, one part a line."""
-        lines = [self.what]
+        """The message as the terminal shows it, one part a line; names in it cannot act on the terminal."""
+        what, hint = (printable(text or "", keep="\n\t") for text in (self.what, self.hint))
+        lines = [what]
         if self.where:
-            lines.append(f"  where: {self.where}")
-        if self.hint:
-            lines.append(f"  hint:  {self.hint}")
+            lines.append(f"  where: {printable(self.where)}")
+        if hint:
+            lines.append(f"  hint:  {hint}")
         return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -27,37 +28,47 @@ __all__ = [
     "write_json",
 ]
 
+_ANOTHER_PLACE = "choose another place"
+
 _REFUSALS = {
     errno.ENOSPC: ("the disk is full", "free some space there, or choose another place"),
     errno.EDQUOT: ("the disk quota is used up", "free some space there, or choose another place"),
-    errno.EROFS: ("the file system is read-only", "choose another place"),
-    errno.EACCES: ("no permission to write", "mend the permissions, or choose another place"),
-    errno.EPERM: ("no permission to write", "mend the permissions, or choose another place"),
-    errno.EEXIST: ("a file stands where a folder is needed", "choose another place"),
-    errno.ENOTDIR: ("a part of the path is a file, not a folder", "choose another place"),
-    errno.EFBIG: (
-        "the file is larger than the limit for files (ulimit -f)",
-        "raise the limit, or choose another place",
-    ),
+    errno.EROFS: ("the file system is read-only", _ANOTHER_PLACE),
+    errno.EACCES: ("no permission", "change the permissions, or choose another place"),
+    errno.EPERM: ("no permission", "change the permissions, or choose another place"),
+    errno.EEXIST: ("a file stands where a folder is needed", _ANOTHER_PLACE),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", _ANOTHER_PLACE),
+    errno.EFBIG: ("the file is larger than the limit for files (ulimit -f)", "raise the limit"),
     errno.EIO: ("the disk reports an input/output error", "check the disk, or choose another place"),
     errno.ESTALE: ("the file server has lost the folder", "mount it again, or choose another place"),
-    errno.ENAMETOOLONG: ("the path is too long", "choose a place with a shorter path"),
+    errno.ENAMETOOLONG: ("a name in the path is too long", "choose a shorter name"),
+    errno.ELOOP: ("a symbolic link leads back to itself", "remove the link, or choose another place"),
+    errno.EMFILE: ("too many files are open (ulimit -n)", "raise the limit"),
+    errno.ENFILE: ("too many files are open on this machine", "end other processes"),
+    errno.ENOMEM: ("there is not enough memory (ulimit -v)", "raise the limit, or free some memory"),
 }
 
-_TOLD = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
+_BY_TEXT = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
 
 
-def storage_error(fault: BaseException, place: Path, option: str) -> StorageError | None:
-    """The user's error for a refusal of the file system, or None where the fault is something else."""
+def storage_error(fault: BaseException, place: Path, option: str, *, verb: str = "write") -> StorageError | None:
+    """The user's error for a refusal of the file system, or None where the fault is something else.
+
+    Args:
+        place: File or folder that was being written; named where the fault does not name its own.
+        option: Option or variable with which the user chooses the place.
+        verb: What failed, "write" or "read".
+    """
     code = fault.errno if isinstance(fault, OSError) else None
     # safetensors and pyarrow wrap the system's error in their own; only its text is left.
     if code is None:
-        code = next((number for text, number in _TOLD.items() if text in str(fault)), None)
+        code = next((number for text, number in _BY_TEXT.items() if text in str(fault)), None)
     if code not in _REFUSALS:
         return None
     what, hint = _REFUSALS[code]
-    where = getattr(fault, "filename", None) or place
-    return StorageError(f"cannot write: {what}", where=str(where), hint=f"{hint} ({option}), and run it again")
+    # Where a file is copied or renamed, the first name is the source and the second the place that refused.
+    where = getattr(fault, "filename2", None) or getattr(fault, "filename", None) or place
+    return StorageError(f"cannot {verb}: {what}", where=os.fsdecode(where), hint=f"{hint} ({option}), and run it again")
 
 
 @contextmanager
@@ -68,10 +79,10 @@ def guarded(place: Path, option: str) -> Iterator[None]:
     except StorageError:
         raise
     except Exception as fault:
-        told = storage_error(fault, place, option)
-        if told is None:
+        refusal = storage_error(fault, place, option)
+        if refusal is None:
             raise
-        raise told from fault
+        raise refusal from fault
 
 
 @contextmanager
@@ -79,7 +90,9 @@ def atomic_folder(target: Path, option: str, *, replace: bool = False) -> Iterat
     """A temporary folder beside ``target`` that becomes it when the block ends, or vanishes when it fails.
 
     With ``replace`` an existing target gives way; without, an existing target is kept and the new folder dropped.
-    Interrupts (Ctrl-C) count as failures. Raises StorageError where the file system refuses.
+    Files get the permissions that the umask gives, whatever wrote them. Interrupts (Ctrl-C) count as failures.
+
+    Raises StorageError where the file system refuses.
     """
     draft = target.parent / f"{draft_prefix(target)}{uuid.uuid4().hex[:8]}"
     try:
@@ -87,6 +100,7 @@ def atomic_folder(target: Path, option: str, *, replace: bool = False) -> Iterat
             make_folder(draft.parent)
             draft.mkdir()
             yield draft
+            _apply_umask(draft)
             # What the folder names has to be on the disk before the folder is, and both before its name.
             inside = sorted(draft.rglob("*"), key=lambda path: len(path.parts), reverse=True)
             for path in [*inside, draft]:
@@ -169,6 +183,21 @@ def folder_digest(digests: Mapping[str, str]) -> str:
     for name in sorted(digests):
         state.update(f"{name}\0{digests[name]}\n".encode())
     return state.hexdigest()
+
+
+def _apply_umask(draft: Path) -> None:
+    """Give what lies in a folder the permissions that the folder itself got from the umask (or the parent's ACL).
+
+    safetensors and other writers go through temporary files, which are private (0600) whatever the umask.
+    """
+    folder_mode = stat.S_IMODE(draft.stat().st_mode) & 0o777
+    for path in draft.rglob("*"):
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            continue
+        wanted = folder_mode if stat.S_ISDIR(status.st_mode) else folder_mode & 0o666
+        if stat.S_IMODE(status.st_mode) & 0o777 != wanted:
+            path.chmod(wanted | stat.S_IMODE(status.st_mode) & ~0o777)
 
 
 def _move(draft: Path, target: Path, *, replace: bool) -> None:

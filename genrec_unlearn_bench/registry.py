@@ -22,6 +22,7 @@ from genrec_unlearn_bench.errors import UnknownName, UsageError
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "FILE_MODULE",
     "METHOD_PACKAGE",
     "REFERENCE_ROWS",
     "Entry",
@@ -45,6 +46,9 @@ REFERENCE_ROWS = {
     "popularity": "The most popular train items, the same for every user.",
 }
 """Rows the runner makes itself; they stand in every table and need no method file."""
+
+FILE_MODULE = "bench_method_"
+"""How the module names of methods begin that are loaded from a file."""
 
 T = TypeVar("T")
 
@@ -281,7 +285,7 @@ def _capabilities(node: ast.ClassDef) -> tuple[str, ...]:
 
 
 def _import_file(path: Path) -> ModuleType:
-    name = f"bench_method_{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()}"
+    name = f"{FILE_MODULE}{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")

@@ -13,13 +13,13 @@ from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.contract.behaviour import call_findings, everywhere, repeat_findings, time_finding
 from genrec_unlearn_bench.contract.configuration import Method, configuration_findings, imported
 from genrec_unlearn_bench.contract.finding import Checked, Finding, broken, kept
+from genrec_unlearn_bench.contract.reduced_settings import reduced_fields
 from genrec_unlearn_bench.contract.source import source_findings
 from genrec_unlearn_bench.contract.trial import Trial, tried
 from genrec_unlearn_bench.contract.world import Place, World
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import CapabilityMissing, UnknownName, UsageError
 from genrec_unlearn_bench.pipeline.environment import determinism
-from genrec_unlearn_bench.pipeline.smoke_settings import smoke_fields
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import Entry, find_method
 from genrec_unlearn_bench.store.store import StageStore
@@ -125,7 +125,7 @@ class _Work:
 
     def _config(self) -> MethodConfig:
         """A few steps, whatever else the user sets."""
-        fields = {**self.entry.fields, **smoke_fields(self.method.name, self.method.Config)}
+        fields = {**self.entry.fields, **reduced_fields(self.method.name, self.method.Config)}
         lengths = {} if "max_steps" in fields else _one_epoch(self.method.Config)
         return parse(self.method.Config, {**lengths, **fields, **self.changes}, where="--set")
 

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.contract.soundness import Fingerprint, fingerprint, list_faults, result_faults
 from genrec_unlearn_bench.contract.watch import Seen, watched
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.ground import Ground
-from genrec_unlearn_bench.pipeline.soundness import Fingerprint, fingerprint, list_faults, result_faults
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod

@@ -7,34 +7,10 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import typer
 
+from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug, SharedCache
-from genrec_unlearn_bench.cli.run_options import (
-    Backbones,
-    Beam,
-    Device,
-    Encoder,
-    Measure,
-    Method,
-    OracleSeeds,
-    Requests,
-    ResultsDir,
-    Ruleset,
-    Scale,
-    Seed,
-    Set,
-    SetBackbone,
-    SetMeasure,
-    SetSid,
-    Shadows,
-    Suite,
-    Task,
-    Threads,
-    TrackerDir,
-    Trackers,
-    TunedDir,
-)
+from genrec_unlearn_bench.cli.options import named, named_backbones
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import (
     BenchError,
@@ -48,7 +24,7 @@ from genrec_unlearn_bench.launch import launched, place
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from genrec_unlearn_bench.executors.trackers import Tracking
     from genrec_unlearn_bench.pipeline.pipeline import Finished
@@ -56,42 +32,44 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["named", "named_backbones", "run", "run_requests"]
+__all__ = ["run", "run_requests"]
 
 FIRST_ROWS = ("original", "retrain")
 """Computed on the way to every other row, so they stand in every table."""
 
+Failed = list[tuple["RunRequest", BenchError]]
+
 
 @handled
 def run(
-    task: Task,
-    method: Method,
-    backbone: Backbones = ["tiger"],  # noqa: B006
-    seed: Seed = None,
-    scale: Scale = None,
-    suite: Suite = "core",
-    measure: Measure = None,
-    data_dir: DataDir = None,
-    encoder: Encoder = None,
-    device: Device = "auto",
-    threads: Threads = None,
-    set_: Set = None,
-    set_backbone: SetBackbone = None,
-    set_sid: SetSid = None,
-    set_measure: SetMeasure = None,
-    ruleset: Ruleset = "default",
-    tuned_dir: TunedDir = Path("tuned"),
-    oracle_seeds: OracleSeeds = 1,
-    requests: Requests = 1,
-    shadows: Shadows = 0,
-    beam: Beam = 10,
-    tracker: Trackers = None,
-    tracker_dir: TrackerDir = Path("tracking"),
-    results_dir: ResultsDir = Path("results"),
-    cache_dir: CacheDir = None,
-    shared_cache: SharedCache = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    task: options.Task,
+    method: options.Method,
+    backbone: options.Backbones = ["tiger"],  # noqa: B006
+    seed: options.Seed = None,
+    scale: options.Scale = None,
+    suite: options.Suite = "core",
+    measure: options.Measure = None,
+    data_dir: options.DataDir = None,
+    encoder: options.Encoder = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    set_: options.Set = None,
+    set_backbone: options.SetBackbone = None,
+    set_sid: options.SetSid = None,
+    set_measure: options.SetMeasure = None,
+    ruleset: options.Ruleset = "default",
+    tuned_dir: options.TunedDir = Path("tuned"),
+    oracle_seeds: options.OracleSeeds = 1,
+    requests: options.Requests = 1,
+    shadows: options.Shadows = 0,
+    beam: options.Beam = 10,
+    tracker: options.Trackers = None,
+    tracker_dir: options.TrackerDir = Path("tracking"),
+    results_dir: options.ResultsDir = Path("results"),
+    cache_dir: options.CacheDir = None,
+    shared_cache: options.SharedCache = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Run methods on a task: data, semantic IDs, recommender, unlearning, measurements, result.
 
@@ -100,13 +78,14 @@ def run(
     """
     from genrec_unlearn_bench.pipeline.request import RunRequest
 
-    _check_beam(beam)
+    if beam not in (10, 50):
+        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")
     shared = RunRequest(
         task=task,
         method="original",
         scale=scale,
         suite=suite,
-        measure=tuple(named(measure or [])),
+        measure=named(measure),
         measure_set=overrides(set_measure or [], where="--set-measure"),
         data_dir=data_dir,
         encoder=encoder,
@@ -121,39 +100,39 @@ def run(
         shadows=shadows,
         results_dir=results_dir,
     )
-    cells = _requests(shared, named_backbones(backbone), named(method), seed or [0], overrides(set_ or []))
-    _conclude(*_run_all(cells, cache_dir, named(tracker or []), tracker_dir), beam=beam, as_json=as_json)
+    cells = _cells(shared, named_backbones(backbone), named(method), seed or [0], overrides(set_ or []))
+    finished, failed = _run_all(cells, cache_dir, named(tracker), tracker_dir)
+    _conclude(finished, failed, beam=beam, as_json=as_json)
 
 
 def _run_all(
     cells: Sequence[RunRequest], cache_dir: Path | None, trackers: Sequence[str], tracker_dir: Path
-) -> tuple[list[Finished], list[tuple[RunRequest, BenchError]]]:
-    from genrec_unlearn_bench.executors.trackers import tracking_of
+) -> tuple[list[Finished], Failed]:
     from genrec_unlearn_bench.pipeline.lock import told_off_lock
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
-    tracking = tracking_of(trackers, tracker_dir)
+    tracking = None
+    if trackers:
+        from genrec_unlearn_bench.executors.trackers import tracking_of
+
+        tracking = tracking_of(trackers, tracker_dir)
     with progressing() as progress:
         if differs := told_off_lock():
             progress.info(differs)
         return run_requests(cells, StageStore(cache_dir or default_cache(), progress), progress, tracking)
 
 
-def _check_beam(beam: int) -> None:
-    if beam not in (10, 50):
-        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")
-
-
-def _conclude(
-    finished: Sequence[Finished], failed: Sequence[tuple[RunRequest, BenchError]], *, beam: int, as_json: bool
-) -> None:
-    """Show what was run, say what failed, and end with the worst exit code of that."""
+def _conclude(finished: Sequence[Finished], failed: Failed, *, beam: int, as_json: bool) -> None:
+    """Print the results, then what failed, and exit with the worst code of that; a method that diverged counts."""
+    diverged = [done.record.cell for done in finished if done.record.diverged]
     if place() == 0:
-        _show(finished, beam=beam, as_json=as_json)
+        _print_results(finished, beam=beam, as_json=as_json)
+        for cell in diverged:
+            typer.echo(f"diverged: {cell.backbone}, {cell.method}, seed {cell.seed}: not finite, see the row", err=True)
     for request, fault in failed:
         typer.echo(f"error: {request.backbone}, {request.method}, seed {request.seed}: {fault.render()}", err=True)
-    if failed:
-        raise typer.Exit(max(fault.exit_code for _, fault in failed))
+    if failed or diverged:
+        raise typer.Exit(max([1, *(fault.exit_code for _, fault in failed)]))
 
 
 def _known_ruleset(text: str) -> RulesetName:
@@ -165,50 +144,31 @@ def _known_ruleset(text: str) -> RulesetName:
     return cast("RulesetName", text)
 
 
-def named(texts: Sequence[str]) -> list[str]:
-    """What was named, once each; options may be repeated or hold commas."""
-    return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",") if name.strip()))
+def _cells(
+    shared: RunRequest,
+    backbones: Sequence[str],
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    changes: Mapping[str, Any],
+) -> list[RunRequest]:
+    """Reference rows first, then the methods, each once, for every backbone and seed.
 
-
-def named_backbones(texts: Sequence[str]) -> list[str]:
-    """The backbones of a ``--backbone`` option; ``all`` stands for every one. Raises UsageError where none is named."""
-    from genrec_unlearn_bench.backbones.catalogue import backbones
-
-    names = named(texts)
-    names = list(backbones()) if names == ["all"] else names
-    if not names:
-        raise UsageError("no backbone was named", hint="--backbone tiger, for example (bench ls backbones)")
-    return names
-
-
-def _alone(backbones: Sequence[str], shared: RunRequest) -> Sequence[str]:
-    """The backbones; refuses options that mean one backbone in a call that names several."""
+    Raises UsageError where an option changes one configuration and the call names several.
+    """
     if len(backbones) > 1 and (shared.backbone_set or shared.sid_set):
         raise UsageError(
             f"--set-backbone and --set-sid change one backbone's configuration, and this call names {len(backbones)}",
             hint="make one call for each backbone; finished stages are shared",
         )
-    return backbones
-
-
-def _requests(
-    shared: RunRequest,
-    backbones: Sequence[str],
-    asked: Sequence[str],
-    seeds: Sequence[int],
-    changes: Mapping[str, Any],
-) -> list[RunRequest]:
-    """Reference rows first, then what was asked for, each once, for every backbone and seed."""
-    backbones = _alone(backbones, shared)
-    if not asked:
+    if not methods:
         raise UsageError("no method was named", hint="--method tracer, for example (bench ls methods)")
-    changed = [name for name in dict.fromkeys(asked) if name not in REFERENCE_ROWS]
+    changed = [name for name in methods if name not in REFERENCE_ROWS]
     if changes and len(changed) != 1:
         raise UsageError(
             f"--set changes one method's configuration, and this call names {len(changed) or 'none'}",
             hint="make one call for each method; finished stages are shared",
         )
-    names = dict.fromkeys([*(FIRST_ROWS if shared.oracle_seeds else FIRST_ROWS[:1]), *asked])
+    names = dict.fromkeys([*(FIRST_ROWS if shared.oracle_seeds else FIRST_ROWS[:1]), *methods])
     return [
         shared.model_copy(
             update={
@@ -226,30 +186,15 @@ def _requests(
 
 def run_requests(
     requests: Sequence[RunRequest], store: StageStore, progress: Progress, tracking: Tracking | None = None
-) -> tuple[list[Finished], list[tuple[RunRequest, BenchError]]]:
+) -> tuple[list[Finished], Failed]:
     """Run cells one after the other; one that fails does not stop the rest, unless nothing else can work either.
 
-    Where several backbones are asked for, one that cannot serve a method, or fails by itself, does not stop the others.
+    With several backbones, one that cannot serve a method, or fails by itself, does not stop the others.
     """
-    from genrec_unlearn_bench.executors.trackers import tracked
-    from genrec_unlearn_bench.grid.cell import cell_name
-    from genrec_unlearn_bench.pipeline.pipeline import run_cell
-    from genrec_unlearn_bench.pipeline.setting import settle
-    from genrec_unlearn_bench.pipeline.workroom import Shelf
-
     several = len({request.backbone for request in requests}) > 1
+    requests, failed = _accepted(requests, several=several)
     finished: list[Finished] = []
-    failed: list[tuple[RunRequest, BenchError]] = []
-    # All that is wrong with the call shows before the first minute is spent.
-    for request in requests:
-        try:
-            settle(request)
-        except CapabilityMissing as fault:
-            if not several:
-                raise
-            failed.append((request, fault))
-    requests = [request for request in requests if all(request is not refused for refused, _ in failed)]
-    shelf = Shelf()
+    run_one = _cell_runner(store, tracking)
     broken: set[tuple[str, int]] = set()
     for number, request in enumerate(requests, start=1):
         if (request.backbone, request.seed) in broken:
@@ -257,8 +202,7 @@ def run_requests(
         backbone = f"{request.backbone} · " if several else ""
         progress.info(f"[{number}/{len(requests)}] {request.task} · {backbone}{request.method} · seed {request.seed}")
         try:
-            with tracked(progress, tracking, cell_name(request)) as told:
-                finished.append(run_cell(request, store, told, shelf=shelf))
+            finished.append(run_one(request, progress))
         except (DataMissing, StorageError):
             raise
         except BenchError as fault:
@@ -272,22 +216,21 @@ def run_requests(
     return finished, failed
 
 
-def _show(finished: Sequence[Finished], *, beam: int, as_json: bool) -> None:
-    from genrec_unlearn_bench.cli.measured_table import measured_table
-    from genrec_unlearn_bench.cli.run_table import run_table
-    from genrec_unlearn_bench.cli.stream_table import stream_table
+def _print_results(finished: Sequence[Finished], *, beam: int, as_json: bool) -> None:
+    from genrec_unlearn_bench.cli.run_table import full_table, run_table, stream_table
 
     if as_json:
         print_json([_document(done) for done in finished])
         return
-    console = stdout()
     if not finished:
         return
-    console.print(run_table([done.record for done in finished], beam=beam))
-    for further in (measured_table([done.record for done in finished]), stream_table(finished)):
+    console = stdout()
+    records = [done.record for done in finished]
+    console.print(run_table(records, beam=beam))
+    for further in (full_table(records), stream_table((done.record, done.folder) for done in finished)):
         if further is not None:
             console.print(further)
-    several = len({done.record.cell.backbone for done in finished}) > 1
+    several = len({record.cell.backbone for record in records}) > 1
     for done in finished:
         cell = done.record.cell
         name = f"{cell.backbone}, {cell.method}" if several else cell.method
@@ -295,7 +238,43 @@ def _show(finished: Sequence[Finished], *, beam: int, as_json: bool) -> None:
 
 
 def _document(done: Finished) -> dict[str, Any]:
-    from genrec_unlearn_bench.cli.stream_table import stream_rows
+    from genrec_unlearn_bench.cli.run_table import stream_rows
 
     found = {"folder": str(done.folder), "record": done.record.model_dump(mode="json")}
     return found if done.record.cell.requests == 1 else {**found, "stream": stream_rows(done.folder)}
+
+
+def _accepted(requests: Sequence[RunRequest], *, several: bool) -> tuple[list[RunRequest], Failed]:
+    """Check all requests, so that whatever is wrong with the call shows before the first minute is spent.
+
+    With ``several`` backbones, requests that a backbone cannot serve are returned as failed; else they are raised.
+    """
+    from genrec_unlearn_bench.pipeline.setting import settle
+
+    accepted, failed = [], []
+    for request in requests:
+        try:
+            settle(request)
+        except CapabilityMissing as fault:
+            if not several:
+                raise
+            failed.append((request, fault))
+        else:
+            accepted.append(request)
+    return accepted, failed
+
+
+def _cell_runner(store: StageStore, tracking: Tracking | None) -> Callable[[RunRequest, Progress], Finished]:
+    """A function that runs one cell; what cells share stays in memory between its calls."""
+    from genrec_unlearn_bench.executors.trackers import tracked
+    from genrec_unlearn_bench.grid.cell import cell_name
+    from genrec_unlearn_bench.pipeline.pipeline import run_cell
+    from genrec_unlearn_bench.pipeline.workroom import Shelf
+
+    cache = Shelf()
+
+    def run_one(request: RunRequest, progress: Progress) -> Finished:
+        with tracked(progress, tracking, cell_name(request)) as tracked_progress:
+            return run_cell(request, store, tracked_progress, shelf=cache)
+
+    return run_one
