@@ -9,6 +9,8 @@ from types import FrameType
 
 __all__ = ["run"]
 
+INTERRUPTED = 130
+
 
 def run() -> None:
     """Entry point. Nothing has been started while the modules are imported, so an interrupt just ends the process."""
@@ -17,12 +19,19 @@ def run() -> None:
     _open_standard_streams()
     from genrec_unlearn_bench.cli.main import run as run_app
 
-    run_app()
+    try:
+        run_app()
+    except SystemExit as end:
+        if end.code != INTERRUPTED:
+            raise
+        # Everything has been cleaned up. While the interpreter shuts down, another Ctrl-C would kill it by the signal.
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
     os.write(2, b"interrupted\n")
-    os._exit(130)
+    os._exit(INTERRUPTED)
 
 
 def _open_standard_streams() -> None:
