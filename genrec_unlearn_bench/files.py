@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from genrec_unlearn_bench.errors import StorageError
+from genrec_unlearn_bench.errors import BenchError, StorageError
 
 __all__ = [
     "atomic_bytes",
@@ -72,14 +72,14 @@ def storage_error(fault: BaseException, place: Path, option: str, *, verb: str =
 
 
 @contextmanager
-def guarded(place: Path, option: str) -> Iterator[None]:
+def guarded(place: Path, option: str, *, verb: str = "write") -> Iterator[None]:
     """Turn refusals of the file system inside the block into StorageError; other faults pass."""
     try:
         yield
-    except StorageError:
+    except BenchError:
         raise
     except Exception as fault:
-        refusal = storage_error(fault, place, option)
+        refusal = storage_error(fault, place, option, verb=verb)
         if refusal is None:
             raise
         raise refusal from fault

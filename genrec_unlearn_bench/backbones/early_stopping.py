@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.processes import Processes
+from genrec_unlearn_bench.backbones.distributed import Processes, Shards, alike
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.sharding import Shards, alike
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.progress import Progress
 

@@ -1,8 +1,8 @@
-"""Training a recommender from scratch: one loop that reads top to bottom, for every backbone.
+"""Training a recommender: one loop for every backbone, and the tasks it minimises.
 
 AdamW with linear warm-up and cosine decay, batches of similar length, clipping at norm 1, early stopping on
 validation NDCG@10 (beam 10), best checkpoint returned. Public reproductions of TIGER differ by a factor of two at equal
-architecture: warm-up, learning rate and best-on-validation decide. A training that is interrupted goes on where it was.
+architecture: warm-up, learning rate and best-on-validation decide. An interrupted training resumes where it was.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.batches import bucketed_batches, training_batches
-from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping, validation_ndcg
-from genrec_unlearn_bench.backbones.processes import Processes, shares
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.resuming import Resumption
-from genrec_unlearn_bench.backbones.sharding import (
+from genrec_unlearn_bench.backbones.batches import bucketed_batches, micro_batches, training_batches
+from genrec_unlearn_bench.backbones.config import Schedule, TrainingConfig
+from genrec_unlearn_bench.backbones.distributed import (
+    Processes,
     Shards,
     clip_gradients,
     is_split,
@@ -30,15 +28,17 @@ from genrec_unlearn_bench.backbones.sharding import (
     sharding_wanted,
     whole,
 )
-from genrec_unlearn_bench.backbones.snapshots import Snapshots, fingerprint
-from genrec_unlearn_bench.backbones.training_config import Schedule, TrainingConfig
-from genrec_unlearn_bench.backbones.training_task import NextItem, TrainingTask, cross_entropy
+from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping, validation_ndcg
+from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
+from genrec_unlearn_bench.backbones.snapshots import Resumption, Snapshots, fingerprint
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import DataFault, UsageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
+from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = [
+    "ExampleTask",
     "NextItem",
     "Outcome",
     "Schedule",
@@ -47,15 +47,94 @@ __all__ = [
     "bucketed_batches",
     "cross_entropy",
     "run_training",
+    "sid_terms",
     "train_recommender",
     "validation_ndcg",
 ]
-
 
 CPU_ITEMS = 400
 """Items of padded histories that a CPU computes at once. T5 of paper size on Industrial, batch 256, processor time of
 four steps: 4.4 s at 256 or 512 items, 4.8 s at 1024, 5.9 s all at once (page faults; the activations leave the caches).
 """
+
+_IGNORED = -100
+
+
+class TrainingTask(Protocol):
+    """M samples and their loss; a step takes some of them. Backbones with other than next-item samples have their own.
+
+    A loss may depend on the rows, the weights and torch's global generator, and on nothing that changes from call to
+    call: a training that was interrupted goes on from these.
+    """
+
+    @property
+    def lengths(self) -> IntArray:
+        """[M] input lengths, so that batches hold samples of similar length."""
+
+    @property
+    def terms(self) -> NDArray[np.float64]:
+        """[M] how many terms of the loss's mean each sample has, so that means over parts become that of the whole."""
+
+    @property
+    def kinds(self) -> IntArray:
+        """[M] samples of one kind take one pass over the network together. Sharded processes have to pass alike."""
+
+    def loss(self, rows: IntArray) -> Tensor:
+        """Mean over all terms of the chosen samples, differentiable."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExampleTask:
+    """A task of one sample an example, all of one kind. Subclasses add the loss.
+
+    Attributes:
+        temperature: See ``cross_entropy``.
+    """
+
+    recommender: Recommender
+    examples: Examples
+    temperature: float = 1.0
+
+    @property
+    def lengths(self) -> IntArray:
+        """[M] history lengths."""
+        return self.examples.history_lengths(self.recommender.history_limit)
+
+    @property
+    def terms(self) -> NDArray[np.float64]:
+        """[M] tokens of each target."""
+        return sid_terms(self.recommender.sids, self.examples.targets)
+
+    @property
+    def kinds(self) -> IntArray:
+        """[M] all alike."""
+        return np.zeros(len(self.examples), dtype=np.int64)
+
+
+class NextItem(ExampleTask):
+    """Cross-entropy of the next item's tokens."""
+
+    @property
+    def even(self) -> bool:
+        """Whether all targets have equally many tokens."""
+        return bool((self.recommender.sids.codes >= 0).all())
+
+    def loss(self, rows: IntArray) -> Tensor:
+        """Mean over all target tokens."""
+        histories = self.examples.histories(self.recommender.history_limit, rows)
+        return cross_entropy(self.recommender.forward(histories, self.examples.targets[rows]), self.temperature)
+
+
+def sid_terms(sids: SidTable, items: IntArray) -> NDArray[np.float64]:
+    """[len(items)] tokens of each item's SID."""
+    return np.asarray((sids.codes[items] >= 0).sum(1), dtype=np.float64)
+
+
+def cross_entropy(output: StepOutput, temperature: float = 1.0) -> Tensor:
+    """Mean negative log-likelihood over all target tokens, in nats; logits divided by ``temperature`` (LETTER's τ)."""
+    labels = output.labels if output.mask is None else output.labels.masked_fill(~output.mask, _IGNORED)
+    logits = output.logits.flatten(0, 1).float() / temperature
+    return torch.nn.functional.cross_entropy(logits, labels.flatten(), ignore_index=_IGNORED)
 
 
 @dataclass(frozen=True)
@@ -158,7 +237,7 @@ def run_training(
         settings += f" {processes.number} {'split' if shards else 'whole'}"
     kept = _snapshots(folder, settings, (task.lengths, *_arrays(train), *_arrays(valid)), best) if folder else None
     resumption = Resumption(kept, recommender.module, optimizer, best, progress, processes)
-    run = _Run(
+    run = _Loop(
         config, task, recommender.module, learned, optimizer, processes, shards, best, resumption, progress, stage
     )
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
@@ -184,8 +263,8 @@ def _optimizer(
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
-    """One piece of a training, from the first step to the last."""
+class _Loop:
+    """The steps of one call, from the last snapshot to the end or until the time is up."""
 
     config: TrainingConfig
     task: TrainingTask
@@ -200,13 +279,13 @@ class _Run:
     stage: str
 
     def to_end(self, seed: int, minutes: float | None) -> Outcome:
-        """Go on from the last snapshot until the training has ended or the time is up."""
+        """Take the steps."""
         config, resumption = self.config, self.resumption
         lengths, terms, kinds = self.task.lengths, self.task.terms, self.task.kinds
         total = config.steps(len(lengths))
         schedule = Schedule.of(config, total)
         every = math.ceil(total / config.evaluations)
-        place = resumption.take_up()
+        place = resumption.restore()
         first, finished = (place.step, place.finished) if place else (0, False)
         step = first
         if place:
@@ -245,7 +324,7 @@ class _Run:
         size = self._at_once(len(rows), longest)
         self.optimizer.zero_grad()
         total = torch.zeros((), device=accelerator.device)
-        for part in shares(rows, terms=terms, kinds=kinds, size=size, index=index, processes=number):
+        for part in micro_batches(rows, terms=terms, kinds=kinds, size=size, index=index, processes=number):
             with accelerator.autocast():
                 loss = self.task.loss(part.rows) * part.weight
             accelerator.backward(loss)

@@ -16,8 +16,7 @@ from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.dataset import Dataset
-    from genrec_unlearn_bench.data.formats.layout import FormatName
-    from genrec_unlearn_bench.data.spec import SplitName
+    from genrec_unlearn_bench.data.spec import FormatName, SplitName
 
 __all__ = ["app"]
 
@@ -91,9 +90,8 @@ def import_(
     """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
     from typing import get_args
 
-    from genrec_unlearn_bench.data.formats.layout import FormatName
     from genrec_unlearn_bench.data.importing import import_folder
-    from genrec_unlearn_bench.data.spec import SplitName
+    from genrec_unlearn_bench.data.spec import FormatName, SplitName
 
     for kind, value, known in (("format", format_, get_args(FormatName)), ("split", split, get_args(SplitName))):
         if value is not None and value not in known:
@@ -117,13 +115,16 @@ def import_(
 
 def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Dataset:
     from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.pipeline.ground import prepared_dataset
-    from genrec_unlearn_bench.pipeline.workroom import Desk
+    from genrec_unlearn_bench.pipeline.context import StageContext, materialise
+    from genrec_unlearn_bench.pipeline.stages.data import dataset_stage
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     with progressing() as progress:
-        desk = Desk(StageStore(cache_dir or default_cache(), progress), progress)
-        return prepared_dataset(desk, find_dataset(name, data_dir), data_dir)[1]
+        context = StageContext(StageStore(cache_dir or default_cache(), progress), progress)
+        stage = dataset_stage(find_dataset(name, data_dir), data_dir, progress)
+        materialise(stage, context)
+        found: Dataset = context.load(stage)
+        return found
 
 
 def _print(found: Dataset, *, as_json: bool) -> None:

@@ -87,9 +87,9 @@ def _versions() -> list[Finding]:
 
 def _pinned() -> list[Finding]:
     """Deviations from the versions that results are reproduced with."""
-    from genrec_unlearn_bench.pipeline.lock import off_lock
+    from genrec_unlearn_bench.pipeline.environment import version_mismatches
 
-    different = off_lock(None)
+    different = version_mismatches(None)
     says = ", ".join(map(str, different)) if different else "all installed versions are the locked ones"
     return [Finding(subject="lock", state="note" if different else "ok", says=says)]
 

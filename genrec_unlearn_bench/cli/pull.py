@@ -48,7 +48,7 @@ def pull(
     if write_index:
         _write_index(Path(place))
         return
-    from genrec_unlearn_bench.store.amounts import told_bytes
+    from genrec_unlearn_bench.store.amounts import format_bytes
     from genrec_unlearn_bench.submissions.pull.place import find_place
     from genrec_unlearn_bench.submissions.pull.results import check_protocol, pull_results
 
@@ -57,7 +57,7 @@ def pull(
     wanted = _selected(found.index, {field: named(values) for field, values in options.items() if values})
     check_protocol(wanted)
     size = sum(file.size for one in wanted for file in one.files.values())
-    print_line(f"{len(wanted)} results, {told_bytes(size)}, from {place}", stderr=True)
+    print_line(f"{len(wanted)} results, {format_bytes(size)}, from {place}", stderr=True)
     with progressing() as progress:
         brought = () if dry_run else pull_results(found, wanted, results_dir, progress)
     _print_outcomes(brought, as_json=as_json)

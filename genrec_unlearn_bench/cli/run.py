@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -20,6 +22,7 @@ from genrec_unlearn_bench.errors import (
     UnknownName,
     UsageError,
 )
+from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.launch import launched, place
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
@@ -27,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from genrec_unlearn_bench.executors.trackers import Tracking
-    from genrec_unlearn_bench.pipeline.pipeline import Finished
+    from genrec_unlearn_bench.pipeline.context import SessionCache
+    from genrec_unlearn_bench.pipeline.finished import FinishedRun
     from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
@@ -107,8 +111,7 @@ def run(
 
 def _run_all(
     cells: Sequence[RunRequest], cache_dir: Path | None, trackers: Sequence[str], tracker_dir: Path
-) -> tuple[list[Finished], Failed]:
-    from genrec_unlearn_bench.pipeline.lock import told_off_lock
+) -> tuple[list[FinishedRun], Failed]:
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     tracking = None
@@ -117,12 +120,10 @@ def _run_all(
 
         tracking = tracking_of(trackers, tracker_dir)
     with progressing() as progress:
-        if differs := told_off_lock():
-            progress.info(differs)
         return run_requests(cells, StageStore(cache_dir or default_cache(), progress), progress, tracking)
 
 
-def _conclude(finished: Sequence[Finished], failed: Failed, *, beam: int, as_json: bool) -> None:
+def _conclude(finished: Sequence[FinishedRun], failed: Failed, *, beam: int, as_json: bool) -> None:
     """Print the results, then what failed, and exit with the worst code of that; a method that diverged counts."""
     diverged = [done.record.cell for done in finished if done.record.diverged]
     if place() == 0:
@@ -186,23 +187,33 @@ def _cells(
 
 def run_requests(
     requests: Sequence[RunRequest], store: StageStore, progress: Progress, tracking: Tracking | None = None
-) -> tuple[list[Finished], Failed]:
+) -> tuple[list[FinishedRun], Failed]:
     """Run cells one after the other; one that fails does not stop the rest, unless nothing else can work either.
 
     With several backbones, one that cannot serve a method, or fails by itself, does not stop the others.
     """
+    from genrec_unlearn_bench.pipeline.finished import find_finished
+
     several = len({request.backbone for request in requests}) > 1
-    requests, failed = _accepted(requests, several=several)
-    finished: list[Finished] = []
-    run_one = _cell_runner(store, tracking)
+    there = {id(request): find_finished(request, store) for request in requests}
+    failed = _refused([request for request in requests if there[id(request)] is None], progress, several=several)
+    refused = [id(request) for request, _ in failed]
+    requests = [request for request in requests if id(request) not in refused]
+    finished: list[FinishedRun] = []
+    run_one = _cell_runner(store, progress, tracking)
     broken: set[tuple[str, int]] = set()
     for number, request in enumerate(requests, start=1):
         if (request.backbone, request.seed) in broken:
             continue
         backbone = f"{request.backbone} · " if several else ""
         progress.info(f"[{number}/{len(requests)}] {request.task} · {backbone}{request.method} · seed {request.seed}")
+        done = there[id(request)]
+        if done is not None:
+            progress.info(f"result: from {done.folder}")
+            finished.append(done)
+            continue
         try:
-            finished.append(run_one(request, progress))
+            finished.append(run_one(request))
         except (DataMissing, StorageError):
             raise
         except BenchError as fault:
@@ -216,7 +227,7 @@ def run_requests(
     return finished, failed
 
 
-def _print_results(finished: Sequence[Finished], *, beam: int, as_json: bool) -> None:
+def _print_results(finished: Sequence[FinishedRun], *, beam: int, as_json: bool) -> None:
     from genrec_unlearn_bench.cli.run_table import full_table, run_table, stream_table
 
     if as_json:
@@ -237,44 +248,65 @@ def _print_results(finished: Sequence[Finished], *, beam: int, as_json: bool) ->
         console.print(f"  {name}, seed {cell.seed}: {done.folder}", soft_wrap=True)
 
 
-def _document(done: Finished) -> dict[str, Any]:
+def _document(done: FinishedRun) -> dict[str, Any]:
     from genrec_unlearn_bench.cli.run_table import stream_rows
 
     found = {"folder": str(done.folder), "record": done.record.model_dump(mode="json")}
     return found if done.record.cell.requests == 1 else {**found, "stream": stream_rows(done.folder)}
 
 
-def _accepted(requests: Sequence[RunRequest], *, several: bool) -> tuple[list[RunRequest], Failed]:
-    """Check all requests, so that whatever is wrong with the call shows before the first minute is spent.
+def _refused(requests: Sequence[RunRequest], progress: Progress, *, several: bool) -> Failed:
+    """Check requests before the first minute is spent: raise whatever is wrong with the call.
 
-    With ``several`` backbones, requests that a backbone cannot serve are returned as failed; else they are raised.
+    With ``several`` backbones, requests that a backbone cannot serve are returned instead.
     """
-    from genrec_unlearn_bench.pipeline.setting import settle
+    if not requests:
+        return []
+    from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
+    from genrec_unlearn_bench.pipeline.resolve import Catalogue, resolve
 
-    accepted, failed = [], []
+    catalogue = Catalogue()
+    refused: Failed = []
     for request in requests:
         try:
-            settle(request)
+            resolve(request, catalogue=catalogue)
         except CapabilityMissing as fault:
             if not several:
                 raise
-            failed.append((request, fault))
-        else:
-            accepted.append(request)
-    return accepted, failed
+            refused.append((request, fault))
+    _check_folder(requests[0].results_dir)
+    if mismatches := format_version_mismatches():
+        progress.info(mismatches)
+    return refused
 
 
-def _cell_runner(store: StageStore, tracking: Tracking | None) -> Callable[[RunRequest, Progress], Finished]:
+def _check_folder(folder: Path) -> None:
+    """Make the results folder and take it away again, so that a refusal costs no training. Raises StorageError."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    with guarded(folder, "--results-dir"):
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    for one in missing:
+        with suppress(OSError):
+            one.rmdir()
+
+
+def _cell_runner(
+    store: StageStore, progress: Progress, tracking: Tracking | None
+) -> Callable[[RunRequest], FinishedRun]:
     """A function that runs one cell; what cells share stays in memory between its calls."""
-    from genrec_unlearn_bench.executors.trackers import tracked
-    from genrec_unlearn_bench.grid.cell import cell_name
-    from genrec_unlearn_bench.pipeline.pipeline import run_cell
-    from genrec_unlearn_bench.pipeline.workroom import Shelf
+    cache: list[SessionCache] = []
 
-    cache = Shelf()
+    def run_one(request: RunRequest) -> FinishedRun:
+        from genrec_unlearn_bench.executors.trackers import tracked
+        from genrec_unlearn_bench.grid.cell import cell_name
+        from genrec_unlearn_bench.pipeline.context import SessionCache
+        from genrec_unlearn_bench.pipeline.run import run_cell
 
-    def run_one(request: RunRequest, progress: Progress) -> Finished:
+        cache[:] = cache or [SessionCache()]
         with tracked(progress, tracking, cell_name(request)) as tracked_progress:
-            return run_cell(request, store, tracked_progress, shelf=cache)
+            return run_cell(request, store, tracked_progress, cache=cache[0])
 
     return run_one

@@ -260,14 +260,15 @@ def manifest_sheet(content: Dataset) -> Sheet:
 def _resolved(
     spec: TaskSpec, source: DatasetSpec, data_dir: Path | None, cache_dir: Path | None
 ) -> tuple[dict[str, Any], Sheet]:
-    from genrec_unlearn_bench.pipeline.ground import prepared_dataset, resolved_task
-    from genrec_unlearn_bench.pipeline.workroom import Desk
+    from genrec_unlearn_bench.pipeline.context import StageContext, materialise
+    from genrec_unlearn_bench.pipeline.stages.data import dataset_stage, task_stage
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     with progressing() as progress:
-        desk = Desk(StageStore(cache_dir or default_cache(), progress), progress)
-        prepared = prepared_dataset(desk, source, data_dir)[1]
-        manifest = resolved_task(desk, spec, prepared).manifest
+        context = StageContext(StageStore(cache_dir or default_cache(), progress), progress)
+        task = task_stage(spec, dataset_stage(source, data_dir, progress))
+        materialise(task, context)
+        manifest = context.load(task).manifest
     shown = list(manifest.concepts[:12]) + (["…"] if len(manifest.concepts) > 12 else [])
     rows = [
         ("concepts", f"{len(manifest.concepts)}: {', '.join(shown)}" if shown else "–"),

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.pipeline.tune import Tuned, TuningRequest
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
     from genrec_unlearn_bench.tuning.choice import Choice
     from genrec_unlearn_bench.tuning.selection import Trial
-    from genrec_unlearn_bench.tuning.tuning import Tuned, TuningRequest
 
 __all__ = ["tune"]
 
@@ -70,8 +70,8 @@ def tune(
     interrupt. `bench run --ruleset tuned` reads the choice.
     """
     from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.pipeline.tune import TUNING_SEED, TuningRequest
     from genrec_unlearn_bench.store.store import StageStore, default_cache
-    from genrec_unlearn_bench.tuning.tuning import TUNING_SEED, TuningRequest
 
     shared = RunRequest(
         task=task,
@@ -126,18 +126,18 @@ def _tune(
     requests: Sequence[TuningRequest], store: StageStore, progress: Progress, out: Path
 ) -> tuple[list[tuple[Tuned, Path]], list[tuple[TuningRequest, BenchError]]]:
     """Tune one after the other, writing each choice at once; one that fails does not stop the rest."""
-    from genrec_unlearn_bench.pipeline.workroom import Shelf
+    from genrec_unlearn_bench.pipeline.context import SessionCache
+    from genrec_unlearn_bench.pipeline.tune import tune as tune_one
     from genrec_unlearn_bench.tuning.choice import choice_path, write_choice
-    from genrec_unlearn_bench.tuning.tuning import tune as tune_one
 
-    shelf = Shelf()
+    cache = SessionCache()
     tuned: list[tuple[Tuned, Path]] = []
     failed: list[tuple[TuningRequest, BenchError]] = []
     for number, request in enumerate(requests, start=1):
         run = request.run
         progress.info(f"[{number}/{len(requests)}] {run.task} · {run.backbone} · {run.method}")
         try:
-            found = tune_one(request, store, progress, shelf=shelf)
+            found = tune_one(request, store, progress, cache=cache)
         except (DataMissing, StorageError):
             raise
         except BenchError as fault:
@@ -191,7 +191,7 @@ def _table(choice: Choice) -> RenderableType:
         feasible = "diverged" if trial.diverged else "yes" if is_feasible(trial, before) else "no"
         table.add_row(
             str(number + 1) if number else "default",
-            *(_setting(trial.config[name]) for name in varying),
+            *(_format_value(trial.config[name]) for name in varying),
             _number(trial.forget_hr),
             _number(trial.retain_ndcg),
             _ratio(trial, before),
@@ -232,5 +232,5 @@ def _ratio(trial: Trial, original: Trial) -> str:
     return f"{trial.retain_ndcg / original.retain_ndcg:.3f}"
 
 
-def _setting(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -108,17 +108,17 @@ class _Work:
             yield place
             return
         progress.info(f"check: {place}")
-        ground, recommender = self.world.ground(place), self.world.recommender(place)
+        task, recommender = self.world.task(place), self.world.recommender(place)
         made = self.method(config)
         source = self.entry.source
-        first = tried(made, recommender, ground, source=source, roots=roots)
+        first = tried(made, recommender, task, source=source, roots=roots)
         yield from call_findings(first)
         if first.fault:
             return
         # The same object again, in other surroundings; a new original, as the first may have been changed.
         recommender = self.world.recommender(place)
-        again = tried(made, recommender, ground, source=source, surroundings=1, thorough=False)
-        other = tried(self.method(config), self.world.recommender(place), ground, source=source, seed=1, thorough=False)
+        again = tried(made, recommender, task, source=source, surroundings=1, thorough=False)
+        other = tried(self.method(config), self.world.recommender(place), task, source=source, seed=1, thorough=False)
         yield repeat_findings(first, again, other)
         yield from everywhere(self._elsewhere(config, place, on, progress), frozenset(self.method.kinds))
         yield time_finding(first)
@@ -155,13 +155,13 @@ class _Work:
                 found[place] = refusal
                 continue
             progress.info(f"check: {place}")
-            ground, recommender = self.world.ground(place), self.world.recommender(place)
-            found[place] = tried(self.method(config), recommender, ground, source=self.entry.source)
+            task, recommender = self.world.task(place), self.world.recommender(place)
+            found[place] = tried(self.method(config), recommender, task, source=self.entry.source)
         return found
 
     def _refusal(self, place: Place) -> str:
         try:
-            self.world.setting(place, self.text, self.changes)
+            self.world.resolve(place, self.text, self.changes)
         except CapabilityMissing as fault:
             return fault.what
         return ""

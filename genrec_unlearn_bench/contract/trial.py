@@ -21,7 +21,7 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.contract.soundness import Fingerprint, fingerprint, list_faults, result_faults
 from genrec_unlearn_bench.contract.watch import Seen, watched
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.pipeline.ground import Ground
+from genrec_unlearn_bench.pipeline.stages.data import PreparedTask
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
@@ -89,7 +89,7 @@ class Trial:
 def tried(
     method: UnlearningMethod[Any],
     recommender: Recommender,
-    ground: Ground,
+    task: PreparedTask,
     *,
     source: Path | None,
     seed: int = 0,
@@ -105,7 +105,7 @@ def tried(
         roots: Folders in which nothing is to be opened.
         thorough: Look at the result as well; a second call for comparison needs its content alone.
     """
-    request = ground.request(seed)
+    request = task.request(seed)
     was, digest = fingerprint(recommender), _digest(request)
     progress = _Patience()
     began = time.perf_counter()
@@ -131,7 +131,7 @@ def tried(
     return Trial(
         original=tuple(difference(was, fingerprint(recommender))),
         result=tuple(faults),
-        lists=tuple(list_faults(result, ground.split.test, ROWS)) if thorough else (),
+        lists=tuple(list_faults(result, task.split.test, ROWS)) if thorough else (),
         content=after.content,
         changed=after.content != was.content,
         trained=after.weights != was.weights,

@@ -15,15 +15,16 @@ from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.pipeline.ground import Ground, lay_ground
+from genrec_unlearn_bench.pipeline.context import Inputs, StageContext, materialise
+from genrec_unlearn_bench.pipeline.graph import recommender_stages
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.setting import Setting, settle
-from genrec_unlearn_bench.pipeline.trained import original, tokens
-from genrec_unlearn_bench.pipeline.workroom import Shelf, Workroom
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
+from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["TASKS", "Place", "World", "shortened"]
+__all__ = ["TASKS", "Place", "World", "shortened", "trial_inputs"]
 
 TASKS = {
     ConceptKind.BRAND: "demo-brand",
@@ -67,9 +68,9 @@ class World:
     """Recommenders and requests on the demo, made when they are asked for."""
 
     def __init__(self, store: StageStore, progress: Progress) -> None:
-        self._store, self._progress, self._shelf = store, progress, Shelf()
+        self._context = StageContext(store, progress)
 
-    def setting(self, place: Place, method: str, fields: Mapping[str, Any]) -> Setting:
+    def resolve(self, place: Place, method: str, fields: Mapping[str, Any]) -> ResolvedRequest:
         """The method on a place. Raises CapabilityMissing where it refuses."""
         found = load_backbone(place.backbone)
         request = RunRequest(
@@ -83,23 +84,28 @@ class World:
             backbone_set=shortened(found.preset(Scale.SMOKE).model_dump()),
             sid_set=shortened(found.sid_preset(Scale.SMOKE).model_dump()),
         )
-        return settle(request)
+        return resolve(request)
 
-    def ground(self, place: Place) -> Ground:
+    def task(self, place: Place) -> PreparedTask:
         """Dataset, task and features."""
-        return lay_ground(self._room(place))
+        resolved = self.resolve(place, "original", {})
+        return prepare_task(trial_inputs(resolved, self._context), resolved.encoder.key, holdout=False)
 
     def recommender(self, place: Place) -> Recommender:
         """An original, each time another copy."""
-        room = self._room(place)
-        ground = lay_ground(room)
-        found = original(room, ground, tokens(room, ground)).load()
+        found = trial_inputs(self.resolve(place, "original", {}), self._context)["original"]
         if not isinstance(found, Recommender):
             raise BenchError(f"the backbone {place.backbone!r} gives no generative recommender")
         return found
 
-    def _room(self, place: Place) -> Workroom:
-        return Workroom(self.setting(place, "original", {}), self._store, self._progress, self._shelf)
+
+def trial_inputs(resolved: ResolvedRequest, context: StageContext) -> Inputs:
+    """Data and original recommender of a request, made or taken from the store."""
+    data, _, original, _ = recommender_stages(resolved, context.progress)
+    trial = Stage("trial", 1, inputs={**data, "original": original})
+    for stage in trial.inputs.values():
+        materialise(stage, context)
+    return Inputs(trial, context)
 
 
 def shortened(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,11 +15,10 @@ import numpy as np
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.kcore import k_core
 from genrec_unlearn_bench.data.raw import Interactions, RawData, Sequences
 from genrec_unlearn_bench.errors import DataFault
 
-__all__ = ["Cleaned", "clean", "first_appearance", "take_items"]
+__all__ = ["Cleaned", "clean", "first_appearance", "k_core", "take_items"]
 
 T = TypeVar("T")
 
@@ -124,3 +123,27 @@ def _in_core(users: IntArray, rows: IntArray, k: int) -> BoolArray:
 def _count(dropped: Counter[str], reason: str, number: int) -> None:
     if number:
         dropped[reason] += number
+
+
+def k_core(users: IntArray, items: IntArray, k: int) -> BoolArray:
+    """Which of the E interactions belong to the k-core; repeated pairs count as often as they occur.
+
+    Dropping a user lowers its items' counts and the other way round, so the two are repeated until nothing changes. The
+    outcome does not depend on the order: it is the union of all sets that meet the condition.
+
+    Args:
+        users, items: [E] numbers from 0.
+        k: Smallest number of interactions; with k <= 1 everything stays.
+    """
+    keep = np.ones(len(users), dtype=np.bool_)
+    rows = np.arange(len(users), dtype=np.int64)
+    while k > 1 and len(rows):
+        enough_users = np.bincount(users[rows]) >= k
+        enough_items = np.bincount(items[rows]) >= k
+        stay = enough_users[users[rows]] & enough_items[items[rows]]
+        if stay.all():
+            break
+        rows = rows[stay]
+    keep[:] = False
+    keep[rows] = True
+    return keep

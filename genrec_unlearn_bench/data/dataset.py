@@ -8,23 +8,9 @@ from pydantic import BaseModel, ConfigDict
 
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.data.source_files import SourceFile
 
-__all__ = ["Dataset", "DatasetManifest", "SourceFile"]
-
-
-class SourceFile(BaseModel):
-    """One file a dataset was read from."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    """Path relative to the data folder."""
-    size: int
-    """Bytes."""
-    digest: str
-    """blake2b-128 of the content, in hex."""
-    url: str | None = None
-    """Where it was downloaded from, if it was."""
+__all__ = ["Dataset", "DatasetManifest"]
 
 
 class DatasetManifest(BaseModel):

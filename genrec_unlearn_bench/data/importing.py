@@ -9,10 +9,9 @@ from pathlib import Path
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.data.catalogue import SPEC_FILE, packaged_datasets
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.formats.layout import FormatName, discover
 from genrec_unlearn_bench.data.locate import Located
 from genrec_unlearn_bench.data.prepare import prepare_located
-from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec, SplitName, check_spec, dump_spec
+from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec, FormatName, SplitName, check_spec, discover, dump_spec
 from genrec_unlearn_bench.errors import DataMissing, StorageError, UsageError
 from genrec_unlearn_bench.progress import Progress
 

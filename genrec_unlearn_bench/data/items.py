@@ -20,7 +20,7 @@ class ItemTable:
 
     Attributes:
         ids: The dataset's own identifiers, unique.
-        brands: Normalised brand names (case-folded comparison key is the name itself, see ``data.brands``).
+        brands: Normalised brand names (see ``data.fields``).
         brands_raw: Brand names as the source spells them.
         prices: [N] float64, in the source's currency, NaN where unknown.
     """

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from genrec_unlearn_bench.data.brands import clean_brand
 from genrec_unlearn_bench.data.examples import BoolArray
+from genrec_unlearn_bench.data.fields import clean_brand
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
 from genrec_unlearn_bench.data.items import TEXT_FIELDS, ItemTable
 

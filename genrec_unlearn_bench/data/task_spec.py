@@ -7,19 +7,18 @@ to be quick.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from enum import StrEnum
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
 
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.forget import ConceptKind
-
 __all__ = [
     "DEFAULT_CONCEPTS",
     "BrandConcept",
     "Concept",
+    "ConceptKind",
     "InteractionConcept",
     "ItemConcept",
     "PriceConcept",
@@ -27,6 +26,15 @@ __all__ = [
 ]
 
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+class ConceptKind(StrEnum):
+    """What is asked to be forgotten."""
+
+    BRAND = "brand"
+    PRICE = "price"
+    ITEM = "item"
+    INTERACTION = "interaction"
 
 
 class BrandConcept(StrictModel):
@@ -98,8 +106,6 @@ class TaskSpec(StrictModel):
     @property
     def kind(self) -> ConceptKind:
         """The kind of concept."""
-        from genrec_unlearn_bench.data.forget import ConceptKind
-
         return ConceptKind(self.concept.kind)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray, among
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
-from genrec_unlearn_bench.data.pairs import among
 
 __all__ = ["concept_places"]
 

@@ -14,8 +14,8 @@ from typing import Literal
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.source_files import model_digest
 from genrec_unlearn_bench.errors import MissingExtra, UnknownName, UsageError
-from genrec_unlearn_bench.features.model_folder import model_digest
 
 __all__ = ["TFIDF_DIM", "EncoderSpec", "minilm_folder", "parse_encoder"]
 

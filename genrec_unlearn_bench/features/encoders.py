@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.features.embedding_cache import EmbeddingCache
 from genrec_unlearn_bench.features.encoder_spec import TFIDF_DIM, EncoderSpec, parse_encoder
 from genrec_unlearn_bench.features.sentence import SentenceEncoder
+from genrec_unlearn_bench.features.storage import EmbeddingCache
 from genrec_unlearn_bench.features.tfidf import TfidfEncoder
 from genrec_unlearn_bench.progress import Progress
 

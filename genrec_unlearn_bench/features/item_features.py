@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ItemFeatures"]
+__all__ = ["ItemFeatures", "unit_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +30,15 @@ class ItemFeatures:
 
     @cached_property
     def digest(self) -> str:
-        """blake2b-128 over both matrices; taken once, as a million rows take seconds."""
+        """blake2b-128 over both matrices; cached, as a million rows take seconds."""
         state = hashlib.blake2b(digest_size=16)
         for matrix in (self.plain, self.scrubbed):
             state.update(np.ascontiguousarray(matrix, dtype="<f4").reshape(-1).data)
         return state.hexdigest()
+
+
+def unit_rows(matrix: NDArray[Any]) -> NDArray[np.float32]:
+    """[N, D] float32, each row divided by its length; rows shorter than 1e-12 become zero."""
+    exact = np.asarray(matrix, dtype=np.float64)
+    lengths = np.sqrt((exact * exact).sum(axis=1, keepdims=True))
+    return np.where(lengths > 1e-12, exact / np.maximum(lengths, 1e-12), 0.0).astype(np.float32)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.features.unit_rows import unit_rows
+from genrec_unlearn_bench.features.item_features import unit_rows
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 

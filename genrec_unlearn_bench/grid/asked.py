@@ -14,10 +14,10 @@ from typing import Literal
 
 from genrec_unlearn_bench.backbones.catalogue import backbones
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
+from genrec_unlearn_bench.data.formats.log_columns import Names
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation.suites import suites
 from genrec_unlearn_bench.grid.ready import GRIDS, GROUPS
-from genrec_unlearn_bench.pipeline.names import Names
 from genrec_unlearn_bench.registry import Entry, methods
 
 __all__ = ["Asked", "groups", "is_pattern"]

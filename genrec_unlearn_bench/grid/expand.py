@@ -15,12 +15,12 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from genrec_unlearn_bench.data.formats.log_columns import Names
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.grid.cell import GridCell, cell_name
 from genrec_unlearn_bench.grid.reading import FIELD_SETS
 from genrec_unlearn_bench.grid.resources import Resources
 from genrec_unlearn_bench.grid.spec import DEFAULT_SCALE
-from genrec_unlearn_bench.pipeline.names import Names
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 

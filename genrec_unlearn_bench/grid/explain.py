@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.grid.differences import differing, plain
-from genrec_unlearn_bench.store.stage_manifest import KEY_FILE, stage_content
+from genrec_unlearn_bench.store.manifest import KEY_FILE
+from genrec_unlearn_bench.store.stage_manifest import stage_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from genrec_unlearn_bench.store.keys import CODE, canonical, envelope, hashed
+from genrec_unlearn_bench.grid.differences import CODE
+from genrec_unlearn_bench.store.keys import canonical, envelope, hashed
 from genrec_unlearn_bench.store.store import StoredStage
 
 if TYPE_CHECKING:

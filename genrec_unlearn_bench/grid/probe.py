@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact
+from genrec_unlearn_bench.evaluation.likelihoods.scoring import score
 from genrec_unlearn_bench.grid.fetching import to_be_fetched
 from genrec_unlearn_bench.grid.light_store import Keys, LightStore
 from genrec_unlearn_bench.grid.settled import Settler, recommender_of
 from genrec_unlearn_bench.grid.stand_in import stand_in
-from genrec_unlearn_bench.pipeline.account import cell_of
 from genrec_unlearn_bench.pipeline.pipeline import Footing, lay_footing, make_row
-from genrec_unlearn_bench.pipeline.scored import Scores, score
+from genrec_unlearn_bench.pipeline.resolve import cell_of
 from genrec_unlearn_bench.pipeline.shelf import Shelf
+from genrec_unlearn_bench.pipeline.stages.evaluate import Scores
 from genrec_unlearn_bench.pipeline.trained import Trained, oracle
 from genrec_unlearn_bench.pipeline.workroom import Workroom
 from genrec_unlearn_bench.progress import Progress

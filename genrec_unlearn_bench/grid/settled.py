@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from genrec_unlearn_bench.data.formats.log_columns import Names
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.pipeline.names import Names
 from genrec_unlearn_bench.pipeline.setting import settle_method, settle_recommender
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.data.formats.log_columns import Names
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.grid.asked import Asked
 from genrec_unlearn_bench.grid.grid_text import read_text
 from genrec_unlearn_bench.grid.reading import Reading
 from genrec_unlearn_bench.grid.ready import find_grid, ready_grids
 from genrec_unlearn_bench.grid.resources import Resources
-from genrec_unlearn_bench.pipeline.names import Names
 from genrec_unlearn_bench.pipeline.request import RulesetName
 
 __all__ = [

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.ground import lay_ground
-from genrec_unlearn_bench.pipeline.pipeline import Finished, run_cell
+from genrec_unlearn_bench.pipeline.pipeline import Finished
+from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.setting import settle
 from genrec_unlearn_bench.pipeline.trained import deployed, oracle, original, tokens
 from genrec_unlearn_bench.pipeline.workroom import Shelf, Workroom

@@ -111,7 +111,7 @@ def find_dataset_of(record: RunRecord, store: StageStore) -> Dataset:
 
 def _stage(record: RunRecord, name: str, what: str, store: StageStore) -> StoredStage:
     keys = [stage.key for stage in record.stages if stage.name == name]
-    found = store.known(name, keys[0]) if keys else None
+    found = store.find(name, keys[0]) if keys else None
     if found is None:
         raise DataMissing(
             f"the cache has no {what} of this run: it was made elsewhere, or the cache has been cleared",

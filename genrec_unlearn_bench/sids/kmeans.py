@@ -10,7 +10,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["kmeans", "worst_quantised"]
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import numpy_generator
+from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.sids.residuals import nearest, squared_distances
+
+__all__ = [
+    "balanced_assignment",
+    "balanced_clusters",
+    "fit_residual_kmeans",
+    "kmeans",
+    "project",
+    "residual_kmeans",
+    "worst_quantised",
+]
 
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
@@ -120,3 +133,109 @@ def _with_spares(distinct: FloatArray, codes: int, rng: np.random.Generator, sca
     width = distinct.shape[1]
     noise = rng.standard_normal((spares, width)) * (_SPARE_NOISE * (scale if scale > 0 else 1.0))
     return np.concatenate([distinct, beside + noise]).astype(np.float32)
+
+
+FloatArray = NDArray[np.float32]
+IntArray = NDArray[np.int64]
+
+
+def balanced_clusters(
+    points: FloatArray, clusters: int, *, lower: int, upper: int, iterations: int, rng: np.random.Generator
+) -> IntArray:
+    """[n] cluster of each point [n, D]; every cluster holds ``lower`` to ``upper`` of them.
+
+    Args:
+        iterations: Largest number of Lloyd steps; fewer where the assignment settles.
+        rng: Chooses the first centres (k-means++).
+
+    Raises:
+        ValueError: No clustering has these sizes.
+    """
+    from sklearn.cluster import kmeans_plusplus
+
+    if not 0 < clusters * lower <= len(points) <= clusters * upper:
+        raise ValueError(f"{len(points)} points do not fit {clusters} clusters of {lower} to {upper}")
+    places = points.astype(np.float64)
+    centres, _ = kmeans_plusplus(places, clusters, random_state=int(rng.integers(2**31)))
+    labels = np.full(len(points), -1, dtype=np.int64)
+    for _ in range(iterations):
+        fresh = balanced_assignment(squared_distances(places, centres), lower=lower, upper=upper)
+        if np.array_equal(fresh, labels):
+            break
+        labels = fresh
+        sums = np.zeros_like(centres)
+        np.add.at(sums, labels, places)
+        centres = sums / np.bincount(labels, minlength=clusters)[:, None]
+    return labels
+
+
+def balanced_assignment(distances: FloatArray, *, lower: int, upper: int) -> IntArray:
+    """[n] column of each row of distances [n, C], so that their sum is least and each column has ``lower`` to ``upper``
+    rows."""
+    from scipy.optimize import linear_sum_assignment
+
+    clusters = distances.shape[1]
+    cost = np.repeat(distances.astype(np.float64), upper, axis=1)
+    # More than any change of the other assignments could win back, so leaving such a place free never pays.
+    bonus = 2 * len(distances) * (float(distances.max(initial=0.0)) + 1)
+    cost[:, np.tile(np.arange(upper) < lower, clusters)] -= bonus
+    _, chosen = linear_sum_assignment(cost)
+    return np.asarray(chosen // upper, dtype=np.int64)
+
+
+FloatArray = NDArray[np.float32]
+BoolArray = NDArray[np.bool_]
+
+
+def project(features: FloatArray, dim: int, fit: BoolArray) -> FloatArray:
+    """Principal components [N, min(dim, D, rows fitted)] of features [N, D], or the features where D <= dim.
+
+    Fitted on the marked rows. The exact eigen-decomposition is used, with each component's largest loading positive,
+    so there is nothing random in it.
+    """
+    if features.shape[1] <= dim:
+        return features
+    from sklearn.decomposition import PCA
+
+    pca = PCA(n_components=min(dim, int(fit.sum())), svd_solver="covariance_eigh")
+    pca.fit(features if fit.all() else features[fit])
+    return np.ascontiguousarray(pca.transform(features), dtype=np.float32)
+
+
+def residual_kmeans(
+    latents: FloatArray,
+    *,
+    levels: int,
+    codes: int,
+    iterations: int,
+    seed: int,
+    progress: Progress,
+) -> tuple[FloatArray, ...]:
+    """``levels`` codebooks [codes, D] for latents [n, D], each fitted on the residuals of the one before."""
+    residual = latents.astype(np.float64)
+    scale = float(np.sqrt((residual**2).mean()))
+    books = []
+    for level in progress.track("residual k-means", range(levels), total=levels):
+        rng = numpy_generator(seed, "sids", "kmeans", level)
+        words = kmeans(residual.astype(np.float32), codes, iterations=iterations, rng=rng, scale=scale)
+        books.append(words)
+        exact = words.astype(np.float64)
+        residual = residual - exact[nearest(residual, exact)]
+        progress.log("sids.kmeans", level + 1, {"quantisation_error": float((residual**2).sum(1).mean())})
+    return tuple(books)
+
+
+def fit_residual_kmeans(
+    features: FloatArray, config: SidConfig, *, fit: BoolArray, seed: int, progress: Progress
+) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+    """Latents [N, D'] of all items, and the codebooks fitted on the marked ones."""
+    latents = project(features, config.dim, fit)
+    books = residual_kmeans(
+        latents if fit.all() else latents[fit],
+        levels=config.levels,
+        codes=config.codes,
+        iterations=config.kmeans_iterations,
+        seed=seed,
+        progress=progress,
+    )
+    return latents, books

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.letter_config import LetterSidConfig
+from genrec_unlearn_bench.sids.config import LetterSidConfig
 from genrec_unlearn_bench.sids.quantise import quantise
 from genrec_unlearn_bench.sids.table import SidTable
 

@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator
-from genrec_unlearn_bench.sids.balanced_kmeans import balanced_clusters
-from genrec_unlearn_bench.sids.letter_config import LetterSidConfig
+from genrec_unlearn_bench.sids.config import LetterSidConfig
+from genrec_unlearn_bench.sids.kmeans import balanced_clusters
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae
 from genrec_unlearn_bench.sids.rqvae_training import ExtraTerms
 

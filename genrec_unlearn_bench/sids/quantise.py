@@ -11,8 +11,8 @@ from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.collisions import resolve, with_ordinals
 from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.sids.kmeans import fit_residual_kmeans
 from genrec_unlearn_bench.sids.residuals import nearest_codes
-from genrec_unlearn_bench.sids.rkmeans import fit_residual_kmeans
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:

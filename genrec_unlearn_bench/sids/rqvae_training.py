@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, torch_generator
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.kmeans import worst_quantised
+from genrec_unlearn_bench.sids.kmeans import residual_kmeans, worst_quantised
 from genrec_unlearn_bench.sids.residuals import nearest
-from genrec_unlearn_bench.sids.rkmeans import residual_kmeans
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae
 
 __all__ = ["DeadCodes", "ExtraTerms", "fit_rqvae"]

@@ -15,8 +15,7 @@ from pydantic import ValidationError
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
-from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.sids.tree import TreeCodes
+from genrec_unlearn_bench.sids.table import SidTable, TreeCodes
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
 __all__ = ["TableRecord", "load_table", "save_table"]

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.sids.residuals import squared_distances
-from genrec_unlearn_bench.sids.tree import TreeCodes
 
-__all__ = ["SidTable"]
+__all__ = ["SidTable", "TreeCodes", "check_items", "check_successor"]
 
 FloatArray = NDArray[np.float32]
 CodeArray = NDArray[np.int64]
@@ -126,3 +127,50 @@ class SidTable:
             own = codes[:, level]
             residual = residual - np.where(own[:, None] < 0, 0.0, words[own])
         return out
+
+
+class TreeCodes(StrictModel):
+    """Code numbers of a tree: first those that say something, then the ordinals, then one that ends every SID.
+
+    All levels have the same codes, and a code is the same token on whatever level it stands. SIDs may differ in
+    length: an item is a run of content codes, its ordinal where the tree has ordinals, and the end code; -1 follows.
+    As every SID ends with a code that stands nowhere else, none is a prefix of another.
+    """
+
+    content: int
+    """Codes 0 … content - 1: digit pieces, or clusters."""
+    ordinals: int = 0
+    """The next so many count the items of a leaf; 0 for a tree whose content codes tell all items apart."""
+
+    @property
+    def end(self) -> int:
+        """The code that ends a SID."""
+        return self.content + self.ordinals
+
+    @property
+    def size(self) -> int:
+        """Codes of every level."""
+        return self.content + self.ordinals + 1
+
+
+_MEND = "use the table that was made for this dataset; tables of two datasets cannot be exchanged"
+
+
+def check_items(table: SidTable, items: int) -> None:
+    """Raise DataFault unless the table stands for so many items."""
+    if len(table) != items:
+        raise DataFault(
+            f"the semantic IDs are those of another catalogue: {len(table)} of them for {items} items", hint=_MEND
+        )
+
+
+def check_successor(current: SidTable, table: SidTable) -> None:
+    """Raise DataFault unless ``table`` can take the place of ``current``: same items, same levels, none grown."""
+    check_items(table, len(current))
+    grown = any(new > old for new, old in zip(table.level_sizes, current.level_sizes, strict=False))
+    if table.levels != current.levels or grown:
+        raise DataFault(
+            "the semantic IDs are those of another catalogue: "
+            f"levels of {table.level_sizes} codes, where the recommender has tokens for {current.level_sizes}",
+            hint=_MEND,
+        )

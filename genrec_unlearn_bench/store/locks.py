@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["SUFFIX", "held", "is_free", "lock_path", "try_lock"]
 
 SUFFIX = ".lock"
-SHARED_MODE = 0o664
 RENEWED = 30.0
 """Seconds between two renewals of a lock without ``flock``; three of them missed, and it is taken over."""
 
@@ -38,19 +37,18 @@ def lock_path(target: Path) -> Path:
 
 
 @contextmanager
-def held(target: Path, *, waiting: Callable[[], None], shared: bool = False, poll: float = 0.1) -> Iterator[None]:
+def held(target: Path, *, waiting: Callable[[], None], poll: float = 0.1) -> Iterator[None]:
     """Hold the lock of a target inside the block; waits for whoever has it.
 
     Args:
         waiting: Called once, when somebody else has it.
-        shared: Whether other users of the group take it, too.
 
     Raises StorageError where the file system has no locks at all, OSError where it refuses the file.
     """
-    release = try_lock(target, shared=shared)
+    release = try_lock(target)
     if release is None:
         waiting()
-        release = try_lock(target, shared=shared, timeout=-1, poll=poll)
+        release = try_lock(target, timeout=-1, poll=poll)
     if release is None:
         raise BenchError("an attempt without a timeout ended without the lock", where=str(target))
     try:
@@ -59,10 +57,10 @@ def held(target: Path, *, waiting: Callable[[], None], shared: bool = False, pol
         release()
 
 
-def try_lock(target: Path, *, shared: bool = False, timeout: float = 0, poll: float = 0.1) -> Callable[[], None] | None:
+def try_lock(target: Path, *, timeout: float = 0, poll: float = 0.1) -> Callable[[], None] | None:
     """Take the lock of a target; returns what gives it back, or None where somebody else has it."""
     path = lock_path(target)
-    lock = _system_lock(path, shared=shared)
+    lock = _system_lock(path)
     try:
         lock.acquire(timeout=timeout, poll_interval=poll)
     except Timeout:
@@ -85,9 +83,9 @@ def is_free(target: Path) -> bool:
     return True
 
 
-def _system_lock(path: Path, *, shared: bool) -> BaseFileLock:
+def _system_lock(path: Path) -> BaseFileLock:
     # Without the fallback of filelock itself: its soft lock cannot tell that an owner on another machine is gone.
-    return FileLock(path, mode=SHARED_MODE if shared else -1, fallback_to_soft=False)
+    return FileLock(path, fallback_to_soft=False)
 
 
 def _renewed_lock(path: Path, *, timeout: float, poll: float) -> Callable[[], None] | None:

@@ -1,11 +1,11 @@
-"""The store of computed stages: ``<cache>/<stage>/<key[:2]>/<key>/``, complete or not there at all.
+"""The store of computed stages: ``<root>/stages/<name>/<key[:2]>/<key>/``, complete or not there at all.
 
 A stage is computed into a temporary folder and renamed; a lock lets two processes compute it once; every file's digest
-is checked when a stage is read again, and what does not match is moved to ``quarantine/`` and computed anew. So after a
-kill, a full disk or a damaged file the same command simply goes on where it stopped.
+is checked when a stage is read, and a damaged stage is moved to ``quarantine/`` and computed anew. So after a kill, a
+full disk or a damaged file the same command goes on where it stopped.
 
-A second store may lie under one's own (``$GENREC_UNLEARN_BENCH_SHARED_CACHE``): what it holds is read there, and
-nothing is ever written to it.
+A second store may lie under one's own (``$GENREC_UNLEARN_BENCH_SHARED_CACHE``): stages are read from it, and nothing is
+ever written to it.
 """
 
 from __future__ import annotations
@@ -14,31 +14,50 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from genrec_unlearn_bench.errors import CorruptArtefact
-from genrec_unlearn_bench.files import atomic_folder, draft_prefix, guarded, make_folder
+from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
+from genrec_unlearn_bench.files import atomic_folder, draft_prefix, guarded, make_folder, storage_error
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.keys import KeyContent, content_key
 from genrec_unlearn_bench.store.locks import held
-from genrec_unlearn_bench.store.sharing import SHARED_VARIABLE, is_shared, opened_to_group
-from genrec_unlearn_bench.store.stage_manifest import MANIFEST, StageManifest, StoredStage, verified, write_manifest
+from genrec_unlearn_bench.store.manifest import (
+    MANIFEST,
+    StageManifest,
+    StoredStage,
+    read_manifest,
+    read_recipe,
+    verified,
+    write_manifest,
+)
 
-__all__ = ["CACHE_VARIABLE", "StageManifest", "StageStore", "StoredStage", "default_cache"]
+__all__ = [
+    "CACHE_VARIABLE",
+    "SHARED_VARIABLE",
+    "STAGES",
+    "Quarantined",
+    "StageManifest",
+    "StageStore",
+    "StoredStage",
+    "default_cache",
+]
 
 CACHE_VARIABLE = "GENREC_UNLEARN_BENCH_CACHE"
+SHARED_VARIABLE = "GENREC_UNLEARN_BENCH_SHARED_CACHE"
 OPTION = f"--cache-dir or ${CACHE_VARIABLE}"
 
-READ_AGAIN = 60.0
+STAGES = "stages"
+"""Folder of a store that holds its stages."""
+
+ACCESS_RESOLUTION = 60.0
 """Seconds after which another reading of a stage is noted (as its folder's time)."""
 
 Compute = Callable[[Path], Mapping[str, Any] | None]
-"""Writes a stage's files into a folder; may return facts about the computation itself (time, memory), which are kept
-in the manifest but are no part of the content, so that they change no digest."""
+"""Writes a stage's files into a folder; may return facts about the computation itself (time, memory), which the
+manifest keeps and no digest covers."""
 
 _Signature = tuple[tuple[str, int, int, int], ...]
 
@@ -51,88 +70,123 @@ def default_cache() -> Path:
     return Path(chosen) if chosen else platformdirs.user_cache_path("genrec-unlearn-bench")
 
 
+@dataclass(frozen=True)
+class Quarantined:
+    """A damaged stage that was moved aside, what was damaged, and where it is now."""
+
+    name: str
+    key: str
+    what: str
+    path: Path
+
+
 class StageStore:
-    """Stages by content key under one root folder.
+    """Stages by name and key under one root folder.
 
     Args:
+        root: Made on the first write.
+        progress: Hears of waiting and of damage.
         shared: A store that is read where this one has nothing, and never written; by default the one that
-            ``$GENREC_UNLEARN_BENCH_SHARED_CACHE`` names, if it does.
+            ``$GENREC_UNLEARN_BENCH_SHARED_CACHE`` names.
+
+    Attributes:
+        quarantined: Damaged stages that this store has moved aside.
     """
 
     def __init__(self, root: Path, progress: Progress | None = None, *, shared: Path | None = None) -> None:
         self.root = root
+        self.quarantined: list[Quarantined] = []
         self._progress = progress or Progress()
         named = os.environ.get(SHARED_VARIABLE)
         self.shared = shared or (Path(named) if named else None)
+        self._roots = list(dict.fromkeys([self.root, *([self.shared] if self.shared else [])]))
         self._verified: dict[tuple[str, str], tuple[StoredStage, _Signature]] = {}
-
-    @staticmethod
-    def key(name: str, content: KeyContent) -> str:
-        """The key a stage of that content has."""
-        return content_key(name, content)
 
     def folder(self, name: str, key: str) -> Path:
         """Where a stage of that key lies, or would lie."""
-        return self.root / name / key[:2] / key
+        return self.root / STAGES / name / key[:2] / key
 
-    def work(self, name: str, content: KeyContent) -> Path:
-        """Where the stage's computation may keep what it needs to go on after a kill; removed once it is stored.
+    def work(self, name: str, key: str) -> Path:
+        """Where the computation may keep what it needs to resume after a kill; removed once the stage is stored.
 
-        What stays behind when the content's key changes (say, with the code) is never read again; ``bench cache gc``
-        removes it.
+        What stays behind when the key changes is never read again; ``bench cache gc`` removes it.
         """
-        return self.root / "unfinished" / name / content_key(name, content)
+        return self.root / "unfinished" / name / key
 
-    def find(self, name: str, content: KeyContent) -> StoredStage | None:
-        """The stage if it is there and whole; a damaged one is moved aside and counts as missing."""
-        return self.known(name, content_key(name, content))
+    def contains(self, name: str, key: str) -> bool:
+        """Whether the stage has a manifest: nothing is read, for plans of thousands of stages."""
+        return self._present(name, key) is not None
 
-    def known(self, name: str, key: str) -> StoredStage | None:
-        """As ``find``, for a key that a record names."""
+    def manifest(self, name: str, key: str) -> StageManifest | None:
+        """Manifest of a stage, its files unread; None where it is missing or damaged."""
+        folder = self._present(name, key)
+        try:
+            return read_manifest(folder) if folder is not None else None
+        except CorruptArtefact:
+            return None
+
+    def recipe(self, name: str, key: str) -> dict[str, Any] | None:
+        """Recipe of a stored stage's key; None where it is missing or damaged."""
+        folder = self._present(name, key)
+        try:
+            return read_recipe(folder) if folder is not None else None
+        except CorruptArtefact:
+            return None
+
+    def recipes(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Key and recipe of every stored stage of a name, those that cannot be read left out."""
+        seen: set[str] = set()
+        for root in self._roots:
+            for path in sorted((root / STAGES / name).glob(f"*/*/{MANIFEST}")):
+                key = path.parent.name
+                if key not in seen:
+                    seen.add(key)
+                    with suppress(CorruptArtefact, StorageError):
+                        yield key, read_recipe(path.parent)
+
+    def find(self, name: str, key: str) -> StoredStage | None:
+        """The stage if it is there and whole; a damaged one is moved to ``quarantine/`` and counts as missing.
+
+        Raises:
+            StorageError: Files are there and cannot be read, say for lack of permission; nothing is moved.
+            CorruptArtefact: A damaged stage cannot be moved.
+        """
         folder = self.folder(name, key)
-        if folder.is_dir():
+        if _is_there(folder):
             try:
                 return self._read(name, key, folder)
             except CorruptArtefact as fault:
-                self.set_aside(folder, name, key, fault)
-        # A store that makes some stages anew keeps them elsewhere; those are not to be found below it either.
-        if self.shared is None or self.shared == self.root or not folder.is_relative_to(self.root):
-            return None
-        below = self.shared / folder.relative_to(self.root)
-        if not below.is_dir():
-            return None
-        try:
-            return self._read(name, key, below)
-        except CorruptArtefact as fault:
-            self._progress.info(
-                f"warning: the stage {name!r} in the shared store is damaged ({fault.what}) and is not used; "
-                f"tell whoever keeps it: {below}"
-            )
-            return None
+                self.quarantine(name, key, fault)
+        return self._find_shared(name, key)
 
-    def stage(self, name: str, content: KeyContent, compute: Compute) -> StoredStage:
-        """The stage for a content, computed once and stored.
+    def make(self, name: str, key: str, recipe: Mapping[str, Any], compute: Compute) -> StoredStage:
+        """The stage of a key, computed once by whichever process comes first, and stored.
 
-        Raises ``errors.StorageError`` where the cache cannot be written. Whatever ``compute`` raises passes through,
-        and nothing is left behind.
+        Args:
+            recipe: Plain JSON values that the key was made of; stored as ``key.json``.
+
+        Raises StorageError where the cache cannot be written. Whatever ``compute`` raises passes through, and nothing
+        is left behind.
         """
-        found = self.find(name, content)
+        found = self.find(name, key)
         if found is not None:
             return found
-        folder = self.folder(name, content_key(name, content))
-        shared = is_shared(self.root)
+        folder = self.folder(name, key)
         with guarded(folder, OPTION):
             make_folder(folder.parent)
-            if shared:
-                opened_to_group(folder.parent, self.root)
-            with held(folder, waiting=lambda: self._waits(name), shared=shared):
+            with held(folder, waiting=lambda: self._say_waiting(name)):
                 # Another process may have finished it while this one waited.
-                found = self.find(name, content)
+                found = self.find(name, key)
                 if found is not None:
                     return found
-                self._sweep(folder)
-                self._compute(name, content, folder, compute, shared=shared)
-        computed = self.find(name, content)
+                _remove_drafts(folder)
+                with atomic_folder(folder, OPTION) as draft:
+                    began = time.perf_counter()
+                    facts = compute(draft) or {}
+                    seconds = time.perf_counter() - began
+                    write_manifest(draft, name, key, recipe, seconds=seconds, facts=facts)
+                shutil.rmtree(self.work(name, key), ignore_errors=True)
+        computed = self.find(name, key)
         if computed is None:
             raise CorruptArtefact(
                 f"the stage {name!r} was damaged while it was written",
@@ -141,41 +195,9 @@ class StageStore:
             )
         return replace(computed, cached=False)
 
-    def _compute(self, name: str, content: KeyContent, folder: Path, compute: Compute, *, shared: bool) -> None:
-        with atomic_folder(folder, OPTION) as draft:
-            began = time.perf_counter()
-            account = dict(compute(draft) or {})
-            seconds = time.perf_counter() - began
-            write_manifest(draft, name, folder.name, content, seconds=seconds, account=account)
-            if shared:
-                opened_to_group(draft)
-        shutil.rmtree(self.work(name, content), ignore_errors=True)
-
-    def _read(self, name: str, key: str, folder: Path) -> StoredStage:
-        """The stage, every byte checked; in one process once, as long as nothing says that a file was touched since.
-
-        Raises CorruptArtefact.
-        """
-        known = self._verified.get((name, key))
-        if known is not None and known[0].path == folder and known[1] == _signature(folder):
-            return known[0]
-        # Taken before the files are read: what changes meanwhile is then read again.
-        signature = _signature(folder)
-        found = verified(folder, name, key)
-        self._verified[name, key] = (found, signature)
-        _note_reading(folder)
-        return found
-
-    def _waits(self, name: str) -> None:
-        self._progress.info(f"waiting for another process that is computing the stage {name!r}")
-
-    def _sweep(self, folder: Path) -> None:
-        """Remove drafts of processes that were killed: the lock is ours, so nobody is writing them."""
-        for draft in folder.parent.glob(f"{draft_prefix(folder)}*"):
-            shutil.rmtree(draft, ignore_errors=True)
-
-    def set_aside(self, folder: Path, name: str, key: str, fault: CorruptArtefact) -> None:
+    def quarantine(self, name: str, key: str, fault: CorruptArtefact) -> None:
         """Move a damaged stage to ``quarantine/``. Raises CorruptArtefact where that cannot be done."""
+        folder = self.folder(name, key)
         place = self.root / "quarantine" / f"{name}-{key[:16]}-{uuid.uuid4().hex[:6]}"
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -189,11 +211,69 @@ class StageStore:
                 hint="have its owner remove that folder, or choose a cache of your own with --cache-dir and lay this "
                 f"one under it (${SHARED_VARIABLE})",
             ) from refusal
+        self.quarantined.append(Quarantined(name, key, fault.what, place))
         self._progress.info(f"warning: the stored stage {name!r} is damaged ({fault.what}); moved to {place}")
+
+    def _present(self, name: str, key: str) -> Path | None:
+        """Folder of the stage, here or in the shared store, if it has a manifest."""
+        for root in self._roots:
+            folder = f"{root}/{STAGES}/{name}/{key[:2]}/{key}"
+            if _is_there(f"{folder}/{MANIFEST}"):
+                return Path(folder)
+        return None
+
+    def _find_shared(self, name: str, key: str) -> StoredStage | None:
+        if self.shared is None or self.shared == self.root:
+            return None
+        folder = self.shared / self.folder(name, key).relative_to(self.root)
+        try:
+            return self._read(name, key, folder) if _is_there(folder) else None
+        except (CorruptArtefact, StorageError) as fault:
+            self._progress.info(
+                f"warning: the stage {name!r} in the shared store is not used: {fault.what}; "
+                f"tell whoever keeps it: {fault.where}"
+            )
+            return None
+
+    def _read(self, name: str, key: str, folder: Path) -> StoredStage:
+        """The stage, every byte checked; in one process once, as long as no file was touched since.
+
+        Raises CorruptArtefact or StorageError.
+        """
+        known = self._verified.get((name, key))
+        # Taken before the files are read: what changes meanwhile is then read again.
+        with guarded(folder, OPTION, verb="read"):
+            signature = _signature(folder)
+            if known is not None and known[0].path == folder and known[1] == signature:
+                return known[0]
+            found = verified(folder, name, key)
+        self._verified[name, key] = (found, signature)
+        _note_reading(folder)
+        return found
+
+    def _say_waiting(self, name: str) -> None:
+        self._progress.info(f"waiting for another process that is computing the stage {name!r}")
+
+
+def _is_there(path: Path | str) -> bool:
+    """Whether something has that name. Raises StorageError where the file system does not say."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as fault:
+        raise storage_error(fault, Path(path), OPTION, verb="read") or fault from fault
+    return True
+
+
+def _remove_drafts(folder: Path) -> None:
+    """Remove drafts of processes that were killed. The caller holds the lock, so nobody is writing them."""
+    for draft in folder.parent.glob(f"{draft_prefix(folder)}*"):
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _signature(folder: Path) -> _Signature:
-    """What tells that a file was written to or replaced: sizes, times and numbers of all files."""
+    """Sizes, times and inodes of all files, which change when one is written to or replaced."""
     found = []
     for path in sorted(folder.rglob("*")):
         with suppress(OSError):
@@ -204,7 +284,7 @@ def _signature(folder: Path) -> _Signature:
 
 
 def _note_reading(folder: Path) -> None:
-    """Set the folder's time, by which ``bench cache gc`` knows what was read last; others' folders keep theirs."""
+    """Set the folder's time, by which ``bench cache gc`` knows when it was last read; others' folders keep theirs."""
     with suppress(OSError):
-        if time.time() - folder.stat().st_mtime > READ_AGAIN and (folder / MANIFEST).is_file():
+        if time.time() - folder.stat().st_mtime > ACCESS_RESOLUTION:
             os.utime(folder)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +15,12 @@ from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.files import atomic_text
-from genrec_unlearn_bench.registry import source_file
-from genrec_unlearn_bench.store.keys import content_key
-from genrec_unlearn_bench.store.plain_source import source_digest
+from genrec_unlearn_bench.registry import source_digest
+from genrec_unlearn_bench.store.keys import content_key, plain
 from genrec_unlearn_bench.tuning.selection import FLOOR, RULE, Trial, choose
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.backbone import BackboneConfig
-    from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.registry import Entry
     from genrec_unlearn_bench.sids.config import SidConfig
 
@@ -37,7 +34,6 @@ __all__ = [
     "method_digest",
     "read_choice",
     "recommender_digest",
-    "tune_command",
     "write_choice",
 ]
 
@@ -130,14 +126,13 @@ def read_choice(path: Path) -> Choice:
 
 
 def method_digest(entry: Entry) -> str:
-    """Digest of a method's source: a changed comment leaves a choice valid, a changed line of code does not."""
-    path = source_file(entry)
-    return "" if path is None else source_digest(path.read_text(encoding="utf-8"))
+    """Digest of a method's source file."""
+    return source_digest(entry)
 
 
 def recommender_digest(backbone: BackboneConfig, sids: SidConfig) -> str:
     """Digest of what makes the recommender that a method was tuned on, beyond data and seed."""
-    return content_key("recommender", {"config": backbone, "sids": sids, "tokenizer": type(sids).__name__})
+    return content_key(plain({"config": backbone, "sids": sids, "tokenizer": type(sids).__name__}))
 
 
 def check_method(choice: Choice, entry: Entry, *, path: Path, hint: str) -> None:
@@ -178,12 +173,3 @@ def check_task(choice: Choice, task_digest: str, *, path: Path) -> None:
             where=str(path),
             hint="run `bench tune` again, on the data of this run",
         )
-
-
-def tune_command(request: RunRequest, *, scale: str) -> str:
-    """The call that makes the choice which ``request`` lacks."""
-    wanted = request.model_copy(update={"scale": scale, "method_set": {}})
-    words = wanted.words("tune", "backbone", "scale", "data_dir", "encoder", "device")
-    if request.tuned_dir != Path("tuned"):
-        words += ["--out", str(request.tuned_dir)]
-    return shlex.join(words)

@@ -16,16 +16,15 @@ import numpy as np
 import torch
 
 from genrec_unlearn_bench.backbones import snapshots
+from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.distributed import Shards
 from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec
-from genrec_unlearn_bench.backbones.minionerec.chains import PrefixChains
-from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
+from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape, MiniOneRecConfig, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
-from genrec_unlearn_bench.backbones.minionerec.shape import CausalShape, LoraShape, NetworkShape
+from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.sharding import Shards
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
 from genrec_unlearn_bench.backbones.training import TrainingConfig, run_training, train_recommender
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress import Progress
 from tests.planted import catalogue, examples, sequences, sids

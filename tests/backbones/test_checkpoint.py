@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.backbones.checkpoint import read_checkpoint
 from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.transformer import read_checkpoint
 from genrec_unlearn_bench.errors import CorruptArtefact
 from tests.planted import sids
 

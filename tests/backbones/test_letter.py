@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.backbones.backbone import Scale
+from genrec_unlearn_bench.backbones.backbone import Scale, TrainingData
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.letter import Letter, LetterConfig
 from genrec_unlearn_bench.backbones.popularity import Popularity
@@ -16,10 +16,9 @@ from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
 from genrec_unlearn_bench.backbones.t5 import T5Shape
 from genrec_unlearn_bench.backbones.tiger import Tiger
 from genrec_unlearn_bench.backbones.training import TrainingConfig
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.letter_config import LetterSidConfig
+from genrec_unlearn_bench.sids.config import LetterSidConfig
 from tests.planted import catalogue, concept, examples, features, sequences, sids
 
 SIDS = LetterSidConfig(levels=4, codes=16, dim=16, hidden=(32,), epochs=30, batch_size=64, clusters=4)
@@ -139,5 +138,5 @@ def test_the_tokenizers_code_is_part_of_its_key() -> None:
     from genrec_unlearn_bench.store.sources import code_digests
 
     found = code_digests(Letter.tokenizer_modules())
-    for name in ("letter_terms", "rqvae_training", "balanced_kmeans", "sinkhorn", "collisions"):
+    for name in ("letter_terms", "rqvae_training", "kmeans", "sinkhorn", "collisions"):
         assert f"genrec_unlearn_bench.sids.{name}" in found

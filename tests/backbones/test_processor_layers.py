@@ -13,7 +13,7 @@ from genrec_unlearn_bench.backbones import processor_layers, t5
 from genrec_unlearn_bench.backbones.minionerec import recommender as minionerec
 from genrec_unlearn_bench.backbones.processor_layers import ProcessorDropout, ProcessorLinear, for_processor
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.training_task import cross_entropy
+from genrec_unlearn_bench.backbones.training import cross_entropy
 from tests import small
 
 

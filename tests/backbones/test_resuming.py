@@ -84,7 +84,7 @@ def assert_same(one: Piece, other: Piece) -> None:
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """A snapshot after every step."""
     monkeypatch.setattr(snapshots, "SECONDS_BETWEEN", 0.0)
-    monkeypatch.setattr("genrec_unlearn_bench.backbones.resuming.Resumption.due", property(lambda self: True))
+    monkeypatch.setattr("genrec_unlearn_bench.backbones.snapshots.Resumption.due", property(lambda self: True))
 
 
 def test_in_pieces_of_one_step(tmp_path: Path, whole: Piece) -> None:

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones import similar_lengths, t5
+from genrec_unlearn_bench.backbones import packing, t5
 from genrec_unlearn_bench.backbones.minionerec import recommender as minionerec
+from genrec_unlearn_bench.backbones.packing import in_groups, length_groups, watched
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.similar_lengths import in_groups, length_groups, watched
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.likelihood import token_nll
@@ -69,7 +69,7 @@ def test_who_taps_a_module_sees_the_whole_batch(family: str) -> None:
     recommender = model(family)
     assert not watched(recommender.module)
     histories = Histories.of(LISTS)
-    block = anatomy(recommender).reading[0].module
+    block = anatomy(recommender).history_blocks[0].module
     with tapped([block]) as caught:
         assert watched(recommender.module)
         context = recommender.encode(histories)
@@ -83,7 +83,7 @@ def test_groups_hold_every_row_once_and_at_most_so_many_positions() -> None:
     groups = length_groups(lengths)
     assert torch.equal(torch.cat(groups).sort().values, torch.arange(300))
     for group in groups:
-        assert len(group) <= 8 or len(group) * int(lengths[group].max()) <= similar_lengths.CPU_POSITIONS
+        assert len(group) <= 8 or len(group) * int(lengths[group].max()) <= packing.CPU_POSITIONS
     assert len(groups) < 10
 
 

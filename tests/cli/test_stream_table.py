@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.cli.run_table import stream_rows, stream_table
 from genrec_unlearn_bench.pipeline.record import Cell, RunRecord
-from genrec_unlearn_bench.pipeline.stream.curve import COLUMNS
+from genrec_unlearn_bench.pipeline.stages.stream import COLUMNS
 from tests.cli.test_run import words
 
 ROWS = [

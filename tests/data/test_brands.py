@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.data.brands import brand_key, clean_brand, normalise_brands
+from genrec_unlearn_bench.data.fields import brand_key, clean_brand, normalise_brands
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ import pytest
 from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.examples import Examples
-from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
+from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, manifest_digest
 from genrec_unlearn_bench.data.splits import global_time
-from genrec_unlearn_bench.data.task_manifest import manifest_digest
 from genrec_unlearn_bench.data.task_spec import (
     DEFAULT_CONCEPTS,
     BrandConcept,

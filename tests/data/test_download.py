@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.data.download import Expected, download, record_of, verify
+from genrec_unlearn_bench.data.download import Expected, download
+from genrec_unlearn_bench.data.source_files import record_of, verify
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, StorageError
 from genrec_unlearn_bench.progress import Progress
 from tests.data.http_server import Site, serve

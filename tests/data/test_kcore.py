@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.data.kcore import k_core
+from genrec_unlearn_bench.data.cleaning import k_core
 
 
 def slow(pairs: list[tuple[int, int]], k: int) -> list[bool]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.data.markup import looks_like_code, plain
+from genrec_unlearn_bench.data.fields import looks_like_code, plain
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.data.pairs import among, distinct
+from genrec_unlearn_bench.data.examples import among, distinct
 
 codes = st.lists(st.integers(0, 30), max_size=60).map(lambda rows: np.array(rows, dtype=np.int64))
 

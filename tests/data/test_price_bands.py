@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.data.price_bands import NO_BAND, price_bands, valid_prices
+from genrec_unlearn_bench.data.concepts import NO_BAND, price_bands, valid_prices
 
 PRICES = st.lists(
     st.one_of(

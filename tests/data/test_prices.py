@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.data.prices import PriceFault, parse_price
+from genrec_unlearn_bench.data.fields import PriceFault, parse_price
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
-from genrec_unlearn_bench.data.task_manifest import check_manifest, manifest_digest, sealed
+from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest, check_manifest, manifest_digest, sealed
 from genrec_unlearn_bench.errors import ProtocolMismatch
 
 

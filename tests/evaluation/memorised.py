@@ -102,4 +102,4 @@ def subject(model: T5Recommender, split: ForgetSplit | None = None, holdout: Hol
         device="cpu",
         seed=0,
     )
-    return replace(found, readings={LIKELIHOODS.name: LIKELIHOODS.read(found, Progress())})
+    return replace(found, pass_arrays={LIKELIHOODS.name: LIKELIHOODS.run(found, Progress()).samples})

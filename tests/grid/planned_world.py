@@ -26,7 +26,7 @@ from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
 from genrec_unlearn_bench.sids.storage import save_table
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.store.keys import KeyContent
-from genrec_unlearn_bench.store.stage_manifest import write_manifest
+from genrec_unlearn_bench.store.manifest import write_manifest
 from genrec_unlearn_bench.store.store import Compute, StageStore, StoredStage
 
 GROUND = ("dataset", "task", "features")

@@ -11,7 +11,7 @@ import pytest
 
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.tiger import Tiger
-from genrec_unlearn_bench.data.dataset import SourceFile
+from genrec_unlearn_bench.data.source_files import SourceFile
 from genrec_unlearn_bench.errors import CapabilityMissing, UnknownName, UsageError
 from genrec_unlearn_bench.grid.cell import GridCell
 from genrec_unlearn_bench.grid.explanation import explain_cell, find_cell

@@ -19,16 +19,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.data.cleaning import k_core
 from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.digest import content_digest
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.holdout import carve
 from genrec_unlearn_bench.data.importing import import_folder
-from genrec_unlearn_bench.data.kcore import k_core
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.data.splits import Parts
-from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
+from genrec_unlearn_bench.data.storage import content_digest, load_dataset, save_dataset
 from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, TaskSpec
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
@@ -138,8 +137,8 @@ def run_sids(
     dataset: Dataset, split: ForgetSplit, features: NDArray[np.float32], work: Path, meter: Meter, clusters: int
 ) -> SidTable:
     """Residual k-means, collisions, the table's health, and the table through the store."""
+    from genrec_unlearn_bench.sids.config import sid_preset
     from genrec_unlearn_bench.sids.health import health
-    from genrec_unlearn_bench.sids.presets import sid_preset
     from genrec_unlearn_bench.sids.quantise import quantise
     from genrec_unlearn_bench.sids.storage import load_table, save_table
 

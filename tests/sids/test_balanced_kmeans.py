@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.sids.balanced_kmeans import balanced_assignment, balanced_clusters
+from genrec_unlearn_bench.sids.kmeans import balanced_assignment, balanced_clusters
 
 
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 5), st.integers(0, 10_000))

@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
 from genrec_unlearn_bench.backbones.tiger import Tiger, TigerConfig
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.errors import CorruptArtefact, DataFault
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.belonging import check_items, check_successor
 from genrec_unlearn_bench.sids.storage import save_table
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, check_items, check_successor
 from tests.planted import catalogue, examples, sequences, sids
 
 SHAPE = T5Shape(d_model=16, d_kv=4, d_ff=24, layers=1, heads=2, history_limit=4)

@@ -5,8 +5,8 @@ import pytest
 
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.sids.collaborative import co_occurrence, collaborative_table
 from genrec_unlearn_bench.sids.health import health
+from genrec_unlearn_bench.sids.p5 import co_occurrence, collaborative_table
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.sids.test_train_sequences import train_of
 

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.letter_config import LetterSidConfig
+from genrec_unlearn_bench.sids.config import LetterSidConfig
 from genrec_unlearn_bench.sids.letter_terms import CodeClusters, LetterTerms, alignment_loss, diversity_loss
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae
 

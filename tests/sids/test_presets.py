@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from genrec_unlearn_bench.errors import UnknownName
-from genrec_unlearn_bench.sids.presets import sid_preset
+from genrec_unlearn_bench.sids.config import sid_preset
 
 
 def test_paper_and_official_sizes() -> None:

@@ -5,8 +5,8 @@ import numpy as np
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.health import health
+from genrec_unlearn_bench.sids.kmeans import project
 from genrec_unlearn_bench.sids.quantise import quantise
-from genrec_unlearn_bench.sids.rkmeans import project
 from tests.sids.planted import planted, purity
 
 CONFIG = SidConfig(quantiser="rkmeans", levels=3, codes=8, dim=16, resolve_rounds=0, collision_token=False)

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.sids.digit_pieces import digit_pieces
-from genrec_unlearn_bench.sids.sequential import sequential_table
+from genrec_unlearn_bench.sids.p5 import digit_pieces, sequential_table
 from tests.sids.test_train_sequences import train_of
 
 

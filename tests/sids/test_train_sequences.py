@@ -5,7 +5,7 @@ import pytest
 
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.splits import leave_one_out
-from genrec_unlearn_bench.sids.train_sequences import appearance_order, user_items, walk
+from genrec_unlearn_bench.sids.p5 import appearance_order, user_items, walk
 
 
 def train_of(sequences: list[list[int]]) -> Examples:

@@ -9,8 +9,7 @@ from genrec_unlearn_bench.sids.external import surrogate_codebooks
 from genrec_unlearn_bench.sids.health import health
 from genrec_unlearn_bench.sids.overlap import overlap, overlap_lift, prefix_sharing, token_coverage
 from genrec_unlearn_bench.sids.storage import load_table, save_table
-from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.sids.tree import TreeCodes
+from genrec_unlearn_bench.sids.table import SidTable, TreeCodes
 
 
 def leaves() -> SidTable:

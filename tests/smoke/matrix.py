@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,16 +16,16 @@ import torch
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.contract.reduced_settings import reduced_fields
 from genrec_unlearn_bench.contract.soundness import fingerprint, list_faults, result_faults
+from genrec_unlearn_bench.contract.world import trial_inputs
 from genrec_unlearn_bench.data.forget import Groups
-from genrec_unlearn_bench.pipeline.ground import Ground, lay_ground
+from genrec_unlearn_bench.pipeline.context import StageContext
+from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.setting import settle
-from genrec_unlearn_bench.pipeline.trained import Trained, original, tokens
-from genrec_unlearn_bench.pipeline.workroom import Shelf, Workroom
+from genrec_unlearn_bench.pipeline.resolve import resolve
+from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, load_class
 from genrec_unlearn_bench.seeding import derive
-from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
@@ -37,28 +36,7 @@ ROWS = 64
 """Test users of each group whose lists are checked."""
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """Data and original recommender of a backbone and task."""
-
-    backbone: str
-    task: str
-    store: StageStore
-    cache: Shelf
-    ground: Ground
-    original: Trained
-
-
-def prepare(backbone: str, task: str, store: StageStore) -> Prepared:
-    """Make the original, or read it from the store."""
-    cache = Shelf()
-    request = RunRequest(task=task, method="original", backbone=backbone, scale="smoke", device="cpu")
-    room = Workroom(settle(request), store, Progress(), cache)
-    ground = lay_ground(room)
-    return Prepared(backbone, task, store, cache, ground, original(room, ground, tokens(room, ground)))
-
-
-def run_cell(prepared: Prepared, name: str) -> tuple[Status, list[str]]:
+def run_cell(name: str, backbone: str, task: str, context: StageContext) -> tuple[Status, list[str]]:
     """Unlearn with a method, and check everything that it must leave in order.
 
     Raises CapabilityMissing where the method declares that it does not serve this.
@@ -66,20 +44,23 @@ def run_cell(prepared: Prepared, name: str) -> tuple[Status, list[str]]:
     # mypy: an abstract class may be looked for, it is only instantiated by the pipeline.
     found: type[UnlearningMethod[Any]] = load_class(find_method(name), UnlearningMethod)  # type: ignore[type-abstract]
     request = RunRequest(
-        task=prepared.task,
+        task=task,
         method=name,
-        backbone=prepared.backbone,
+        backbone=backbone,
         scale="smoke",
         device="cpu",
         method_set=reduced_fields(found.name, found.Config),
     )
-    setting = settle(request)
-    recommender = prepared.original.load()
-    assert setting.method is not None
-    assert isinstance(recommender, Recommender)
-    with torch.random.fork_rng():
-        torch.manual_seed(derive(setting.seed, "stage", "unlearned"))
-        return examine(setting.method, recommender, prepared.ground.request(setting.seed), prepared.ground.split.test)
+    resolved = resolve(request)
+    assert resolved.method is not None
+    with determinism(resolved.threads):
+        inputs = trial_inputs(resolved, context)
+        prepared = prepare_task(inputs, resolved.encoder.key, holdout=False)
+        recommender = inputs["original"]
+        assert isinstance(recommender, Recommender)
+        with torch.random.fork_rng():
+            torch.manual_seed(derive(resolved.seed, "stage", "unlearned"))
+            return examine(resolved.method, recommender, prepared.request(resolved.seed), prepared.split.test)
 
 
 def examine(

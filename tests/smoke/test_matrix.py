@@ -5,16 +5,14 @@ Skipped cells are those that a method declares it does not serve.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-
 import pytest
 
 from genrec_unlearn_bench.backbones.catalogue import backbones
 from genrec_unlearn_bench.errors import CapabilityMissing
+from genrec_unlearn_bench.pipeline.context import StageContext
 from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.store.store import StageStore, default_cache
-from tests.smoke.matrix import Prepared, prepare, run_cell
+from tests.smoke.matrix import run_cell
 
 TASKS = ("demo-brand", "demo-price", "demo-item", "demo-interaction")
 """One of every kind of request."""
@@ -30,16 +28,16 @@ CELLS = [
 
 
 @pytest.fixture(scope="session")
-def prepared() -> Callable[[str, str], Prepared]:
-    store = StageStore(default_cache())
-    return lru_cache(1)(lambda backbone, task: prepare(backbone, task, store))
+def context() -> StageContext:
+    """Data and originals stay in memory and in the user's cache."""
+    return StageContext(StageStore(default_cache()))
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(("name", "backbone", "task"), CELLS)
-def test_cell(prepared: Callable[[str, str], Prepared], name: str, backbone: str, task: str) -> None:
+def test_cell(context: StageContext, name: str, backbone: str, task: str) -> None:
     try:
-        _, faults = run_cell(prepared(backbone, task), name)
+        _, faults = run_cell(name, backbone, task, context)
     except CapabilityMissing as fault:
         pytest.skip(fault.what)
     assert faults == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import StorageError
-from genrec_unlearn_bench.pipeline.cache import locks
+from genrec_unlearn_bench.store import locks
 from genrec_unlearn_bench.store.locks import held, is_free, try_lock
 from tests.store.small_store import ended, in_child
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 
 
 class _Refusing:
-    """What a file system without flock says."""
+    """A file system without flock."""
 
     def acquire(self, **options: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -27,7 +27,7 @@ class _Refusing:
 
 @pytest.fixture
 def no_flock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "_system_lock", lambda path, shared: _Refusing())
+    monkeypatch.setattr(locks, "_system_lock", lambda path: _Refusing())
     monkeypatch.setattr(locks, "RENEWED", 0.15)
 
 

@@ -21,15 +21,21 @@ import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.batches import batches_per_epoch, bucketed_batches
+from genrec_unlearn_bench.backbones.config import Schedule
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
-from genrec_unlearn_bench.backbones.etegrec.alignment import AlignmentHeads, AlignmentLoss, UserState, aligned, pooled
+from genrec_unlearn_bench.backbones.etegrec.alignment import (
+    AlignmentHeads,
+    AlignmentLoss,
+    UserState,
+    aligned,
+    first_occurrences,
+    pooled,
+)
 from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig, JointConfig
-from genrec_unlearn_bench.backbones.etegrec.losses import first_occurrences
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
-from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, through
+from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, tokenizer_pass
 from genrec_unlearn_bench.backbones.recommender import StepOutput
-from genrec_unlearn_bench.backbones.training_config import Schedule
-from genrec_unlearn_bench.backbones.training_task import cross_entropy
+from genrec_unlearn_bench.backbones.training import cross_entropy
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import DataFault, UsageError
 from genrec_unlearn_bench.launch import launched
@@ -181,7 +187,7 @@ class JointTraining:
         for rows in self._batches(number):
             items = self.train.targets[rows]
             first = first_occurrences(items)
-            given = through(self.tokenizer.model, self._vectors(items[first]))
+            given = tokenizer_pass(self.tokenizer.model, self._vectors(items[first]))
             loss, parts = given.loss.total, {"vq": given.loss.total, "reconstruction": given.loss.reconstruction}
             if align:
                 with torch.no_grad():
@@ -209,7 +215,7 @@ class JointTraining:
                 items = self.train.targets[rows]
                 first = first_occurrences(items)
                 with torch.no_grad():
-                    given = through(self.tokenizer.model, self._vectors(items[first]))
+                    given = tokenizer_pass(self.tokenizer.model, self._vectors(items[first]))
                 chosen = users.rows(torch.from_numpy(first).to(users.sequence.device))
                 ties = aligned(self.alignment, self.heads, self.tokenizer.model, chosen, given)
                 loss, parts = loss + ties.total, parts | _parts(ties)

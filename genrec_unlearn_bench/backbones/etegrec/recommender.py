@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.recommender import Capability, Context, StepOutput
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
-from genrec_unlearn_bench.decoding.t5_weights import T5DecoderWeights
-from genrec_unlearn_bench.decoding.window import within
+from genrec_unlearn_bench.decoding.session import within
+from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights
 
 if TYPE_CHECKING:
     from transformers import T5Config, T5ForConditionalGeneration

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.minionerec.shape import CausalShape, LoraShape
-from genrec_unlearn_bench.decoding.causal_weights import CausalWeights
+from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape
+from genrec_unlearn_bench.decoding.causal import CausalWeights
 from genrec_unlearn_bench.decoding.linear import Projection
 from genrec_unlearn_bench.errors import ConfigError
 

@@ -22,8 +22,7 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Ranker, length_batches
 from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
 from genrec_unlearn_bench.backbones.sasrec.network import SasRecNetwork
-from genrec_unlearn_bench.backbones.sasrec.sequences import train_sequences
-from genrec_unlearn_bench.backbones.sasrec.training import train_network
+from genrec_unlearn_bench.backbones.sasrec.training import train_network, train_sequences
 from genrec_unlearn_bench.data.examples import PAD, Examples, Histories
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact, DataFault

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.formats.columns import ItemColumns
-from genrec_unlearn_bench.data.formats.lines import BrokenLine, Faults, json_object, read_lines
+from genrec_unlearn_bench.data.formats.lines import BrokenLine, Faults, as_int64, json_object, read_lines, whole_number
 from genrec_unlearn_bench.data.formats.log_columns import Names, NotPlain, blocks, times, total_blocks
-from genrec_unlearn_bench.data.formats.numbers import as_int64, whole_number
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.raw import Interactions, RawData, Sequences
 from genrec_unlearn_bench.errors import DataFault

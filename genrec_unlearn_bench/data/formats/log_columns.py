@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from genrec_unlearn_bench.data.examples import IntArray
-from genrec_unlearn_bench.data.formats.numbers import whole_number
+from genrec_unlearn_bench.data.formats.lines import whole_number
 
 if TYPE_CHECKING:
     import pyarrow as pa

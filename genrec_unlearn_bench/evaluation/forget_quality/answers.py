@@ -65,8 +65,8 @@ def answered(subject: Subject, config: ForgetQualityConfig, progress: Progress) 
 
     Raises NotMeasurable where there are too few forget train examples.
     """
-    forget = log_truth_ratios(scored(subject.readings, Part.FORGET_TRAIN))
-    retain = log_truth_ratios(scored(subject.readings, Part.RETAIN_TRAIN))
+    forget = log_truth_ratios(scored(subject.pass_arrays, Part.FORGET_TRAIN))
+    retain = log_truth_ratios(scored(subject.pass_arrays, Part.RETAIN_TRAIN))
     if len(forget) < config.least:
         raise NotMeasurable(f"there are {len(forget)} forget train interactions, and {config.least} are needed")
     if not np.isfinite(forget).all():

@@ -23,9 +23,16 @@ from genrec_unlearn_bench.evaluation.forget_quality.specs import (
 )
 from genrec_unlearn_bench.evaluation.forget_quality.trade_off import Accuracies, average_gap, interval, tug_of_war
 from genrec_unlearn_bench.evaluation.forget_quality.truth_ratio import forget_aggregate, retain_aggregate
-from genrec_unlearn_bench.evaluation.independent_oracles import independent_oracles
 from genrec_unlearn_bench.evaluation.likelihoods.reading import LIKELIHOODS
-from genrec_unlearn_bench.evaluation.measurement import Measured, Measurement, References, Subject, number, unmeasured
+from genrec_unlearn_bench.evaluation.measurement import (
+    Measured,
+    Measurement,
+    References,
+    Subject,
+    independent_oracles,
+    number,
+    unmeasured,
+)
 from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.user_mean import user_mean
 
@@ -53,7 +60,7 @@ class ForgetQuality(Measurement):
     name = "forget-quality"
     specs = SPECS
     modules = (answered.__module__,)
-    readings = (LIKELIHOODS,)
+    passes = (LIKELIHOODS,)
     oracles = 0
 
     def config(self, scale: str) -> ForgetQualityConfig:

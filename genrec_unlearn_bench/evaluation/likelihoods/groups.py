@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, Histories, IntArray
-from genrec_unlearn_bench.evaluation.likelihoods.reading import Part, Scored
+from genrec_unlearn_bench.evaluation.likelihoods.reading import Part, Scored, arrays_of
 from genrec_unlearn_bench.evaluation.likelihoods.scoring import score, target_tokens
 from genrec_unlearn_bench.evaluation.measurement import Subject
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.unlearning.losses.positives import positive_items
+from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 
 __all__ = ["MOST", "WRONG", "drawn", "in_original_space", "read_groups", "wrong_items"]
 
@@ -28,6 +29,15 @@ CHUNK = 4096
 """Histories looked through at a time."""
 WITH_WRONG: Mapping[Part, int] = {Part.FORGET_TRAIN: 800, Part.RETAIN_TRAIN: 400}
 """How many of a group's examples are scored with wrong items as well; the forget side in two independent halves."""
+
+
+def read_likelihoods(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.generic]]:
+    """All groups as arrays by name, for ``scored``."""
+    return {
+        name: array
+        for part, found in read_groups(subject, progress).items()
+        for name, array in arrays_of(part, found).items()
+    }
 
 
 def read_groups(subject: Subject, progress: Progress) -> dict[Part, Scored]:
@@ -78,15 +88,15 @@ def _repeated(examples: Examples) -> BoolArray:
 def wrong_items(features: ItemFeatures, table: SidTable, targets: IntArray, concept: BoolArray) -> IntArray:
     """[len(targets), 5] wrong answers: the semantic neighbours P(i) of each target, -1 where the catalogue has fewer.
 
-    Neighbours are those of ``positive_items`` (retain items; none that carries the target's codes), in the original
+    Neighbours are those of ``positive_set`` (retain items; none that carries the target's codes), in the original
     table, so that they are the same for every model. Only where the concept leaves fewer than five are concept items
     let in.
     """
     distinct, row = np.unique(targets, return_inverse=True)
-    found = positive_items(features, table, distinct, concept, WRONG)
+    found = positive_set(features, table, distinct, concept, WRONG)
     short = (found < 0).any(axis=1)
     if short.any():
-        found[short] = positive_items(features, table, distinct[short], np.zeros_like(concept), WRONG)
+        found[short] = positive_set(features, table, distinct[short], np.zeros_like(concept), WRONG)
     return np.asarray(found[row], dtype=np.int64)
 
 

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
-from genrec_unlearn_bench.evaluation.measurement import Reading, Subject
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.evaluation.measurement import SharedPass
 
 __all__ = ["LIKELIHOODS", "Part", "Scored", "arrays_of", "scored"]
 
@@ -69,21 +68,11 @@ def arrays_of(part: Part, found: Scored) -> dict[str, NDArray[np.generic]]:
     return {f"{part}.{name}": array for name, array in vars(found).items() if array is not None}
 
 
-def scored(readings: Mapping[str, Mapping[str, NDArray[np.generic]]], part: Part) -> Scored:
-    """The inverse of ``arrays_of``, from a subject's readings."""
+def scored(passes: Mapping[str, Mapping[str, NDArray[np.generic]]], part: Part) -> Scored:
+    """The inverse of ``arrays_of``, from a subject's ``pass_arrays``."""
     prefix = f"{part}."
-    arrays = readings[LIKELIHOODS.name]
+    arrays = passes[LIKELIHOODS.name]
     return Scored(**{name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)})  # type: ignore[arg-type]
 
 
-def _read(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.generic]]:
-    from genrec_unlearn_bench.evaluation.likelihoods.groups import read_groups
-
-    return {
-        name: array
-        for part, found in read_groups(subject, progress).items()
-        for name, array in arrays_of(part, found).items()
-    }
-
-
-LIKELIHOODS = Reading("likelihoods", _read, modules=("genrec_unlearn_bench.evaluation.likelihoods.groups",))
+LIKELIHOODS = SharedPass("likelihoods", "genrec_unlearn_bench.evaluation.likelihoods.groups:read_likelihoods")

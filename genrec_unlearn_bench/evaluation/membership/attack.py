@@ -61,7 +61,7 @@ def attacked(subject: Subject, config: MembershipConfig) -> Measured:
     Raises NotMeasurable where the forget side has too few members or non-members; a retain side that has too few is
     left out.
     """
-    parts = {part: scored(subject.readings, part) for part in Part}
+    parts = {part: scored(subject.pass_arrays, part) for part in Part}
     if subject.split.kind is ConceptKind.INTERACTION:
         # The forgotten interactions are a random draw, so what was held out stands for either side.
         parts[Part.RETAIN_HOLDOUT] = parts[Part.FORGET_HOLDOUT]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from genrec_unlearn_bench.evaluation.independent_oracles import independent_oracles
 from genrec_unlearn_bench.evaluation.likelihoods.reading import LIKELIHOODS
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
@@ -16,6 +15,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     NotMeasurable,
     References,
     Subject,
+    independent_oracles,
     number,
     unmeasured,
 )
@@ -42,7 +42,7 @@ class Membership(Measurement):
     name = "membership"
     specs = SPECS
     modules = (attacked.__module__,)
-    readings = (LIKELIHOODS,)
+    passes = (LIKELIHOODS,)
     oracles = 0
 
     def config(self, scale: str) -> MembershipConfig:

@@ -21,13 +21,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
     Measurement,
-    Reading,
     References,
+    SharedPass,
     Subject,
     number,
     unmeasured,
@@ -45,13 +44,7 @@ _PACKAGE = "genrec_unlearn_bench.evaluation.probing"
 _NO_FLOOR = "no model with random weights was measured"
 
 
-def _read(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.generic]]:
-    from genrec_unlearn_bench.evaluation.probing.sites import read_states
-
-    return read_states(subject, progress)
-
-
-STATES = Reading("hidden-states", _read, (f"{_PACKAGE}.sites",))
+STATES = SharedPass("hidden-states", f"{_PACKAGE}.sites:read_states")
 """Hidden states of the pool by site, [examples, layers, width] each; see ``sites.read_states``."""
 
 
@@ -61,7 +54,7 @@ class Probing(Measurement):
     name = "probing"
     specs = SPECS
     modules = (f"{_PACKAGE}.profile",)
-    readings = (STATES,)
+    passes = (STATES,)
     untrained = True
 
     def config(self, scale: str) -> ProbingConfig:
@@ -70,7 +63,7 @@ class Probing(Measurement):
     def measure(self, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
         from genrec_unlearn_bench.evaluation.probing.profile import measure_probing
 
-        return measure_probing(subject, subject.readings[STATES.name], config, progress)
+        return measure_probing(subject, subject.pass_arrays[STATES.name], config, progress)
 
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
         values: list[MetricValue] = []

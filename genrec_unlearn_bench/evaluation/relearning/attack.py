@@ -15,7 +15,7 @@ from torch import nn
 from genrec_unlearn_bench.backbones.batches import in_parts
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.snapshots import fingerprint
-from genrec_unlearn_bench.backbones.training_task import NextItem
+from genrec_unlearn_bench.backbones.training import NextItem
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.relearning.attack_sets import AttackSet, attack_set, batches
@@ -48,7 +48,7 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
     division = divide(subject.split, subject.seed)
     data = attack_set(attack, division, config.batch_size, subject.seed)
     steps = permitted(data, config)
-    start = {name: np.asarray(subject.readings[START.name][f"{space}.{name}"], dtype=np.bool_) for name in PARTS}
+    start = {name: np.asarray(subject.pass_arrays[START.name][f"{space}.{name}"], dtype=np.bool_) for name in PARTS}
     held = {"train": division.train, "test": division.test}
     if _withheld(found, held):
         # Whatever the weights learn, it cannot come back: zeros without a step.

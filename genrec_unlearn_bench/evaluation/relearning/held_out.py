@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.evaluation.measurement import Reading, Subject
+from genrec_unlearn_bench.evaluation.measurement import SharedPass, Subject
 from genrec_unlearn_bench.evaluation.relearning.attacks import Space
 from genrec_unlearn_bench.evaluation.relearning.division import divide
 from genrec_unlearn_bench.evaluation.relearning.spaces import in_space, readable, spaces
@@ -35,7 +35,7 @@ def held_out_hits(recommender: Recommender, examples: Examples) -> BoolArray:
     return np.asarray(ranking.ranks(examples.targets) > 0, dtype=np.bool_)
 
 
-def _read(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.generic]]:
+def read_start(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.generic]]:
     """``served.train`` [n], ``served.test`` [m], and the same of ``original`` where it is another space."""
     division = divide(subject.split, subject.seed)
     found: dict[str, NDArray[np.generic]] = {}
@@ -48,5 +48,5 @@ def _read(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.gener
     return found
 
 
-START = Reading("relearning-start", _read, (__name__,))
+START = SharedPass("relearning-start", f"{__name__}:read_start")
 """Hits at step 0, in every space of the model."""

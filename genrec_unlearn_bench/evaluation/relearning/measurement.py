@@ -13,8 +13,8 @@ from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
     Measurement,
     NotMeasurable,
-    Reading,
     References,
+    SharedPass,
     Subject,
     number,
     unmeasured,
@@ -41,7 +41,7 @@ class Relearning(Measurement):
     name: ClassVar[str] = "relearning"
     specs: ClassVar[tuple[MetricSpec, ...]] = SPECS
     modules: ClassVar[tuple[str, ...]] = ("genrec_unlearn_bench.evaluation.relearning.attack",)
-    readings: ClassVar[tuple[Reading, ...]] = (START,)
+    passes: ClassVar[tuple[SharedPass, ...]] = (START,)
 
     def config(self, scale: str) -> RelearningConfig:
         return preset(scale)

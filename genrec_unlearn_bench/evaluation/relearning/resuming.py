@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.snapshots import Place, Snapshot, Snapshots
+from genrec_unlearn_bench.backbones.snapshots import Snapshot, Snapshots, TrainingPosition
 
 __all__ = ["Hits", "Keeper"]
 
@@ -77,4 +77,4 @@ class Keeper:
         if any(parameter.is_cuda for parameter in self._learned):
             tensors[_CUDA_RNG] = torch.cuda.get_rng_state()
         seconds = self._earlier + time.monotonic() - self._began
-        self._kept.write(Snapshot(Place(step=step, score=-1.0, stale=0, seconds=seconds), tensors, {}))
+        self._kept.write(Snapshot(TrainingPosition(step=step, score=-1.0, stale=0, seconds=seconds), tensors, {}))

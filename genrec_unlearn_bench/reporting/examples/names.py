@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
-from genrec_unlearn_bench.data.brands import brand_key
+from genrec_unlearn_bench.data.fields import brand_key, plain
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.markup import plain
 
 __all__ = ["clipped", "item_name"]
 

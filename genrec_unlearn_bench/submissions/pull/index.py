@@ -17,7 +17,7 @@ from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, table_place
 from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.store.inventory import entries
-from genrec_unlearn_bench.store.stage_manifest import KEY_FILE, MANIFEST
+from genrec_unlearn_bench.store.manifest import KEY_FILE, MANIFEST
 
 __all__ = ["INDEX", "OfferedFile", "OfferedResult", "OfferedStage", "PullIndex", "index_of", "site_index"]
 

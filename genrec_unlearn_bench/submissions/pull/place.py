@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import ValidationError
 
-from genrec_unlearn_bench.data.transfer import fetch_part, note_path
+from genrec_unlearn_bench.data.download import fetch_part, note_path
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.progress import Progress
@@ -83,7 +83,7 @@ class FolderPlace:
 
 
 class WebPlace:
-    """The same behind a web server. Transfers are resumed and repeated where that can help (``data.transfer``)."""
+    """The same behind a web server. Transfers are resumed and repeated where that can help (``data.download``)."""
 
     def __init__(self, address: str, wait: Callable[[float], None]) -> None:
         self._wait = wait

@@ -13,8 +13,9 @@ from pathlib import Path
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.store.manifest import MANIFEST, verified
 from genrec_unlearn_bench.store.sharing import is_shared, opened_to_group
-from genrec_unlearn_bench.store.stage_manifest import MANIFEST, explains, verified
+from genrec_unlearn_bench.store.stage_manifest import explains
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.submissions.pull.bringing import Brought, Outcome, bring_all, bring_files, clear
 from genrec_unlearn_bench.submissions.pull.index import SHORT, OfferedResult, OfferedStage

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.minionerec.chains import PrefixChains
-from genrec_unlearn_bench.backbones.minionerec.loss import token_losses
-from genrec_unlearn_bench.backbones.minionerec.text_tasks import SupervisedMixture
+from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains, SupervisedMixture, token_losses
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.training import NextItem
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.items import ItemTable
 from tests.backbones.minionerec.models import ITEMS, pretrained, scratch, spread
@@ -168,7 +166,7 @@ def test_chunked_losses_and_gradients_are_whole_ones(monkeypatch: pytest.MonkeyP
     whole.sum().backward()
     expected = states.grad.clone(), head.weight.grad.clone()
     states.grad = head.weight.grad = None
-    monkeypatch.setattr("genrec_unlearn_bench.backbones.minionerec.loss._ELEMENTS", 200)
+    monkeypatch.setattr("genrec_unlearn_bench.backbones.minionerec.training._ELEMENTS", 200)
     parts = token_losses(states, labels, head, 50)
     parts.sum().backward()
     torch.testing.assert_close(parts, whole)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.data.formats.layout import FORMATS, FormatName, discover, role_faults
-from genrec_unlearn_bench.data.formats.readers import reader
+from genrec_unlearn_bench.data.prepare import reader
+from genrec_unlearn_bench.data.spec import FORMATS, FormatName, discover, role_faults
 from genrec_unlearn_bench.errors import DataFault
 from tests.data.formats.files import write
 

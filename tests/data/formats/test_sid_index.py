@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.data.formats.sid_index import MISSING_LEVEL, read_index
+from genrec_unlearn_bench.data.formats.letter import MISSING_LEVEL, read_index
 from genrec_unlearn_bench.errors import DataFault
 from tests.data.formats.files import write
 

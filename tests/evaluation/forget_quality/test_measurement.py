@@ -160,12 +160,12 @@ def test_too_few_forgotten_interactions_are_not_measured() -> None:
 
 def test_an_item_without_any_other_has_no_wrong_answer() -> None:
     one = subject(world().original)
-    readings = {name: dict(arrays) for name, arrays in one.readings.items()}
+    readings = {name: dict(arrays) for name, arrays in one.pass_arrays.items()}
     for array in ("wrong", "wrong_lengths"):
         name = f"forget-train.{array}"
         readings["likelihoods"][name] = np.zeros_like(readings["likelihoods"][name])
     with pytest.raises(NotMeasurable, match="wrong answer"):
-        ForgetQuality().measure(replace(one, readings=readings), "", ForgetQualityConfig(), Progress())
+        ForgetQuality().measure(replace(one, pass_arrays=readings), "", ForgetQualityConfig(), Progress())
 
 
 def chained(count: int, generator: np.random.Generator) -> Examples:

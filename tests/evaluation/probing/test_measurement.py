@@ -26,7 +26,7 @@ NOTHING = Measured(reason="nobody asked")
 
 
 def measure(given: Subject, **changes: Any) -> Measured:
-    read = replace(given, readings={STATES.name: STATES.read(given, Progress())})
+    read = replace(given, pass_arrays={STATES.name: STATES.run(given, Progress()).samples})
     config = ProbingConfig.model_validate(CONFIG.model_dump() | changes)
     return Probing().measure(read, "", config, Progress())
 
@@ -140,8 +140,7 @@ def test_too_few_forget_users_leave_nothing_to_measure_but_items() -> None:
 def test_one_class_is_refused_before_anything_is_read(value: bool) -> None:
     table, concept = catalogue(told=True)
     given = subject(table, np.full_like(concept, value))
-    with pytest.raises(NotMeasurable, match="a probe needs two classes"):
-        STATES.read(given, Progress())
+    assert "a probe needs two classes" in STATES.run(given, Progress()).reason
 
 
 def test_what_was_not_measured_is_none_with_the_reason() -> None:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
-from genrec_unlearn_bench.backbones.minionerec.shape import CausalShape, LoraShape, NetworkShape
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.evaluation.quantisation.quantised import linear_layers, quantised
 from genrec_unlearn_bench.evaluation.quantisation.rounding import round_to_nearest, rounding_of

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
-from genrec_unlearn_bench.backbones.minionerec.shape import CausalShape, NetworkShape
 from genrec_unlearn_bench.backbones.recommender import ServingRules
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Histories
@@ -129,7 +129,7 @@ def test_step_0_is_read_once_and_not_decoded_by_attacks(monkeypatch: pytest.Monk
     monkeypatch.setattr(attack, "held_out_hits", lambda *args: calls.append(args) or seen(*args))
     found = measure_attack(subject, "mixed/served", world.CONFIG, Progress())
     assert len(calls) == 2 * (len(world.CONFIG.steps) - 1)
-    assert np.array_equal(found.samples["train"][0], subject.readings[START.name]["served.train"])
+    assert np.array_equal(found.samples["train"][0], subject.pass_arrays[START.name]["served.train"])
 
 
 def test_what_may_not_be_served_is_not_attacked_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

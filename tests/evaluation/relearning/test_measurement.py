@@ -115,7 +115,7 @@ def test_a_tokenizer_of_its_own_has_no_original_space() -> None:
     model = world.trained(on_concept=True)
     other = T5Recommender(model.model, model.shape, SidTable(codes, (8, 8, 8), 3))
     subject = world.subject(other)
-    assert set(next(iter(subject.readings.values()))) == {"served.train", "served.test"}
+    assert set(next(iter(subject.pass_arrays.values()))) == {"served.train", "served.test"}
     with pytest.raises(NotMeasurable, match="a tokenizer of its own"):
         Relearning().measure(subject, "mixed/original", world.CONFIG, Progress())
 

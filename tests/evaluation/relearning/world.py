@@ -113,7 +113,7 @@ def subject(model: Recommender, task: ForgetSplit | None = None) -> Subject:
         device="cpu",
         seed=0,
     )
-    return replace(bare, readings={START.name: START.read(bare, Progress())})
+    return replace(bare, pass_arrays={START.name: START.run(bare, Progress()).samples})
 
 
 def attacked(model: Recommender, *parts: str, config: RelearningConfig = CONFIG) -> dict[str, Measured]:

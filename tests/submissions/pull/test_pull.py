@@ -307,7 +307,7 @@ def test_a_stage_under_another_stages_key_is_refused(offered: Path, tmp_path: Pa
     wrong = StageStore.key("original", content(1))
     folder = offered / "original" / wrong[:2] / wrong
     shutil.copytree(good.path, folder)
-    from genrec_unlearn_bench.store.stage_manifest import MANIFEST, read_manifest
+    from genrec_unlearn_bench.store.manifest import MANIFEST, read_manifest
 
     forged = read_manifest(good.path).model_copy(update={"key": wrong}).sealed()
     (folder / MANIFEST).write_text(forged.text())

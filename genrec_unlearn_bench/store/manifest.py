@@ -1,0 +1,197 @@
+"""The two files beside a stage's own: ``stage.json``, the manifest, and ``key.json``, the recipe of its key.
+
+The manifest holds the digest of every file, ``key.json`` among them, and a digest of itself, so that no byte of a
+stored stage can change unnoticed.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
+from genrec_unlearn_bench.files import file_digest, folder_digest, write_json
+from genrec_unlearn_bench.store.keys import KEY_VERSION
+
+__all__ = [
+    "KEY_FILE",
+    "MANIFEST",
+    "StageManifest",
+    "StoredStage",
+    "read_manifest",
+    "read_recipe",
+    "verified",
+    "write_manifest",
+]
+
+MANIFEST = "stage.json"
+KEY_FILE = "key.json"
+
+_DAMAGE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
+"""Failures to open a file that mean that another thing, or nothing, is in its place. All others (no permission, too
+many open files, a server that is away) say nothing about the file."""
+
+
+class StageManifest(StrictModel):
+    """Files of a stored stage and facts about its computation."""
+
+    stage: str
+    key: str
+    digest: str
+    """blake2b-256 over the files' names and digests, without key.json and this file."""
+    seconds: float
+    """Wall-clock of the computation."""
+    files: dict[str, str]
+    """Relative path -> blake2b-256."""
+    facts: dict[str, Any] = Field(default_factory=dict)
+    """What the computation returned about itself (time, memory); no digest or key depends on it."""
+    size: int = 0
+    """Bytes of all files together."""
+    backbone: str = ""
+    """Name of the backbone, where the stage's configuration names one."""
+    inputs: tuple[str, ...] = ()
+    """Keys of the stages it was made from."""
+    recipe_digest: str
+    """blake2b-256 of ``key.json``."""
+    seal: str = ""
+    """blake2b-256 of this file with an empty seal."""
+
+    def text(self) -> str:
+        """Content of the file."""
+        return json.dumps(self.model_dump(mode="json"), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+    def sealed(self) -> StageManifest:
+        """The manifest with its seal."""
+        unsealed = self.model_copy(update={"seal": ""})
+        seal = hashlib.blake2b(unsealed.text().encode("utf-8"), digest_size=32).hexdigest()
+        return unsealed.model_copy(update={"seal": seal})
+
+
+@dataclass(frozen=True)
+class StoredStage:
+    """A complete stage, verified.
+
+    Attributes:
+        seconds: Wall-clock when it was computed, in whichever process that was.
+        cached: Whether it was found in the store; False where this call computed it.
+        facts: What its computation returned about itself.
+    """
+
+    name: str
+    path: Path
+    key: str
+    digest: str
+    seconds: float
+    cached: bool
+    facts: Mapping[str, Any]
+
+
+def write_manifest(
+    folder: Path, name: str, key: str, recipe: Mapping[str, Any], *, seconds: float, facts: Mapping[str, Any]
+) -> StageManifest:
+    """Digest the files of a computed stage, and write ``key.json`` and ``stage.json`` beside them."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    files = {path.relative_to(folder).as_posix(): file_digest(path) for path in paths}
+    write_json(folder / KEY_FILE, {"key_version": KEY_VERSION, **recipe})
+    manifest = StageManifest(
+        stage=name,
+        key=key,
+        digest=folder_digest(files),
+        seconds=seconds,
+        files=files,
+        facts=dict(facts),
+        size=sum(path.stat().st_size for path in paths),
+        backbone=_backbone(recipe.get("config")),
+        inputs=tuple(dict.fromkeys(recipe.get("inputs", {}).values())),
+        recipe_digest=file_digest(folder / KEY_FILE),
+    ).sealed()
+    (folder / MANIFEST).write_text(manifest.text(), encoding="utf-8")
+    return manifest
+
+
+def read_manifest(folder: Path) -> StageManifest:
+    """The manifest of a stage's folder, its seal checked; the files are not read.
+
+    Raises CorruptArtefact for one that is damaged, StorageError for one that may not be read.
+    """
+    path = folder / MANIFEST
+    try:
+        content = path.read_bytes()
+        manifest = StageManifest.model_validate_json(content)
+    except OSError as fault:
+        raise _unreadable(fault, path, folder) from fault
+    except ValidationError as fault:
+        raise CorruptArtefact(
+            f"the manifest does not fit its schema: {fault.errors()[0]['msg']}", where=str(folder)
+        ) from None
+    if manifest.text().encode("utf-8") != content or manifest.sealed() != manifest:
+        raise CorruptArtefact("the manifest does not match its seal", where=str(folder))
+    return manifest
+
+
+def verified(folder: Path, name: str, key: str) -> StoredStage:
+    """A stage whose every byte was read and matches. Raises as ``read_manifest`` does."""
+    manifest = read_manifest(folder)
+    if manifest.key != key or manifest.stage != name:
+        raise CorruptArtefact("the manifest belongs to another stage", where=str(folder))
+    for relative, digest in {**manifest.files, KEY_FILE: manifest.recipe_digest}.items():
+        try:
+            actual = file_digest(folder / relative)
+        except OSError as fault:
+            raise _unreadable(fault, folder / relative, folder) from fault
+        if actual != digest:
+            raise CorruptArtefact(f"{relative} does not match its digest", where=str(folder))
+    if folder_digest(manifest.files) != manifest.digest:
+        raise CorruptArtefact("the manifest does not match its digest", where=str(folder))
+    return StoredStage(name, folder, key, manifest.digest, manifest.seconds, True, manifest.facts)
+
+
+def read_recipe(folder: Path) -> dict[str, Any]:
+    """The recipe of a stored stage's key, for ``keys.differences``.
+
+    Raises CorruptArtefact or StorageError where ``key.json`` cannot be read.
+    """
+    path = folder / KEY_FILE
+    try:
+        recipe = dict(json.loads(path.read_bytes()))
+    except OSError as fault:
+        raise _unreadable(fault, path, folder) from fault
+    except (ValueError, TypeError, RecursionError) as fault:
+        raise CorruptArtefact(f"the recipe of the key cannot be read: {fault}", where=str(path)) from None
+    # Of another version it stays, as a field in which the two differ.
+    if recipe.get("key_version") == KEY_VERSION:
+        del recipe["key_version"]
+    return recipe
+
+
+def _unreadable(fault: OSError, path: Path, folder: Path) -> CorruptArtefact | StorageError:
+    """The error for a file that could not be read: damage only where the file itself is not there."""
+    if fault.errno in _DAMAGE:
+        relative = path.relative_to(folder).as_posix()
+        return CorruptArtefact(f"{relative} cannot be read: {fault.strerror}", where=str(folder))
+    if fault.errno in (errno.EACCES, errno.EPERM):
+        return StorageError(
+            "no permission to read a stored stage",
+            where=str(path),
+            hint=f"have its owner open it (chmod -R a+rX {folder}), or choose another cache (--cache-dir)",
+        )
+    return StorageError(
+        f"a stored stage cannot be read: {fault.strerror}",
+        where=str(path),
+        hint="check the disk and the limits of this process (ulimit -a), and run it again",
+    )
+
+
+def _backbone(config: object) -> str:
+    """The backbone that a configuration names, directly or as the ``name`` of a mapping."""
+    found = config.get("backbone") if isinstance(config, Mapping) else None
+    name = found.get("name") if isinstance(found, Mapping) else found
+    return name if isinstance(name, str) else ""
