@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
+from genrec_unlearn_bench.cli.options import named
 from genrec_unlearn_bench.config import overrides
 
 if TYPE_CHECKING:
@@ -32,16 +33,15 @@ def check(
         list[str] | None,
         typer.Option("--set", help="Change a field of the method's configuration, to shorten it: max_steps=2."),
     ] = None,
-    cache_dir: CacheDir = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    cache_dir: options.CacheDir = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Check that a method keeps its contract: on the demo, on one thread, in about a minute.
 
     The file and its configuration are read, then the method is called for a few steps on the smallest recommenders
     there are: each kind of request, each backbone, twice with one seed. Exit code 1 where a rule is broken.
     """
-    from genrec_unlearn_bench.cli.run_cells import named
     from genrec_unlearn_bench.contract.check import check_method
     from genrec_unlearn_bench.store.store import default_cache
 

@@ -1,18 +1,18 @@
-"""``bench pull``: published results, and stages of a served store, from a folder or a static web site."""
+"""``bench pull``: published results from a folder or a static web site."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrec_unlearn_bench.cli.console import print_json, progressing
+from genrec_unlearn_bench.cli import options, results
+from genrec_unlearn_bench.cli.console import print_json, print_line, progressing
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
-from genrec_unlearn_bench.cli.report_options import Backbones, Methods, Rulesets, Scales, Tasks, named
+from genrec_unlearn_bench.cli.options import named
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -27,25 +27,18 @@ SHOWN = 10
 @handled
 def pull(
     place: Annotated[str, typer.Argument(help="A folder, or http(s)://… of one that is served.", metavar="PLACE")],
-    task: Tasks = None,
-    backbone: Backbones = None,
-    method: Methods = None,
-    ruleset: Rulesets = None,
-    scale: Scales = None,
+    task: results.Tasks = None,
+    backbone: results.Backbones = None,
+    method: results.Methods = None,
+    ruleset: results.Rulesets = None,
+    scale: results.Scales = None,
     results_dir: Annotated[Path, typer.Option(help="Where results are put.", metavar="DIR")] = Path("results"),
-    stages: Annotated[
-        bool, typer.Option("--stages", help="Pull stages of a store instead: originals, oracles, IDs, datasets.")
-    ] = False,
-    stage: Annotated[
-        list[str] | None, typer.Option(help="With --stages, these kinds alone (bench cache ls names them).")
-    ] = None,
-    cache_dir: CacheDir = None,
     write_index: Annotated[
         bool, typer.Option("--write-index", help="Pull nothing: write the index by which others pull from this folder.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be pulled.")] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Fetch results that others have published, so that one pays for one's own method alone.
 
@@ -55,35 +48,23 @@ def pull(
     if write_index:
         _write_index(Path(place))
         return
-    from genrec_unlearn_bench.store.store import default_cache
+    from genrec_unlearn_bench.store.amounts import format_bytes
     from genrec_unlearn_bench.submissions.pull.place import find_place
     from genrec_unlearn_bench.submissions.pull.results import check_protocol, pull_results
-    from genrec_unlearn_bench.submissions.pull.stages import pull_stages, stages_of
 
     found = find_place(place)
-    asked = {"task": task, "backbone": backbone, "method": method, "ruleset": ruleset, "scale": scale}
-    filters: dict[str, Sequence[str]] = {field: named(values) for field, values in asked.items() if values}
-    # A store by itself offers stages and no results, and knows their backbones alone.
-    wanted = [] if stages and not found.index.results else _selected(found.index, filters)
+    options = {"task": task, "backbone": backbone, "method": method, "ruleset": ruleset, "scale": scale}
+    wanted = _selected(found.index, {field: named(values) for field, values in options.items() if values})
     check_protocol(wanted)
+    size = sum(file.size for one in wanted for file in one.files.values())
+    print_line(f"{len(wanted)} results, {format_bytes(size)}, from {place}", stderr=True)
     with progressing() as progress:
-        if stages:
-            chosen = stages_of(
-                found.index.stages,
-                kinds=stage or (),
-                backbones=filters.get("backbone", ()),
-                results=wanted if found.index.results and set(filters) - {"backbone"} else None,
-            )
-            _say(f"{len(chosen)} stages", (file.size for one in chosen for file in one.files.values()), place)
-            brought = () if dry_run else pull_stages(found, chosen, cache_dir or default_cache(), progress)
-        else:
-            _say(f"{len(wanted)} results", (file.size for one in wanted for file in one.files.values()), place)
-            brought = () if dry_run else pull_results(found, wanted, results_dir, progress)
-    _tell(brought, as_json=as_json)
+        brought = () if dry_run else pull_results(found, wanted, results_dir, progress)
+    _print_outcomes(brought, as_json=as_json)
 
 
 def _selected(index: PullIndex, filters: dict[str, Sequence[str]]) -> list[OfferedResult]:
-    """The results of the cells that were asked for. Raises UnknownName for a name that no result has."""
+    """The results of the selected cells. Raises UnknownName for a name that no result has."""
     for field, values in filters.items():
         known = {str(getattr(one, field)) for one in index.results}
         for value in values:
@@ -92,27 +73,19 @@ def _selected(index: PullIndex, filters: dict[str, Sequence[str]]) -> list[Offer
     return [one for one in index.results if all(getattr(one, field) in values for field, values in filters.items())]
 
 
-def _say(what: str, sizes: Iterable[int], place: str) -> None:
-    import sys
-
-    from genrec_unlearn_bench.store.amounts import format_bytes
-
-    print(f"{what}, {format_bytes(sum(sizes))}, from {place}", file=sys.stderr)
-
-
-def _tell(brought: Sequence[Brought], *, as_json: bool) -> None:
+def _print_outcomes(brought: Sequence[Brought], *, as_json: bool) -> None:
     counts = Counter(one.outcome for one in brought)
     failed = [one for one in brought if one.outcome == "failed"]
     if as_json:
         print_json({"counts": dict(counts), "brought": [vars(one) for one in brought]})
     else:
         for one in failed[:SHOWN]:
-            print(f"failed: {one.what}: {one.fault}")
+            print_line(f"failed: {one.what}: {one.fault}")
         if len(failed) > SHOWN:
-            print(f"failed: … and {len(failed) - SHOWN} more")
+            print_line(f"failed: … and {len(failed) - SHOWN} more")
         for one in brought:
             if one.outcome == "kept":
-                print(f"kept: {one.what}: something else lies here under that name, and stays")
+                print_line(f"kept: {one.what}: something else lies here under that name, and stays")
         print(", ".join(f"{counts[outcome]} {outcome}" for outcome in counts) or "nothing was pulled")
         if failed:
             print("run the same command again: it goes on where it stopped")
@@ -127,12 +100,12 @@ def _write_index(folder: Path) -> None:
     from genrec_unlearn_bench.submissions.pull.index import INDEX, index_of
 
     if not folder.is_dir():
-        raise UsageError("an index is made of a folder", where=str(folder), hint="give a folder with results or stages")
+        raise UsageError("an index is made of a folder", where=str(folder), hint="give a folder with results")
     try:
         index = index_of(folder)
     except (OSError, ValidationError) as fault:
         raise DataMissing(f"a result cannot be read: {fault}", where=str(folder)) from None
-    if not index.results and not index.stages:
-        raise DataMissing("there is neither a result nor a stage", where=str(folder))
+    if not index.results:
+        raise DataMissing("there is no result", where=str(folder))
     atomic_text(folder / INDEX, index.text(), "the folder")
-    print(f"{folder / INDEX}: {len(index.results)} results, {len(index.stages)} stages")
+    print(f"{folder / INDEX}: {len(index.results)} results")

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import Debug
 from genrec_unlearn_bench.errors import BenchError, UsageError
 
 __all__ = ["site"]
@@ -29,7 +29,7 @@ def site(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 1 where a file differs by a byte, and say where.")
     ] = False,
-    debug: Debug = False,
+    debug: options.Debug = False,
 ) -> None:
     """Make the pages and tables of all published results and submissions.
 

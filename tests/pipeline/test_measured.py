@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from genrec_unlearn_bench.cli.repeat import repeat
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import ConfigError, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation import invariants, measurements
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+from genrec_unlearn_bench.evaluation.measured_parts import read_measured, write_measured
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
     Measurement,
@@ -26,8 +28,6 @@ from genrec_unlearn_bench.evaluation.measurement import (
 )
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
 from genrec_unlearn_bench.pipeline import measure_configs, measured
-from genrec_unlearn_bench.cli.repeat import repeat
-from genrec_unlearn_bench.evaluation.measured_parts import read_measured, write_measured
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import read_record
 from genrec_unlearn_bench.pipeline.setting import settle

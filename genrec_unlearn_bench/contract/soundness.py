@@ -1,7 +1,6 @@
-"""What must be true of any method's result, however little it has learned: for the smoke matrix and for tests.
+"""Checks of any method's result, however little it has learned: for ``bench check``, the smoke matrix and tests.
 
-The original is as it was; something has changed; what comes back is an ordinary recommender that survives being saved;
-and its lists are lists.
+The original is unchanged; the result is an ordinary recommender that survives being saved; its lists are well formed.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ BEAM = 10
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """A recommender's state: what it computes with, and what a method may forget to put back."""
+    """A recommender's state: content, and the modes, flags and hooks that a method may forget to put back."""
 
     weights: str
     names: tuple[str, ...]
@@ -44,7 +43,7 @@ class Fingerprint:
 
     @property
     def content(self) -> tuple[str, str, str]:
-        """What decides its lists."""
+        """The part that decides its lists."""
         return self.weights, self.sids, self.serving
 
 
@@ -77,7 +76,7 @@ def _rules(rules: ServingRules) -> str:
 
 
 def result_faults(before: Fingerprint, result: Recommender, folder: Path) -> Iterator[str]:
-    """What is wrong with the recommender that a method returned; it is saved below ``folder`` and read again."""
+    """Faults of the recommender that a method returned; it is saved below ``folder`` and read again."""
     after = fingerprint(result)
     if not all(bool(torch.isfinite(weight).all()) for weight in result.module.parameters()):
         yield "weights that are not finite"
@@ -96,7 +95,7 @@ def result_faults(before: Fingerprint, result: Recommender, folder: Path) -> Ite
 
 
 def list_faults(model: Recommender, test: Groups, rows: int) -> Iterator[str]:
-    """What is wrong with the lists of at most ``rows`` forget and as many retain users: bounds between the ranking
+    """Faults of the lists of at most ``rows`` forget and as many retain users: bounds between the ranking
     metrics, items that stand there twice, places out of order, items that are not served."""
     values: list[MetricValue] = []
     for group, part in ((Group.FORGET, test.forget), (Group.RETAIN, test.retain)):

@@ -1,4 +1,4 @@
-"""How little each method does where only its working is in question: the smoke matrix and the tests of odd inputs."""
+"""Reduced settings for runs that only ask whether a method works: ``bench check``, the smoke matrix, odd inputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from genrec_unlearn_bench.unlearning.method import MethodConfig
 
-__all__ = ["SETTINGS", "STEPS", "smoke_fields"]
+__all__ = ["SETTINGS", "STEPS", "reduced_fields"]
 
 STEPS = 3
 """Optimiser steps of every method whose configuration has ``max_steps``."""
@@ -32,10 +32,10 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "pairs": 128,
     },
 }
-"""What else differs from the defaults, by method."""
+"""Further fields that differ from the defaults, by method."""
 
 
-def smoke_fields(method: str, config: type[MethodConfig]) -> dict[str, Any]:
-    """The fields to change for a run of seconds; none for a method that is neither listed nor trained by steps."""
+def reduced_fields(method: str, config: type[MethodConfig]) -> dict[str, Any]:
+    """Fields to change for a run of seconds; none for a method that is neither listed nor trained by steps."""
     steps = {"max_steps": STEPS} if "max_steps" in config.model_fields else {}
     return {**steps, **SETTINGS.get(method, {})}
