@@ -83,7 +83,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _shipped(*, skip_broken: bool) -> list[Loaded]:
-    from genrec_unlearn_bench.submissions.sources import published_sources
+    from genrec_unlearn_bench.submissions.verification import published_sources
 
     with resources.as_file(resources.files("genrec_unlearn_bench.leaderboard")) as root:
         return [

@@ -15,8 +15,8 @@ from genrec_unlearn_bench.reporting.figures.curves import FLOOR_LABEL, Cast, cas
 from genrec_unlearn_bench.reporting.figures.figure import COLUMNS, Figure, NotDrawn, Panel, sheet
 from genrec_unlearn_bench.reporting.figures.lines import draw_lines
 from genrec_unlearn_bench.reporting.figures.style import ROWS
-from genrec_unlearn_bench.reporting.formats.notes import listed
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.wording import listed
 
 __all__ = ["Asked", "arrow", "lined", "named", "parts", "reading", "unmeasured"]
 

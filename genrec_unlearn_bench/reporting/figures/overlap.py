@@ -10,9 +10,9 @@ from genrec_unlearn_bench.reporting.board import Block, Row
 from genrec_unlearn_bench.reporting.figures.asked import Asked, arrow, lined, parts, unmeasured
 from genrec_unlearn_bench.reporting.figures.curves import Cast, mean_of
 from genrec_unlearn_bench.reporting.figures.figure import Estimate, Figure, Panel, Series
-from genrec_unlearn_bench.reporting.formats.notes import listed
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.wording import listed
 
 __all__ = ["KIND", "draw"]
 

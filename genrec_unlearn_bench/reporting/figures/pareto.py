@@ -16,8 +16,8 @@ from genrec_unlearn_bench.reporting.figures.asked import Asked, arrow, named, un
 from genrec_unlearn_bench.reporting.figures.curves import mean_of
 from genrec_unlearn_bench.reporting.figures.figure import Estimate, Figure
 from genrec_unlearn_bench.reporting.figures.scatter import Axis, Mark, draw_scatter
-from genrec_unlearn_bench.reporting.formats.notes import listed
 from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.wording import listed
 
 __all__ = ["KIND", "Trade", "draw", "front", "trades"]
 

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Sequence
 
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis, Cell
-from genrec_unlearn_bench.reporting.beside import Beside
 from genrec_unlearn_bench.reporting.board import Row
 from genrec_unlearn_bench.reporting.formats.escaping import csv_text
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.numbers import six
+from genrec_unlearn_bench.reporting.reported import Beside
 from genrec_unlearn_bench.reporting.selection import rows_shown
 from genrec_unlearn_bench.reporting.tables import Table
+from genrec_unlearn_bench.reporting.wording import six
 
 __all__ = ["LONG_COLUMNS", "across_csv", "long_csv", "reported_csv", "wide_csv"]
 

@@ -11,9 +11,8 @@ from hashlib import blake2b
 
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods, source_digest
-from genrec_unlearn_bench.submissions.bundle import Bundle
-from genrec_unlearn_bench.submissions.fault import Fault
-from genrec_unlearn_bench.submissions.shipped import identities
+from genrec_unlearn_bench.submissions.bundle import Bundle, identities
+from genrec_unlearn_bench.submissions.faults import Fault
 from genrec_unlearn_bench.submissions.spec import SPEC, read_spec
 
 __all__ = ["check_method_file", "check_names", "check_one_source", "source_faults"]

@@ -6,9 +6,9 @@ import contextlib
 import functools
 import http.server
 import json
-import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,14 +20,10 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.results import record_text, result_folder
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.store import StageStore
-from genrec_unlearn_bench.submissions.pull import place as places
-from genrec_unlearn_bench.submissions.pull.bringing import Brought
-from genrec_unlearn_bench.submissions.pull.index import INDEX, PullIndex, index_of, site_index
-from genrec_unlearn_bench.submissions.pull.place import Place, find_place
-from genrec_unlearn_bench.submissions.pull.results import pull_results
+from genrec_unlearn_bench.submissions import pull
+from genrec_unlearn_bench.submissions.pull import Place, Pulled, clear_parts, fetch_files, find_place, pull_results
+from genrec_unlearn_bench.submissions.pull_index import INDEX, PullIndex, index_of, site_index
 from tests.reporting.boards import make_records
-from tests.store.small_store import compute, content
 
 
 class Server(http.server.SimpleHTTPRequestHandler):
@@ -66,8 +62,8 @@ class Server(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "TIMEOUT", 5.0)
-    monkeypatch.setattr(places.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(pull, "TIMEOUT", 5.0)
+    monkeypatch.setattr(pull.time, "sleep", lambda seconds: None)
     Server.broken, Server.asked = {}, []
 
 
@@ -109,9 +105,9 @@ def pulled(place: str, into: Path) -> dict[str, int]:
     return counted(pull_results(found, found.index.results, into, Progress()))
 
 
-def counted(brought: tuple[Brought, ...]) -> dict[str, int]:
+def counted(pulled: tuple[Pulled, ...]) -> dict[str, int]:
     out: dict[str, int] = {}
-    for one in brought:
+    for one in pulled:
         out[one.outcome] = out.get(one.outcome, 0) + 1
     return out
 
@@ -190,12 +186,12 @@ def test_a_server_that_dies_midway_is_given_up_and_the_next_pull_goes_on(
     class Dying:
         index = found.index
 
-        def bring(self, *arguments: Any) -> None:
+        def fetch(self, *arguments: Any) -> None:
             nonlocal alive
             alive -= 1
             if alive < 0:
                 raise DataMissing("the server cannot be reached")
-            found.bring(*arguments)
+            found.fetch(*arguments)
 
     place: Place = Dying()
     first = pull_results(place, found.index.results, tmp_path / "own", Progress())
@@ -284,35 +280,65 @@ def test_pulled_rows_stand_in_a_table_beside_ones_own(offered: Path, tmp_path: P
     assert len(list(own.rglob("result.json"))) == 4
 
 
-def test_stages_come_from_a_served_store_and_are_found(offered: Path, served: str, tmp_path: Path) -> None:
-    shutil.rmtree(offered)
-    for number, kind in enumerate(("sids", "original", "unlearned")):
-        StageStore(offered).stage(kind, content(number, backbone="tiger"), compute(number))
-    (offered / INDEX).write_text(index_of(offered).text())
-    own, log = tmp_path / "cache", tmp_path / "log"
-    words = ["pull", served, "--stages", "--cache-dir", str(own)]
-    done = bench(*words, "--stage", "original", "--stage", "sids")
-    assert done.exit_code == 0, done.output
-    assert "2 new" in done.output
-    for number, kind in enumerate(("sids", "original")):
-        assert StageStore(own).stage(kind, content(number, backbone="tiger"), compute(number, log)).cached
-    assert bench(*words).exit_code == 0
-    assert not log.exists()
-    assert not (own / "pulling").exists()
+def test_only_files_that_index_and_record_both_name_are_taken(offered: Path, served: str, tmp_path: Path) -> None:
+    first = index_of(offered).results[0]
+    (offered / first.place / "sitecustomize.py").write_text("print('hello')")
+    assert pulled(served, tmp_path / "plain") == {"new": 4}
+    assert not list((tmp_path / "plain").rglob("sitecustomize.py")), "a file that nobody listed stays where it is"
+    index = json.loads((offered / INDEX).read_text())
+    files = index["results"][0]["files"]
+    extra = {"digest": file_digest(offered / first.place / "sitecustomize.py"), "size": 14}
+    forged = {
+        "a file that the record does not name": {**files, "sitecustomize.py": extra},
+        "a table that the record has, left out": {"result.json": files["result.json"]},
+        "another file in the table's place": {**files, "per_user.parquet": extra},
+    }
+    for number, listed in enumerate(forged.values()):
+        index["results"] = [{**index["results"][0], "files": listed}]
+        (offered / INDEX).write_text(json.dumps(index))
+        for source in (served, str(offered)):
+            own = tmp_path / f"own{number}"
+            assert pulled(source, own) == {"failed": 1}
+            assert not [path for path in own.rglob("*") if path.is_file() and pull.PARTS not in path.parts]
 
 
-def test_a_stage_under_another_stages_key_is_refused(offered: Path, tmp_path: Path) -> None:
-    shutil.rmtree(offered)
-    good = StageStore(offered).stage("original", content(0), compute(0))
-    wrong = StageStore.key("original", content(1))
-    folder = offered / "original" / wrong[:2] / wrong
-    shutil.copytree(good.path, folder)
-    from genrec_unlearn_bench.store.stage_manifest import MANIFEST, read_manifest
+class Nothing:
+    """A place that nothing is fetched from."""
 
-    forged = read_manifest(good.path).model_copy(update={"key": wrong}).sealed()
-    (folder / MANIFEST).write_text(forged.text())
-    done = bench("pull", str(offered), "--stages", "--cache-dir", str(tmp_path / "own"))
-    assert done.exit_code == 1
-    assert "another one than its key says" in done.output
-    assert StageStore(tmp_path / "own").find("original", content(1)) is None
-    assert StageStore(tmp_path / "own").find("original", content(0)) is not None
+    index: Any = None
+
+    def fetch(self, *_: Any) -> None:
+        raise AssertionError("there is no file to fetch")
+
+
+def again_and_again(top: Path, number: int) -> int:
+    """Makes and clears folders that share all their parents with those of others; returns how often."""
+    for turn in range(400):
+        parts = top / "task" / "backbone" / "method" / f"{number}-{turn}"
+        fetch_files(Nothing(), "here", {}, top.parent / "draft", parts)
+        assert parts.is_dir()
+        clear_parts(parts, top)
+    return 400
+
+
+def test_clearing_up_behind_one_download_does_not_stop_another(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        turns = [pool.submit(again_and_again, tmp_path / "parts", number) for number in range(4)]
+        assert sum(turn.result() for turn in turns) == 1600
+    assert not (tmp_path / "parts").exists(), "the last one clears the folder they shared"
+
+
+def test_a_parent_that_goes_away_while_a_folder_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mkdir: Callable[..., None] = Path.mkdir
+    gone: list[Path] = []
+
+    def taken_away(path: Path, *words: Any, **more: Any) -> None:
+        if path.name == "result" and len(gone) < 3:
+            gone.append(path)
+            raise FileNotFoundError(path)
+        mkdir(path, *words, **more)
+
+    monkeypatch.setattr(Path, "mkdir", taken_away)
+    fetch_files(Nothing(), "here", {}, tmp_path / "draft", tmp_path / "parts" / "method" / "result")
+    assert (tmp_path / "parts" / "method" / "result").is_dir()
+    assert len(gone) == 3

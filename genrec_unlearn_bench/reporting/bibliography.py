@@ -11,10 +11,10 @@ from functools import cache
 from importlib import resources
 
 from genrec_unlearn_bench.errors import ConfigError
-from genrec_unlearn_bench.reporting.citations.bibtex import BibEntry, parse_bibtex
+from genrec_unlearn_bench.reporting.bibtex import BibEntry, parse_bibtex
+from genrec_unlearn_bench.reporting.facts import facts
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.tables import Table
-from genrec_unlearn_bench.reporting.words.facts import facts
 
 __all__ = ["Bibliography", "bibliography", "references"]
 

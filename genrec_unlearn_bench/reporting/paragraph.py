@@ -1,30 +1,82 @@
-"""What the statistics of some tables claim, in sentences: the tests, their outcome, equivalence, and across blocks.
-
-Every sentence stands only where there is something to say, and its numbers are counted by ``facts``.
-"""
+"""A generated paragraph in its two forms: plain text, and LaTeX with citations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
 
 from numpy import format_float_positional
 
 from genrec_unlearn_bench.reporting.across import across as compare_across
 from genrec_unlearn_bench.reporting.analysis import Verdict
-from genrec_unlearn_bench.reporting.citations.bibliography import Bibliography
-from genrec_unlearn_bench.reporting.formats.notes import listed
+from genrec_unlearn_bench.reporting.bibliography import Bibliography, bibliography
+from genrec_unlearn_bench.reporting.facts import Facts, Short, facts
+from genrec_unlearn_bench.reporting.latex.escape import escape, shorten
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.numbers import p_text
 from genrec_unlearn_bench.reporting.statistics.equivalence import LEVEL
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
+from genrec_unlearn_bench.reporting.statistics.paired import PairedTest
 from genrec_unlearn_bench.reporting.statistics.power import smallest_attainable
-from genrec_unlearn_bench.reporting.statistics.sign_flip import PairedTest
 from genrec_unlearn_bench.reporting.tables import Table
-from genrec_unlearn_bench.reporting.words.facts import Facts
-from genrec_unlearn_bench.reporting.words.prose import Cite, Sentence
-from genrec_unlearn_bench.reporting.words.wording import counted, spanned, verb
+from genrec_unlearn_bench.reporting.wording import counted, listed, p_text, spanned, verb
 
-__all__ = ["across", "against", "equivalence", "outcome", "pairs", "sign_flip"]
+__all__ = [
+    "Cite",
+    "Paragraph",
+    "Piece",
+    "Sentence",
+    "across",
+    "against",
+    "equivalence",
+    "installed_versions",
+    "outcome",
+    "pairs",
+    "sign_flip",
+    "statistical_paragraph",
+]
+
+_T = re.compile(r"\bt(?=-test| interval)")
+
+
+@dataclass(frozen=True)
+class Cite:
+    """A place for citations; plain text has none."""
+
+    keys: tuple[str, ...]
+
+
+Piece = str | Cite
+Sentence = tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Sentences under a heading."""
+
+    title: str
+    sentences: tuple[Sentence, ...]
+
+    @property
+    def text(self) -> str:
+        """Plain text, in one line; empty without sentences."""
+        lines = ["".join(piece for piece in sentence if isinstance(piece, str)) for sentence in self.sentences]
+        return " ".join([f"{self.title}.", *lines]) if lines else ""
+
+    @property
+    def latex(self) -> str:
+        """LaTeX, one sentence a line; its citations are keys of ``bibliography(tables)``."""
+        lines = ["".join(_tex(piece) for piece in sentence) for sentence in self.sentences]
+        return "\n".join([rf"\paragraph{{{escape(self.title)}.}}", *lines, ""]) if lines else ""
+
+
+def _tex(piece: Piece) -> str:
+    if isinstance(piece, Cite):
+        return rf"~\cite{{{','.join(piece.keys)}}}" if piece.keys else ""
+    # Escaping trims, and spaces at the ends of pieces part them from citations.
+    head, tail = " " * piece.startswith(" "), " " * (piece.endswith(" ") and len(piece) > 1)
+    return head + _T.sub("$t$", escape(piece)) + tail
 
 
 def against(found: Facts, books: Bibliography) -> Iterable[Sentence]:
@@ -228,3 +280,121 @@ def _plain(value: float) -> str:
 def _unit(measure: Measure) -> str:
     unit = measure.spec.unit
     return f" {unit}" if unit in ("seconds", "MiB", "nats", "bits") else ""
+
+
+SOFTWARE = ("numpy", "scipy")
+TITLE = "Statistical analysis"
+NAMED = 6
+"""Places that are named when runs are missing or diverged; more are counted."""
+
+
+def statistical_paragraph(tables: Sequence[Table], *, versions: Mapping[str, str] | None = None) -> Paragraph:
+    """The paragraph of some tables of one call.
+
+    Args:
+        versions: Of the packages that computed the statistics, as ``installed_versions`` has them. Without them the
+            packages are named alone, and the same results give the same text everywhere.
+    """
+    if not tables:
+        return Paragraph(TITLE, ())
+    found, books = facts(tables), bibliography(tables)
+    sentences = (
+        *_compared(found, books),
+        *_seeds(found),
+        *against(found, books),
+        *outcome(found, books),
+        *pairs(found),
+        *sign_flip(found, books),
+        *equivalence(found, books),
+        *across(tables, found, books),
+        *_diverged(found),
+        *_software(found, books, versions or dict.fromkeys(SOFTWARE, "")),
+    )
+    return Paragraph(TITLE, sentences)
+
+
+def _compared(found: Facts, books: Bibliography) -> Iterable[Sentence]:
+    methods, rows = found.rows("method"), found.rows("reference")
+    pieces: list[Piece] = [f"We compare {counted(len(methods), 'method', words=True)} ("]
+    cited = {row.label: row.method for block in found.blocks for row in block.block.rows}
+    pieces += _names(methods, lambda name: books.cited(f"method:{cited[name]}"))
+    beside = f" with {counted(len(rows), 'reference row', words=True)} ({listed(map(shorten, rows))})" if rows else ""
+    pieces.append(f"){beside}")
+    tasks, backbones = found.tasks, found.backbones
+    datasets = books.cited(*(name for name in books.keys if name.startswith("dataset:")))
+    pieces += [f" on {counted(len(tasks), 'task', words=True)} ({listed(map(shorten, tasks))})", Cite(datasets)]
+    pieces += [f" and {counted(len(backbones), 'backbone', words=True)} ("]
+    bases = {block.block.key.backbone: block.block.rows[0].first.backbone for block in found.blocks}
+    pieces += _names(backbones, lambda name: books.cited(f"backbone:{bases[name]}"))
+    scale, ruleset = listed(found.scales), listed(found.rulesets)
+    plural = verb(len(found.rulesets), "ruleset", "rulesets")
+    pieces += [
+        f"), at scale {scale} and under the {plural} {ruleset} of genrec_unlearn_bench",
+        Cite(books.cited("suite")),
+    ]
+    yield (*pieces, ".")
+    shown = [name for name in methods if name in found.shown]
+    if len(shown) < len(methods):
+        yield (f"The tables show {counted(len(shown), 'method')} of these; all were tested together.",)
+
+
+def _names(names: Sequence[str], cite: Callable[[str], tuple[str, ...]]) -> list[Piece]:
+    """Names in a list, each with its citations, a key only once."""
+    out: list[Piece] = []
+    seen: set[str] = set()
+    for place, name in enumerate(names):
+        joint = "" if place == 0 else " and " if place == len(names) - 1 else ", "
+        keys = tuple(key for key in cite(name) if key not in seen)
+        seen.update(keys)
+        out += [joint + shorten(name), Cite(keys)]
+    return out
+
+
+def _seeds(found: Facts) -> Iterable[Sentence]:
+    least, most = found.seeds
+    wanted = found.protocol.seeds
+    short = f" (the protocol asks for {wanted})" if least < wanted else ""
+    if most == 1:
+        yield (f"Every row was run with a single seed{short}, so that neither spread nor significance can be given.",)
+        return
+    confidence = f"{100 * found.protocol.confidence:g}%"
+    yield (
+        f"Rows were run with {spanned((least, most))} training seeds{short}, which all rows of a task and backbone "
+        "share, so that comparisons are paired by seed.",
+    )
+    yield (f"Tables give means and standard deviations over seeds; intervals are {confidence} t intervals over seeds.",)
+    if found.fewer:
+        rows = len({label for group in found.fewer for label in group.labels})
+        named = f": {'; '.join(map(_place, found.fewer))}" if len(found.fewer) <= NAMED else " in some blocks"
+        yield (f"{counted(rows, 'row', words=True).capitalize()} {verb(rows, 'has', 'have')} fewer{named}.",)
+
+
+def _diverged(found: Facts) -> Iterable[Sentence]:
+    if found.diverged:
+        names = "; ".join(map(_place, found.diverged[:NAMED]))
+        more = f"; and in {len(found.diverged) - NAMED} further places" if len(found.diverged) > NAMED else ""
+        yield (f"Rows with a diverged run are shown as diverged, and neither ranked nor tested: {names}{more}.",)
+
+
+def _software(found: Facts, books: Bibliography, versions: Mapping[str, str]) -> Iterable[Sentence]:
+    suites = sorted({row.first.suite_version for block in found.blocks for row in block.block.rows})
+    named = {"numpy": "NumPy", "scipy": "SciPy"}
+    pieces: list[Piece] = [
+        f"Results come from genrec_unlearn_bench {listed(suites)} ({found.protocol.name}); statistics were computed "
+        "with "
+    ]
+    for place, (name, version) in enumerate(versions.items()):
+        joint = "" if place == 0 else " and " if place == len(versions) - 1 else ", "
+        pieces += [f"{joint}{named.get(name, name)} {version}".rstrip(), Cite(books.cited(f"software:{name}"))]
+    yield (*pieces, ".")
+
+
+def installed_versions() -> dict[str, str]:
+    """Versions of the packages that compute the statistics here."""
+    return {name: metadata.version(name) for name in SOFTWARE}
+
+
+def _place(short: Short) -> str:
+    names = listed(map(shorten, short.labels))
+    each = " each" if len(short.labels) > 1 else ""
+    return f"{names} on {shorten(short.task)} with {shorten(short.backbone)} ({short.n} of {short.of}{each})"

@@ -16,12 +16,10 @@ from genrec_unlearn_bench.errors import UnknownName, UsageError
 from genrec_unlearn_bench.reporting.analysis import Cell, Verdict, analyse_block
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.numbers import p_text
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.statistics.holm import holm
-from genrec_unlearn_bench.reporting.statistics.paired import paired_tests
+from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, holm, paired_tests, sign_flip
 from genrec_unlearn_bench.reporting.statistics.power import detectable_difference, smallest_attainable
-from genrec_unlearn_bench.reporting.statistics.sign_flip import PairedTest, sign_flip
+from genrec_unlearn_bench.reporting.wording import p_text
 
 __all__ = ["PairedBlock", "PairedMeasure", "compare_rows", "find_pair"]
 

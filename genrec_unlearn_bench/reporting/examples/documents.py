@@ -1,23 +1,61 @@
-"""Examples as LaTeX: a float for each, the history above and the lists side by side, as appendices of papers have them.
+"""Examples as one HTML file and as LaTeX floats.
 
-For print without colour: what is to be forgotten is bold with a dagger, the target italic with a star. Both are
-commands that a document may define anew. All text is escaped before a template sees it.
+The HTML asks nobody for anything: styles inside, no script, a policy that lets nothing in. The LaTeX is for print
+without colour: what is to be forgotten is bold with a dagger, the target italic with a star; both are commands that a
+document may define anew. Text is escaped before a template sees it.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import resources
 
 from genrec_unlearn_bench.evaluation.user_block import LIST_LENGTH
-from genrec_unlearn_bench.reporting.examples import words
-from genrec_unlearn_bench.reporting.examples.names import clipped
-from genrec_unlearn_bench.reporting.examples.page import Example, Item, Page, ShownList
+from genrec_unlearn_bench.reporting.examples import page as words
+from genrec_unlearn_bench.reporting.examples.page import Example, Item, Page, ShownList, clipped
+from genrec_unlearn_bench.reporting.formats.escaping import visible
 from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
-from genrec_unlearn_bench.reporting.latex.templates import template
+from genrec_unlearn_bench.reporting.latex.render import template
 
-__all__ = ["PACKAGES", "render_latex"]
+__all__ = ["PACKAGES", "render_html", "render_latex"]
+
+WIDTH = 90
+"""Characters of a title."""
+
+
+def render_html(page: Page) -> str:
+    """The whole page. The same page gives the same bytes."""
+    import jinja2
+    from markupsafe import Markup
+
+    style = _file("style.css")
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["visible"] = visible
+    digest = base64.b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")
+    return environment.from_string(_file("page.html.j2")).render(
+        page=page,
+        words=words,
+        clipped=clipped,
+        width=WIDTH,
+        style=Markup(style),  # noqa: S704 - our own file
+        style_hash=f"sha256-{digest}",
+    )
+
+
+def _file(name: str) -> str:
+    place = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "examples" / name
+    return place.read_text(encoding="utf-8")
+
 
 PACKAGES = ("array", "booktabs", "adjustbox")
 """What a document has to load."""

@@ -1,6 +1,7 @@
-"""What no text of a submission may hold: control characters, text that hides or reverses its neighbours, machine paths.
+"""Faults of a submission, in the words of whoever has to fix them, and what no text of a submission may hold.
 
-Everything else a submitter writes is plain text for the renderers, which escape it.
+Control characters, text that hides or reverses its neighbours and machine paths are refused. Everything else that a
+submitter writes is plain text for the renderers, which escape it.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import AfterValidator
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.submissions.limits import TEXT_LENGTH
 
-__all__ = ["is_finite", "machine_path", "odd_text", "printable", "values_of"]
+__all__ = ["Fault", "Refused", "is_finite", "machine_path", "odd_text", "printable", "values_of"]
 
 _DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Overrides that make the text after them run the other way: with them a name can show as another one."""
@@ -69,3 +74,28 @@ def values_of(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 def is_finite(value: Any) -> bool:
     """Whether a plain value is no NaN and no infinity."""
     return not isinstance(value, float) or math.isfinite(value)
+
+
+Told = Annotated[str, AfterValidator(printable)]
+"""A message may quote what a stranger wrote, and must not do to a terminal what that was meant to do."""
+
+
+class Fault(StrictModel):
+    """What is wrong, where, and how to mend it."""
+
+    what: Told
+    where: Told
+    """Path inside the submission, with the field where there is one."""
+    hint: Told
+
+    def text(self) -> str:
+        """All three, one a line."""
+        return f"{self.what}\n  where: {self.where}\n  hint:  {self.hint}"
+
+
+class Refused(BenchError):
+    """Something of a submission cannot be read at all, or is not safe to read."""
+
+    def __init__(self, what: str, *, where: str, hint: str) -> None:
+        self.fault = Fault(what=what, where=where, hint=hint)
+        super().__init__(self.fault.what, where=self.fault.where, hint=self.fault.hint)
