@@ -30,6 +30,7 @@ from genrec_unlearn_bench.errors import (
     UsageError,
 )
 from genrec_unlearn_bench.files import atomic_folder, file_digest
+from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import RECORD, read_record, result_folder
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.submissions.inventory import unsafe
@@ -279,24 +280,26 @@ def _pull(place: Place, offered: OfferedResult, results_dir: Path) -> Outcome:
         return "here already" if same else "kept"
     with atomic_folder(target, "--results-dir") as draft:
         fetch_files(place, offered.place, {RECORD: offered.files[RECORD]}, draft, parts)
+        _check_names(draft / RECORD, offered)
+        fetch_files(place, offered.place, offered.files, draft, parts)
         record = read_record(draft)
         if (record.key, record.protocol_version) != (offered.key, offered.protocol_version) or (
             result_folder(results_dir, record) != target
         ):
             raise CorruptArtefact("the record is of another run than the index says", where=offered.place)
-        others = {name: file for name, file in offered.files.items() if name != RECORD}
-        named = named_files(record)
-        for name in sorted(others.keys() ^ named.keys()):
-            whose, lacking = ("record", "index") if name in named else ("index", "record")
-            raise CorruptArtefact(
-                f"the {whose} names a file that the {lacking} does not: {name!a}", where=offered.place
-            )
-        for name, digest in named.items():
-            if others[name].digest != digest:
-                raise CorruptArtefact("the index names another file than the record", where=f"{offered.place}/{name}")
-        fetch_files(place, offered.place, others, draft, parts)
     clear_parts(parts, results_dir / PARTS)
     return "new"
+
+
+def _check_names(path: Path, offered: OfferedResult) -> None:
+    """The index lists the files that the record names, and no others. Raises CorruptArtefact."""
+    try:
+        named = {RECORD, *named_files(RunRecord.model_validate_json(path.read_bytes()))}
+    except ValidationError:
+        raise CorruptArtefact("the record cannot be read", where=offered.place) from None
+    for name in sorted(offered.files.keys() ^ named):
+        lacking = "index" if name in named else "record"
+        raise CorruptArtefact(f"the {lacking} does not name the file {name!a} of this result", where=offered.place)
 
 
 def fetch_files(place: Place, at: str, files: dict[str, OfferedFile], draft: Path, parts: Path) -> None:

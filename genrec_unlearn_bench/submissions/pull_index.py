@@ -106,7 +106,7 @@ def _offered_result(folder: Path, root: Path) -> OfferedResult:
     )
 
 
-def named_files(record: RunRecord) -> dict[str, str]:
-    """Files beside a record with the digests that it gives them."""
-    tables = {table_place(name): digest for name, digest in record.tables.items()}
-    return {**({PER_USER: record.per_user_digest} if record.per_user_digest else {}), **tables}
+def named_files(record: RunRecord) -> tuple[str, ...]:
+    """The files that belong to a record, by their paths beside it."""
+    per_user = (PER_USER,) if record.per_user_digest else ()
+    return (*per_user, *(table_place(name) for name in record.tables))
