@@ -8,11 +8,13 @@ not apply or was not measured is null.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.reporting.across import Across
-from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis, Cell
+from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis
 from genrec_unlearn_bench.reporting.board import Row
 from genrec_unlearn_bench.reporting.formats.notes import notes
 from genrec_unlearn_bench.reporting.measure import Measure
@@ -22,29 +24,18 @@ from genrec_unlearn_bench.reporting.selection import rows_shown
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import six
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "AcrossEntry",
-    "BlockEntry",
-    "CellEntry",
-    "ColumnEntry",
-    "DifferenceEntry",
-    "EquivalenceEntry",
-    "LeaderboardDocument",
-    "MeasureEntry",
-    "ReportedEntry",
-    "RowEntry",
-    "RunEntry",
-    "SectionEntry",
-    "StandingEntry",
-    "TableEntry",
-    "document",
-    "render_json",
-]
+__all__ = ["BlockEntry", "CellEntry", "LeaderboardDocument", "document", "render_json"]
 
 SCHEMA_VERSION = 1
 
-Number = float | None
+Number = Annotated[float | None, AfterValidator(six)]
+"""Six significant digits."""
+
+
+class _FromResult(StrictModel):
+    """Read off an object of the analysis by the names of its attributes."""
+
+    model_config = ConfigDict(from_attributes=True)
 
 
 class MeasureEntry(StrictModel):
@@ -65,7 +56,7 @@ class MeasureEntry(StrictModel):
     """Of equivalence to the oracle."""
 
 
-class DifferenceEntry(StrictModel):
+class DifferenceEntry(_FromResult):
     """Row minus baseline, paired by seed."""
 
     estimate: Number
@@ -81,7 +72,7 @@ class DifferenceEntry(StrictModel):
     verdict: str
 
 
-class EquivalenceEntry(StrictModel):
+class EquivalenceEntry(_FromResult):
     """Row against the oracle's row, two one-sided tests."""
 
     estimate: Number
@@ -92,7 +83,7 @@ class EquivalenceEntry(StrictModel):
     verdict: str
 
 
-class CellEntry(StrictModel):
+class CellEntry(_FromResult):
     """One row's measure over its seeds; ``seeds`` in the order of the block's seeds."""
 
     measure: str
@@ -109,7 +100,7 @@ class CellEntry(StrictModel):
     equivalence: EquivalenceEntry | None
 
 
-class RunEntry(StrictModel):
+class RunEntry(_FromResult):
     """One run behind a row."""
 
     seed: int
@@ -201,7 +192,7 @@ class AcrossEntry(StrictModel):
     notes: tuple[str, ...]
 
 
-class ReportedEntry(StrictModel):
+class ReportedEntry(_FromResult):
     """A published number beside ours."""
 
     task: str
@@ -250,7 +241,7 @@ def document(
         tables=tuple(_table(table) for table in tables),
         blocks=tuple(_block(block, shown) for block in analysis.blocks),
         across=tuple(_across(each) for each in across),
-        reported=None if reported is None else tuple(_reported(pair) for pair in reported),
+        reported=None if reported is None else tuple(ReportedEntry.model_validate(pair) for pair in reported),
         reported_notes=() if reported is None else beside_notes(reported),
         left_out=analysis.board.left_out,
     )
@@ -307,7 +298,7 @@ def _measure(block: BlockAnalysis, measure: Measure) -> MeasureEntry:
         better=measure.better.value,
         primary=measure in block.primary,
         separable=block.separable.get(measure),
-        margin=six(block.margins.get(measure)),
+        margin=block.margins.get(measure),
     )
 
 
@@ -319,50 +310,10 @@ def _row(block: BlockAnalysis, row: Row) -> RowEntry:
         kind=row.kind,
         source=source.name,
         badge=source.badge.value,
-        runs=tuple(
-            RunEntry(seed=seed, key=run.key, diverged=run.diverged, place=run.place, command=run.command)
-            for seed, run in row.results.items()
-        ),
-        cells=tuple(_cell(measure, block.cell(row, measure)) for measure in block.measures),
-    )
-
-
-def _cell(measure: Measure, cell: Cell) -> CellEntry:
-    found, equal = cell.difference, cell.equivalence
-    return CellEntry(
-        measure=measure.text,
-        mean=six(cell.mean),
-        sd=six(cell.sd),
-        low=six(cell.low),
-        high=six(cell.high),
-        n=cell.n,
-        seeds=tuple(six(value) for value in cell.seeds),
-        mark=cell.mark.value,
-        rank=cell.rank,
-        letters=cell.letters,
-        difference=None
-        if found is None
-        else DifferenceEntry(
-            estimate=six(found.estimate),
-            low=six(found.low),
-            high=six(found.high),
-            n=found.n,
-            effect=six(found.effect),
-            p=six(found.p),
-            p_holm=six(found.p_holm),
-            p_sign_flip=six(found.p_sign_flip),
-            exact=found.exact,
-            verdict=found.verdict.value,
-        ),
-        equivalence=None
-        if equal is None
-        else EquivalenceEntry(
-            estimate=six(equal.estimate),
-            low90=six(equal.low90),
-            high90=six(equal.high90),
-            p=six(equal.p),
-            n=equal.n,
-            verdict=equal.verdict.value,
+        runs=tuple(RunEntry.model_validate(run) for run in row.results.values()),
+        cells=tuple(
+            CellEntry.model_validate({"measure": measure.text, **vars(block.cell(row, measure))})
+            for measure in block.measures
         ),
     )
 
@@ -373,27 +324,12 @@ def _across(each: Across) -> AcrossEntry:
         scale=each.scale,
         ruleset=each.ruleset,
         blocks=each.blocks,
-        statistic=six(each.found.statistic) if each.found is not None else None,
-        p=six(each.found.p) if each.found is not None else None,
+        statistic=each.found.statistic if each.found is not None else None,
+        p=each.found.p if each.found is not None else None,
         standings=tuple(
-            StandingEntry(method=place.label, mean_rank=six(place.mean_rank), letters=place.letters)
+            StandingEntry(method=place.label, mean_rank=place.mean_rank, letters=place.letters)
             for place in each.standings
         ),
         sentence=each.sentence,
         notes=each.notes,
-    )
-
-
-def _reported(pair: Beside) -> ReportedEntry:
-    return ReportedEntry(
-        task=pair.task,
-        backbone=pair.backbone,
-        method=pair.method,
-        measure=pair.measure,
-        reported=six(pair.reported),
-        reported_sd=six(pair.reported_sd),
-        ours=six(pair.ours),
-        ours_sd=six(pair.ours_sd),
-        n=pair.n,
-        broken=pair.broken,
     )
