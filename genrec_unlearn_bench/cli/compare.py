@@ -6,14 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.console import print_json, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import named
+from genrec_unlearn_bench.cli.options import AsJson, Debug
+from genrec_unlearn_bench.cli.report_options import (
+    Backbones,
+    Beam,
+    Metrics,
+    Published,
+    ResultsDirs,
+    Rulesets,
+    Scales,
+    SkipBroken,
+    Suites,
+    Tasks,
+    named,
+)
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.reporting.comparison.pairs import PairedBlock
+    from genrec_unlearn_bench.reporting.compare_rows import PairedBlock
     from genrec_unlearn_bench.reporting.measure import Measure
     from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 
@@ -24,24 +36,24 @@ __all__ = ["compare"]
 def compare(
     first: Annotated[str, typer.Argument(help="Method, or the label of a row as a table shows it.", metavar="A")],
     second: Annotated[str, typer.Argument(help="The row to compare it with.", metavar="B")],
-    metric: results.Metrics = None,
-    results_dir: results.ResultsDirs = None,
-    published: results.Published = False,
-    task: results.Tasks = None,
-    backbone: results.Backbones = None,
-    ruleset: results.Rulesets = None,
-    scale: results.Scales = None,
-    suite: results.Suites = None,
-    beam: results.Beam = None,
+    metric: Metrics = None,
+    results_dir: ResultsDirs = None,
+    published: Published = False,
+    task: Tasks = None,
+    backbone: Backbones = None,
+    ruleset: Rulesets = None,
+    scale: Scales = None,
+    suite: Suites = None,
+    beam: Beam = None,
     users: Annotated[
         bool, typer.Option("--users", help="Compare the checkpoints of each seed over users: no claim about methods.")
     ] = False,
     seed: Annotated[
         list[int] | None, typer.Option(help="With --users: training seeds to look at (default: all shared).", min=0)
     ] = None,
-    skip_broken: results.SkipBroken = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    skip_broken: SkipBroken = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
 ) -> None:
     """Compare two methods: paired over training seeds, corrected over the measures, block by block.
 
@@ -54,25 +66,26 @@ def compare(
             "--seed chooses checkpoints, and methods are compared over all seeds that they share",
             hint="leave it out, or add --users",
         )
+    from genrec_unlearn_bench.cli.report_results import gathered
     from genrec_unlearn_bench.reporting.measure import Measure
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-    from genrec_unlearn_bench.reporting.selection import selected_board
+    from genrec_unlearn_bench.reporting.selection import Selection, selected_board
 
     protocol = statistics_protocol()
     width = beam or protocol.beam
     texts = named(metric) or protocol.primary
     measures = tuple(dict.fromkeys(Measure.parse(text, beam=width) for text in texts))
-    found = results.gathered(results_dir, published=published, skip_broken=skip_broken)
-    wanted = results.selection(task, backbone, None, ruleset, scale, suite)
-    board = found.with_faults(selected_board(found.results, protocol, wanted))
-    from genrec_unlearn_bench.reporting.comparison import pairs
+    found = gathered(results_dir, published=published, skip_broken=skip_broken)
+    wanted = Selection(named(task), named(backbone), (), named(ruleset), named(scale), named(suite))
+    board = found.told(selected_board(found.results, protocol, wanted))
+    from genrec_unlearn_bench.reporting import compare_rows as pairs
 
     blocks = pairs.find_pair(board, first, second)
     compared = tuple(pairs.compare_rows(block, first, second, measures, protocol) for block in blocks)
     if users:
         _users(compared, measures, protocol, seeds=seed or (), as_json=as_json)
         return
-    from genrec_unlearn_bench.reporting.comparison.pairs_shown import draw_pairs, pairs_document
+    from genrec_unlearn_bench.reporting.comparisons import draw_pairs, pairs_document
 
     if as_json:
         print_json(pairs_document(compared, protocol).model_dump(mode="json"))
@@ -88,8 +101,8 @@ def _users(
     seeds: list[int] | tuple[int, ...],
     as_json: bool,
 ) -> None:
-    from genrec_unlearn_bench.reporting.comparison.pairs_shown import draw_checkpoints, users_document
-    from genrec_unlearn_bench.reporting.comparison.user_pairs import compare_checkpoints
+    from genrec_unlearn_bench.reporting.compare_users import compare_checkpoints
+    from genrec_unlearn_bench.reporting.comparisons import draw_checkpoints, users_document
 
     found = tuple(
         (each.block.key, compare_checkpoints(each.block, each.first, each.second, measures, protocol, seeds=seeds))

@@ -15,14 +15,15 @@ import pandas as pd
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.concepts import resolve
-from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest, sealed
+from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
 from genrec_unlearn_bench.data.prepare import prepare
+from genrec_unlearn_bench.data.task_manifest import sealed
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.cost import cost_values
 from genrec_unlearn_bench.evaluation.gap import gap_to_oracle
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.per_user import block_frame, join
+from genrec_unlearn_bench.evaluation.per_user import block_frame, join, write_per_user
 from genrec_unlearn_bench.evaluation.rescore import recompute
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord, StageRef
@@ -30,9 +31,8 @@ from genrec_unlearn_bench.pipeline.results import write_result
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, source_digest
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.submissions.families import FAMILIES
 from genrec_unlearn_bench.submissions.submit import SubmitRequest
-from tests.evaluation.planted import write_per_user
+from genrec_unlearn_bench.submissions.table import FAMILIES
 
 METHOD = '''"""A method of the tests."""
 
