@@ -1,29 +1,28 @@
 """BLUR: bi-level unlearning (Reisizadeh et al. 2025, arXiv 2506.08164).
 
-Forgetting is the lower level and has priority, retaining the upper one. Each step takes both gradients and goes
+Forgetting is the lower-level problem and has priority, retaining the upper-level one. Each step takes the direction
 
     d = g_r + (γ − <g_r, g_f> / ‖g_f‖²) g_f
 
-so that nothing of the retain gradient works for or against forgetting: <d − γ g_f, g_f> = 0. The projection is
-unconditional (PCGrad projects only where gradients disagree, and both ways) and global: one inner product in float32
-over everything that is trained, SID embeddings included, for these carry the overlap of concept and retain items. L_f
-is NPO (``unlearning/losses/preference.py``), L_r the mean NLL of retain targets. Updates all trainable parameters.
-Where ‖g_f‖ = 0, d = g_r. The cosine of the two gradients is logged each step: it is the conflict that the TRACER paper
-names.
+so that the retain gradient has no component for or against forgetting: <d − γ g_f, g_f> = 0. The projection is
+unconditional (PCGrad projects only conflicting gradients, and both) and global: one inner product in float32 over all
+trained parameters, SID embeddings included, which carry the overlap of concept and retain items. L_f is NPO
+(``unlearning/losses/preference.py``), L_r the mean NLL of retain targets. Updates all trainable parameters. If
+‖g_f‖ = 0, d = g_r. The cosine of the two gradients is logged each step: the gradient conflict of the TRACER paper.
 
-The TRACER paper says that BLUR puts retaining first and comes from sequential recommendation. Paper and code say the
-reverse, and mean language models; what it describes is ``blur-forget-upper``, the mirror image.
+The TRACER paper says that BLUR gives retaining priority and is for sequential recommendation. BLUR's paper and code
+give forgetting priority and are for language models; the variant ``blur-forget-upper`` is what TRACER describes.
 
 Deviations, each with its reason:
-- NPO on each sequence's sum. The official MUSE loss is taken elementwise over the vocabulary's logits, and TOFU's
-  averages NLLs over the batch before the sigmoid; neither is NPO.
-- The norm is clipped behind the projection. Official code clips before it writes d, which clips nothing.
-- γ is a field; the official TOFU class fixes it to 1. AdamW's scaling undoes exact orthogonality, there and here.
+- NPO on each sequence's sum. The official MUSE loss is elementwise over the vocabulary's logits, and TOFU's averages
+  NLLs over the batch before the sigmoid; neither is NPO.
+- The norm is clipped after the projection. Official code clips before it writes d, which has no effect.
+- γ is a field; the official TOFU class fixes it to 1. AdamW's scaling breaks exact orthogonality, there and here.
 
-``blur-rmu`` is the form for WMDP: RMU's losses and matrices (``unlearning/losses/steering.py``), γ = 1, g_r being that
-of the retain loss times α. ``blur-pen`` is the weighted sum g_r + γ g_f that the paper compares with. Item-text samples
-of a recommender that learned titles are left alone. Interaction requests forget the sequences of the given pairs, and
-nothing is added.
+``blur-rmu`` is the form for WMDP: RMU's losses and matrices (``unlearning/losses/steering.py``), γ = 1, g_r the
+gradient of the retain loss times α. ``blur-pen`` is the weighted sum g_r + γ g_f that the paper compares with.
+Item-text samples of a recommender that learned titles are not unlearned. Interaction requests forget the sequences of
+the given pairs.
 """
 
 from __future__ import annotations
@@ -59,26 +58,26 @@ class _Pair:
 
 
 class BlurConfig(DescentConfig):
-    """The two losses, and which of them gives way."""
+    """The two losses and their priority."""
 
     lr: float = Field(default=3e-4, gt=0, json_schema_extra={"search": [1e-4, 1e-3]})
     """AdamW learning rate (official: 1e-5 and 2.5e-5 for 7 billion parameters)."""
     losses: Literal["npo", "rmu"] = "npo"
     """NPO and the NLL of retain targets, or RMU's pair."""
     priority: Priority = "forget"
-    """Whose gradient stays whole: BLUR's is forget; retain is its mirror, none the plain weighted sum."""
+    """The gradient that is not projected: forget (BLUR), retain (its mirror image), or none (weighted sum)."""
     gamma: float = Field(default=1.0, gt=0, json_schema_extra={"search": [0.5, 1.0, 2.0]})
-    """γ, weight of the gradient that has priority."""
+    """γ, weight of the gradient with priority."""
     beta: float = Field(default=0.1, gt=0, json_schema_extra={"search": [0.1, 0.5]})
     """β of NPO, per nat of a sequence."""
     kappa: float = Field(default=2.0, gt=0)
-    """RMU's control vector, in mean norms of the original's states."""
+    """Length of RMU's control vector, in mean norms of the original's states."""
     alpha: float = Field(default=10.0, ge=0)
     """Weight of RMU's retain loss."""
 
 
 class Blur(UnlearningMethod[BlurConfig]):
-    """BLUR (arXiv 2506.08164): follow the forget gradient, and the retain gradient where it does not interfere."""
+    """BLUR (arXiv 2506.08164): forget gradient plus the part of the retain gradient orthogonal to it."""
 
     name = "blur"
     Config = BlurConfig

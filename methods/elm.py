@@ -1,22 +1,23 @@
 """ELM: erasure of language memory by low-rank self-distillation (Gandikota et al., arXiv 2410.02760, sec. 4).
 
-Low-rank adapters in early layers learn three things from the model's own outputs with the adapters off. Erase:
+Low-rank adapters in early layers are trained with three terms on the model's own outputs with the adapters off. Erase:
 soft-label cross-entropy on the forget target's tokens with softmax(top-50[log p0 - η (log p+ - log p-)]), where p0
-reads the history, p+ an expert's and p- a novice's. Retain: cross-entropy with the model's own best token on retain
-examples. Consistency: cross-entropy with an item decoded before training from log p0 - 3 (log p+ - log p-) without
-concept leaves. The student reads the plain history alone. The adapters end up in the weights; nothing else changes.
+is conditioned on the history, p+ on an expert's and p- on a novice's. Retain: cross-entropy with the model's own best
+token on retain examples. Consistency: cross-entropy with an item decoded before training from log p0 - 3 (log p+ -
+log p-) without concept leaves. The student is conditioned on the plain history. Updates the adapters, which are merged
+into the weights.
 
-Carried over to SIDs: contexts are histories, not prompts (``unlearning/guidance/contexts.py``); distributions are over
+Adaptation to SIDs: contexts are histories, not prompts (``unlearning/guidance/contexts.py``); distributions are over
 a level's codes; layers between an eighth and a quarter of each stack's depth (official: 4 to 7 of 32); rank min(64,
 d/2) at the official scale of 1/16 (at d = 128 almost a full update). Collision ordinals and ends of trees are not
 erased. Deviations from the official code (fa330641): η is constant and small, because a ramp from 1 to 1000 over
-hundreds of tokens means nothing on three, and 1000 aims at the one code whose ratio is noisiest; for the same reason,
-codes below 5 % of the likeliest other than the forgotten one are left out (``guided_targets``); the decoded item is the
-best of a beam, not a sample (``guided_decoding``); the teacher's best token is one of the level's; dropout only if
-asked for. Contexts are drawn anew in each step, as official prompts are.
+hundreds of tokens means nothing on three, and 1000 selects the one code whose ratio is noisiest; for the same reason,
+codes below 5 % of the likeliest other than the forgotten one are excluded (``guided_targets``); the decoded item is the
+best of a beam, not a sample (``unlearning/guidance/decoding.py``); the teacher's best token is one of the level's;
+dropout is off by default. Contexts are drawn anew in each step, as official prompts are.
 
-Interaction requests: a user's concept is what this user's forgotten pairs hold (with one pair, the expert has read the
-target itself). A model that learned titles keeps them: item-text samples have no history to put in context.
+Interaction requests: a user's concept is the items of this user's forgotten pairs (with one pair, the expert's history
+contains the target itself). Item-text samples of a model that learned titles are not unlearned: they have no history.
 """
 
 from __future__ import annotations
@@ -47,40 +48,40 @@ from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 
 
 class ElmConfig(DescentConfig):
-    """The official settings where they carry over; see the module's docstring."""
+    """The official settings where they apply to SIDs; see the module's docstring."""
 
     lr: float = Field(default=3e-3, gt=0, json_schema_extra={"search": [1e-3, 3e-3, 1e-2]})
     """AdamW learning rate of the adapters, whose product is scaled by 1/16 (official, for 7B: 5e-5)."""
     eta: float = Field(default=10.0, ge=0, json_schema_extra={"search": [1.0, 3.0, 10.0, 30.0]})
-    """η, how strongly the erase target turns from expert to novice (official: up to 1000)."""
+    """η, strength of the shift from expert to novice in the erase target (official: up to 1000)."""
     plausibility: float = Field(default=0.05, ge=0, lt=1)
-    """Codes below this share of the original's likeliest are neither target nor decoded; 0 is official."""
+    """Codes below this share of the original's likeliest are excluded as targets and in decoding; 0 is official."""
     top: int = Field(default=50, ge=1)
-    """How many codes a target is over."""
+    """Number of codes in a target distribution."""
     temperature: float = Field(default=1.2, gt=0)
-    """Of the three distributions that make the target, not of the student's."""
+    """Temperature of the three distributions in the target, not of the student's."""
     replaced: int = Field(default=3, ge=1)
-    """m, how many of the oldest items make room in a context."""
+    """m, number of oldest items replaced in a context."""
     guidance: float = Field(default=3.0, ge=0)
-    """Weight of expert against novice when the consistency items are decoded."""
+    """Weight of expert against novice in decoding the consistency items."""
     erase_weight: float = Field(default=1.0, ge=0)
     """Weight of the erase term."""
     retain_weight: float = Field(default=1.0, ge=0)
     """Weight of the retain term."""
     consistency_weight: float = Field(default=1.0, ge=0)
-    """Weight of the consistency term; 0 decodes nothing."""
+    """Weight of the consistency term; 0 skips decoding."""
     soft_retain: bool = False
-    """Distil the whole distribution on retain examples (KL), not the best token."""
+    """Distil the whole distribution on retain examples (KL) instead of the best token."""
     scope: Literal["early", "all"] = "early"
     """Blocks that get adapters."""
     rank: int = Field(default=64, ge=1)
     """Rank of the adapters, at most half the model's width (official: 256)."""
     lora_dropout: float = Field(default=0.05, ge=0, lt=1)
-    """In front of the adapters, where ``dropout`` is on."""
+    """Dropout before the adapters, if ``dropout`` is on."""
 
 
 class Elm(UnlearningMethod[ElmConfig]):
-    """ELM (arXiv 2410.02760): distil the model towards what a novice would predict, by low-rank adapters."""
+    """ELM (arXiv 2410.02760): distil the model towards a novice's predictions, with low-rank adapters."""
 
     name = "elm"
     Config = ElmConfig
@@ -131,7 +132,7 @@ class Elm(UnlearningMethod[ElmConfig]):
         return model
 
     def targets(self, model: Recommender, contrast: Contrast, forget: Examples) -> Tensor:
-        """[B, L, K] what the erase term distils, by one pass over three contexts; 0 where a code says nothing."""
+        """[B, L, K] targets of the erase term, from one pass over three contexts; 0 at non-content positions."""
         config, codes = self.config, model.codes_of(forget.targets)
         output = model.decode(model.encode(contrast.stacked()), codes.repeat(3, 1))
         base, expert, novice = tempered(level_log_probs(output, model.vocabulary), config.temperature).chunk(3)

@@ -1,8 +1,8 @@
-"""Output filter: the concept's leaves are taken out of the trie. The model itself is left as it is.
+"""Output filter: remove the concept's leaves from the trie. The model is not updated.
 
-A trivial reference that the TRACER paper leaves out: forget scores are 0 by construction and at no cost, so that any
-claim of an unlearning method has to rest on something else (histories, retain quality, probing, relearning).
-Not defined for requests to forget single interactions, whose items stay in the catalogue.
+A trivial reference that is not in the TRACER paper: forget scores are 0 by construction and at no cost, so the value of
+an unlearning method must show elsewhere (histories, retain quality, probing, relearning). Not defined for requests to
+forget single interactions, whose items stay in the catalogue.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Output filter, and concept items are dropped from every history before the model reads it.
+"""Output filter that also drops concept items from every history before the model reads it. No parameter is updated.
 
-The strongest trivial reference: behaviourally it meets both clauses of the TRACER paper's definition (concept items
-are not recommended, and do not influence what is), while every parameter still knows the concept.
+The strongest trivial reference: its behaviour meets both clauses of the TRACER paper's definition (concept items are
+not recommended, and do not influence recommendations), while the parameters still contain the concept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 
 class FilterHistory(UnlearningMethod[MethodConfig]):
-    """Concept items are neither recommended nor read."""
+    """Concept items are neither recommended nor read in histories."""
 
     name = "filter-history"
     kinds = frozenset(ConceptKind) - {ConceptKind.INTERACTION}

@@ -2,16 +2,16 @@
 
 L = E[−g(P_g) + f*(g(P_u))] (its sec. 3): a variational f-divergence between a good answer and the forgotten one to the
 same history. P is the mean **probability** (not the log) of an answer's tokens, so every term is bounded and its
-gradient in a token's logit is of the order p(1 − p)/2: it fades where a token is already unlikely. The default, total
-variation, is (tanh P_u − tanh P_g)/2. unlearning/losses/divergences.py has all eight, and which signs of the repository
-are mended. Updates all parameters; no retain data and no reference model, by definition.
+gradient in a token's logit is of the order p(1 − p)/2: it vanishes for tokens that are already unlikely. The default,
+total variation, is (tanh P_u − tanh P_g)/2. unlearning/losses/divergences.py has all eight, and the sign errors of the
+repository. Updates all parameters; uses no retain data and no reference model, by definition.
 
 Deviations. (1) The good answer ("I don't know" in the paper) must be an item that the trie can give: one of the 100
 most popular retain items, drawn per example and step (unlearning/losses/answers.py). ``random`` is the repository's
-"normal"; ``nearest``, from P(i), knows the items' content, which the original does not: it is reported as ``flat+``.
+"normal"; ``nearest``, from P(i), uses the items' content, which FLAT does not: it is reported as ``flat+``.
 (2) The repository takes P over the padded length, which dilutes it by answer length; here it is over the target's
 tokens. (3) It averages P over the batch before g and f*; here both are per example, as in the paper's expectation. (4)
-Its learning rate (2e-7, 7B) is tuned anew: AdamW undoes the scale of the gradients, so small ones do not make it slow.
+Its learning rate (2e-7, 7B) is tuned anew: AdamW normalises the gradients, so small ones do not make it slow.
 ``flat-retain`` adds the CE of retain examples (``retain_weight``), a different method. Requests for single
 interactions: items stay in the catalogue, and an example's own item is never its good answer.
 """
@@ -42,24 +42,24 @@ DivergenceName = Literal[
 
 
 class FlatConfig(DescentConfig):
-    """The divergence, and what to answer instead."""
+    """The divergence and the kind of good answers."""
 
     lr: float = Field(default=1e-4, gt=0, json_schema_extra={"search": [1e-5, 1e-4, 3e-4, 1e-3]})
     """AdamW learning rate."""
     divergence: DivergenceName = Field(
         default="total-variation", json_schema_extra={"search": ["total-variation", "jensen-shannon", "kl"]}
     )
-    """f-divergence between good and forgotten answer."""
+    """f-divergence between the good and the forgotten answer."""
     answers: AnswerKind = "popular"
     """Good answers: popular retain items, any retain item, or the nearest ones (P(i))."""
     neighbours: int = Field(default=5, ge=1)
-    """Items of P(i) to draw from, for nearest answers."""
+    """Size of P(i), for nearest answers."""
     retain_weight: float = Field(default=0.0, ge=0)
-    """Weight of the CE of as many random retain examples; FLAT itself has none."""
+    """Weight of the CE of as many random retain examples; 0 in FLAT."""
 
 
 class Flat(UnlearningMethod[FlatConfig]):
-    """Bounded push from the forgotten answer to another one, on forget data alone."""
+    """Bounded shift of probability from the forgotten answer to a good one, on forget data alone."""
 
     name = "flat"
     Config = FlatConfig
@@ -92,7 +92,7 @@ class Flat(UnlearningMethod[FlatConfig]):
 
 
 def answer_probabilities(model: Recommender, batch: PairedBatch, good: Tensor) -> tuple[Tensor, Tensor]:
-    """P_g and P_u, [n] each: both answers of a history in one pass. ``good``: [n, L] codes."""
+    """P_g and P_u, [n] each: both answers to a history in one pass. ``good``: [n, L] codes."""
     forget = batch.forget
     context = model.encode(forget.histories(model.history_limit))
     rows = torch.arange(len(forget), device=good.device).repeat(2)

@@ -1,15 +1,14 @@
-"""Gradient ascent on what is to be forgotten (Jang et al. 2023, "Knowledge unlearning", arXiv 2210.01504, sec. 3).
+"""Gradient ascent on the forget examples (Jang et al. 2023, "Knowledge unlearning", arXiv 2210.01504, sec. 3).
 
-Minimises −CE on the forget examples, a mean over target tokens, and nothing else (open-unlearning's GradAscent). All
-parameters are updated. log p has no lower bound, so the model is destroyed within tens of steps: this is what the
-method does, not a fault. Therefore the gradient norm is clipped to 1 and, by default, training stops at a ceiling on
-the retain validation loss and goes back to the last weights below it (``retain_ceiling``); the original work picks its
-checkpoint on validation sets, too. With ``retain_ceiling=null`` nothing holds it, and the record says what became of it
+Minimises −CE on the forget examples, a mean over target tokens, and nothing else (open-unlearning's GradAscent).
+Updates all parameters. log p has no lower bound, so the model is destroyed within tens of steps: a property of the
+method. Therefore the gradient norm is clipped to 1 and, by default, training stops at a ceiling on the retain
+validation loss and restores the last weights below it (``retain_ceiling``); the original work also selects its
+checkpoint on validation sets. With ``retain_ceiling=null`` training is unconstrained, and the record holds the damage
 (``ruined``, ``retain_nll_ratio``).
 
-All tokens of the target are pushed, a collision ordinal included: it is near certainty, where −CE has almost no
-gradient. Requests for items and for single interactions need nothing of their own: the forget examples are what they
-are, whether their items stay in the catalogue or not.
+All tokens of the target are suppressed, a collision ordinal included: it is nearly certain, where −CE has almost no
+gradient. Requests for items and for single interactions need no changes.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 
 
 class GradAscentConfig(DescentConfig):
-    """The shared descent, held by a ceiling."""
+    """The shared training loop with a ceiling on the retain loss."""
 
     retain_ceiling: float | None = Field(default=1.1, gt=1, json_schema_extra={"search": [1.02, 1.1, 1.3]})
     """Stop once the retain validation NLL exceeds this multiple of the original's; null never stops."""
     check_every: int = Field(default=1, ge=1)
-    """Steps between two looks at the ceiling: every step, as a few of them lie between a model and its ruin."""
+    """Steps between two checks of the ceiling: every step, as a few steps can destroy the model."""
 
 
 class GradAscent(UnlearningMethod[GradAscentConfig]):
-    """Gradient ascent on the forget examples, stopped before the retain loss gives way."""
+    """Gradient ascent on the forget examples, stopped at a ceiling on the retain loss."""
 
     name = "grad-ascent"
     Config = GradAscentConfig

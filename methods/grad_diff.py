@@ -1,13 +1,13 @@
-"""Gradient difference: ascent on the forget examples beside descent on retain examples.
+"""Gradient difference: ascent on the forget examples plus descent on retain examples.
 
 Liu, Liu and Stone 2022, "Continual learning and private unlearning" (arXiv 2203.12817); the form is that of TOFU
 (arXiv 2401.06121, sec. 4) and open-unlearning's GradDiff: γ(−CE on forget) + αR, where R is the CE of as many random
 retain examples (``nll``, the default) or KL(θ0 ‖ θ) on them (``kl``). Its defaults: γ = α = 1. Updates all parameters.
 
 The forget term has no lower bound, so a large γ or learning rate still ruins the model; the record says so
-(``ruined``, ``retain_nll_ratio``), and ``retain_ceiling`` holds it where it is asked for. Deviation: the KL is masked
-to real target positions and legal codes (unlearning/losses/retain_loss.py), the original averages over padding as well.
-Requests for items and for single interactions need nothing of their own.
+(``ruined``, ``retain_nll_ratio``), and ``retain_ceiling`` can prevent it. Deviation: the KL is masked to real target
+positions and legal codes (unlearning/losses/retain_loss.py); the original averages over padding as well. Requests for
+items and for single interactions need no changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 
 
 class GradDiffConfig(WeightedConfig):
-    """The weights; γ is searched, as it decides between forgetting and ruin."""
+    """The weights; γ is tuned, as it trades forgetting against the retain loss."""
 
     gamma: float = Field(default=1.0, ge=0, json_schema_extra={"search": [0.1, 0.3, 1.0]})
     """Weight of the ascent."""

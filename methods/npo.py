@@ -2,13 +2,13 @@
 
 L = γ · (−2/β) E log σ(−β log(p_θ/p_θ0)(forget)) + αR (eq. 3, and a retain term), log p being the
 **sum** over the target's tokens: the preference is about the whole answer. Its gradient is that of gradient ascent
-(on sequence sums) times 2p_θ^β/(p_θ^β + p_θ0^β), so it is ascent as β → 0 and stops by itself on what is
-forgotten. Updates all parameters. The original is run once over the forget examples, before training.
+(on sequence sums) times 2p_θ^β/(p_θ^β + p_θ0^β), so it is ascent as β → 0 and vanishes on forgotten answers.
+Updates all parameters. The original is run once over the forget examples, before training.
 
 Values are those of open-unlearning: β 0.1, γ = α = 1, R the CE of as many random retain examples. A SID has three or
 four tokens and 5 to 15 nats, so β = 0.1 leaves the sigmoid near its linear part, close to gradient ascent; β is
 searched up to 1 for that reason. Deviations: the KL choice of R is masked (unlearning/losses/retain_loss.py); constant
-learning rate. Requests for items and for single interactions need nothing of their own.
+learning rate. Requests for items and for single interactions need no changes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 
 
 class NPOConfig(WeightedConfig):
-    """The weights, and the inverse temperature."""
+    """The weights and the inverse temperature."""
 
     beta: float = Field(default=0.1, gt=0, json_schema_extra={"search": [0.1, 0.5, 1.0]})
-    """β: how soon an answer counts as forgotten; gradient ascent at 0."""
+    """β, inverse temperature: how soon an answer counts as forgotten; gradient ascent at 0."""
 
 
 class NPO(UnlearningMethod[NPOConfig]):
-    """Preference optimisation with losing answers alone, against the original."""
+    """Preference optimisation with losing answers only, relative to the original."""
 
     name = "npo"
     Config = NPOConfig

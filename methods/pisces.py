@@ -1,31 +1,30 @@
 """PISCES: precise in-parameter concept erasure (Gur-Arieh et al. 2025, arXiv 2505.22586).
 
-Value vectors of feed-forward layers (columns of W_out, and nothing else) are taken apart in a dictionary of features;
-features of the concept are set to a strong push the other way in every value vector that carries them, and the value
-vectors are put back with the dictionary's error (unlearning/dictionaries/value_vectors.py). No gradient steps. The
-official code (yoavgur/PISCES at 1d576fe) is followed in selection, sign, ``linscale`` and search; what differs, and
-why:
+Value vectors of feed-forward layers (columns of W_out) are encoded in a dictionary of features; concept features are
+set to a large value of the opposite sign in every value vector that contains them, and the value vectors are decoded
+again plus the dictionary's error (unlearning/dictionaries/value_vectors.py). Updates W_out only, without gradients.
+Selection, sign, ``linscale`` and search follow the official code (yoavgur/PISCES at 1d576fe). Deviations, with reasons:
 
 * Dictionaries: the official SAEs are pretrained on text. Here a TopK SAE (arXiv 2406.04093) is trained for every layer
   on the original's MLP outputs over forget and retain train data. A layer is used only if its SAE leaves at most 20 %
   of held-out variance and ranking with the SAE spliced in keeps 95 % of NDCG@10. If no layer passes, the method
-  returns an unchanged clone and notes ``applicable = False``: a finding, not an error.
-* Codes of a value vector are taken before TopK: k belongs to activations.
+  returns an unchanged clone and notes ``applicable = False``: a result, not an error.
+* Codes of a value vector are taken before TopK: k is meant for activations.
 * Concept features: semantic IDs have no concept words, so AUROC against matched retain examples and an output score
-  take their place (unlearning/dictionaries/concept_features.py). The sign of the output score is the official ``neg``.
+  replace them (unlearning/dictionaries/concept_features.py). The sign of the output score is the official ``neg``.
 * Filters, with one feature alone at τ .9 and μ 16: it must not raise the concept's probability, not lower that of
   similar items P(i) more than the concept's, and cost at most 2 % of retain NDCG@10 (official: .02 of MMLU).
 * Sign of gated neurons: the majority on the forget examples; a neuron without one counts as positive (official: 0,
   which is ablation). ReLU neurons are positive.
-* Search: 24 looks into the official 10 x 10 grid of τ and μ, on validation samples. Efficacy is 1 - HR@10 / original,
+* Search: 24 points of the official 10 x 10 grid of τ and μ, on validation samples. Efficacy is 1 - HR@10 / original,
   specificity NDCG@10 / original, coherence the probability of P(i) / original. Too strong means less than
   ``retain_floor`` of the retain score (official: .45 of MMLU's .61, so .74), too weak more than .75 of the forget score
   (official: accuracy .13, an absolute number without meaning here). A zero makes the harmonic mean zero.
 
-The request is taken as one concept: features of several brands form one set and are edited jointly, as the official
-code does with several features. Requests for single interactions have no concept: features are looked for between the
-forgotten pairs and matched retain examples, and their items stand in for the concept's in the output score; usually
-nothing passes, which is noted. ``pisces-neuron`` takes whole value vectors as their own directions, without an SAE.
+The request is one concept: features of several brands form one set and are edited jointly, as the official code does
+with several features. Requests for single interactions have no concept: features are searched between the forgotten
+pairs and matched retain examples, with their items as the concept in the output score; usually none passes, which is
+noted. ``pisces-neuron`` uses value vectors as their own directions, without an SAE.
 """
 
 from __future__ import annotations
@@ -56,28 +55,28 @@ TOO_WEAK = 0.75
 
 
 class PiscesConfig(DictionaryConfig):
-    """Dictionaries, concept features, and the search."""
+    """Dictionaries, concept features and search."""
 
     dictionary: Literal["sae", "neurons"] = "sae"
-    """Disentangle with an SAE, or take whole value vectors."""
+    """Dictionary: an SAE, or the value vectors themselves."""
     auroc: float = Field(default=0.6, ge=0.5, le=1)
     """Smallest AUROC of a concept feature."""
     features: int = Field(default=4, ge=1, json_schema_extra={"search": [4, 16]})
-    """Most features of one layer."""
+    """Largest number of features per layer."""
     pairs: int = Field(default=1024, ge=1)
-    """Most matched pairs of train examples on which features are scored."""
+    """Largest number of matched pairs of train examples for scoring features."""
     retain_drop: float = Field(default=0.02, ge=0)
     """Largest relative loss of retain NDCG@10 by one feature alone."""
     retain_floor: float = Field(default=0.75, ge=0, le=1, json_schema_extra={"search": [0.75, 0.97]})
-    """An edit that leaves less of the retain NDCG@10 is not chosen."""
+    """Smallest share of the retain NDCG@10 that an edit must keep."""
     evaluations: int = Field(default=24, ge=0)
-    """Cells of the grid that are looked at."""
+    """Number of grid points to evaluate."""
     valid_rows: int = Field(default=256, ge=1)
-    """Most validation examples of each part."""
+    """Largest number of validation examples per part."""
 
 
 class Pisces(UnlearningMethod[PiscesConfig]):
-    """PISCES (arXiv 2505.22586): disentangle value vectors, push concept features the other way, put them back."""
+    """PISCES (arXiv 2505.22586): edit concept features in the feed-forward value vectors, without training."""
 
     name = "pisces"
     Config = PiscesConfig
@@ -114,7 +113,7 @@ class Pisces(UnlearningMethod[PiscesConfig]):
         return model
 
     def _passes(self, feature: Feature, editor: Editor, gauge: Gauge, model: Recommender) -> bool:
-        """The official filters a and c (b, firing at all, is part of the search for features)."""
+        """Whether a feature passes the official filters a and c (b, firing at all, is part of ``find_features``)."""
         editor.apply([feature], FILTER_TAU, FILTER_MU)
         concept, similar = gauge.probability_effect(model)
         if concept > 1 or similar < concept:
@@ -124,7 +123,7 @@ class Pisces(UnlearningMethod[PiscesConfig]):
     def _search(
         self, model: Recommender, features: list[Feature], editor: Editor, gauge: Gauge, seed: int, progress: Progress
     ) -> None:
-        """Leave ``model`` with the best edit, or as the original where there is none."""
+        """Apply the best edit to ``model``, or none if no grid point qualifies."""
         looked: list[Effect] = []
 
         def effect(tau: float, mu: float) -> Effect:

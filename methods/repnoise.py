@@ -2,27 +2,27 @@
 
     L = CE(harmless) + β · noise − α · log A
 
-Pairs share a history H: harmful is (H, i) with the forgotten item, harmless (H, i_p) with i_p out of P(i), the safe
-answer nearest to it. Everything is taken at the target positions where the two SIDs differ; with codes shared, few are
-left, and how many is noted. ``noise`` is the mean over decoder blocks of the squared MMD (``unlearning/losses/mmd.py``)
-between the harmful batch's feed-forward outputs, a target's positions laid end to end, and as many draws of N(0, 1):
-the batch is to be distributed like noise; no noise is added to anything. A = 1 + (CE + Σ_j CE_j) / (n + 1) over the
-embedding output and the n blocks' outputs, each read through final norm and head. Updates all trainable parameters.
+Pairs share a history H: harmful is (H, i) with the forgotten item, harmless (H, i_p) with i_p from P(i). All terms are
+restricted to target positions where the two SIDs differ; how many there are is noted. ``noise`` is the mean over
+decoder blocks of the squared MMD (``unlearning/losses/noising.py``) between the harmful batch's feed-forward outputs, a
+target's positions concatenated, and as many draws of N(0, 1): the outputs are trained to be distributed like noise; no
+noise is added. A = 1 + (CE + Σ_j CE_j) / (n + 1) over the embedding output and the n blocks' outputs, each through
+final norm and head. Updates all trainable parameters.
 
 Deviations, each with its reason:
-- ``retain_weight`` adds the NLL of retain targets, for which the official code has nothing; ``repnoise-faithful`` is
-  without, and takes its noise where the official code does. Harmless pairs share their histories with the forget set
-  and say little about other users.
-- The official code norms the last hidden state, which is normed already, a second time. Here CE_n is read once
-  normed, so it equals the CE that is counted beside it, and the last layer has twice the weight of the others.
+- ``retain_weight`` adds the NLL of retain targets, which the official code lacks: harmless pairs share their histories
+  with the forget set and say little about other users. ``repnoise-faithful`` goes without, and has the official noise
+  positions.
+- The official code norms the last hidden state, which is already normed, a second time. Here CE_n is normed once, so
+  it equals CE, and the last layer has twice the weight of the others.
 - A position is masked out of a mean. Official multiplies logits by the mask and drops labels of id 0.
-- "Position" is the one that predicts a token. Official masks its noise where the token that is read differs;
-  ``noise_at=read`` does that: at the first token that differs, both answers have the same state until it is read.
-- At least 64 rows a batch, the last small batch joined to the one before: at the official 4, the MMD is mostly the
+- "Position" is the one that predicts a token. Official masks its noise at the positions whose input token differs
+  (``noise_at=read``): at the first differing token, both answers have the same state until it is read.
+- At least 64 rows per batch, the last small batch joined to the one before: at the official 4, the MMD is mostly the
   bias of its estimate.
-- Hooks go with the step that set them. Warm-up over a tenth of the steps, then constant (official: cosine).
+- Hooks are removed after each step. Warm-up over a tenth of the steps, then constant (official: cosine).
 
-Item-text samples of a recommender that learned titles are left alone. For interaction requests i stays in the
+Item-text samples of a recommender that learned titles are not unlearned. For interaction requests i stays in the
 catalogue, and P(i) is drawn from all other items.
 """
 
@@ -57,7 +57,7 @@ class RepNoiseConfig(DescentConfig):
     lr: float = Field(default=1e-4, gt=0, json_schema_extra={"search": [1e-4, 3e-4, 1e-3]})
     """AdamW learning rate."""
     batch_size: int = Field(default=128, ge=LEAST)
-    """Pairs per step, beside as many retain examples."""
+    """Pairs per step, and as many retain examples."""
     warmup: float = Field(default=0.1, ge=0, le=1)
     """Share of the planned steps in which the learning rate rises linearly from 0; constant afterwards."""
     alpha: float = Field(default=1.0, ge=0, json_schema_extra={"search": [0.1, 1.0]})
@@ -67,11 +67,11 @@ class RepNoiseConfig(DescentConfig):
     retain_weight: float = Field(default=1.0, ge=0)
     """Weight of the NLL of retain targets; 0 is the paper's loss."""
     neighbours: int = Field(default=5, ge=1)
-    """Size of P(i), out of which each example's harmless answer is drawn once."""
+    """Size of P(i), from which each example's harmless answer is drawn once."""
     noise_at: Literal["predicting", "read"] = "predicting"
-    """Noise where a token that differs is predicted, or where one was read."""
+    """Noise at positions where a differing token is predicted, or where one was read."""
     noise_scale: Literal["unit", "layer"] = "unit"
-    """N(0, 1), or as wide as the layer's outputs in this batch."""
+    """Standard deviation of the noise: 1 (unit), or that of the layer's outputs in this batch (layer)."""
 
 
 class RepNoise(UnlearningMethod[RepNoiseConfig]):
@@ -94,7 +94,7 @@ class RepNoise(UnlearningMethod[RepNoiseConfig]):
         progress.note("positions_that_differ", pairs.differ.mean(0).tolist() if count else [])
         if count < LEAST:
             progress.info(
-                f"repnoise: {count} pairs in all; the noise term of so few is mostly the bias of its estimate"
+                f"repnoise: only {count} pairs; with so few, the noise term is mostly the bias of its estimate"
             )
         generator = torch_generator(request.seed, "noise")
         body = anatomy(model)

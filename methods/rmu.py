@@ -2,22 +2,22 @@
 
 L = ‖h(θ; x_f) − u‖² + α ‖h(θ; x_r) − h(θ0; x_r)‖², means over positions and dimensions, h being the output of one early
 block ℓ and u = c · r/‖r‖ a fixed random vector with r ~ Uniform[0, 1)^d. Updates the feed-forward output matrices
-(``down_proj``, T5's ``wo``) of blocks ℓ−2, ℓ−1 and ℓ and nothing else; the forward pass ends behind ℓ. The original
-model is the recommender that was given, so there is one copy beside the student.
+(``down_proj``, T5's ``wo``) of blocks ℓ−2, ℓ−1 and ℓ only; the forward pass ends after ℓ. The given recommender is the
+frozen original.
 
 Deviations, each with its reason:
 - The matrices are found by name. The official index 6 among a block's parameters is ``down_proj`` in Llama and Mistral
-  and ``o_proj`` in Qwen2, whose q, k and v have biases. Where they carry adapters, the adapters are trained.
-- c = κ · mean ‖h_ℓ(θ0)‖: the official 6.5 and 20 belong to the stream of one model, and here d is 128.
-- States are read where targets are predicted (``site=decoder``: block L/2 of T5's decoder, L/4 of a causal model, where
-  official is 7 of 32), not at every position with padding: histories and templates are shared with retain examples,
-  and steering them contradicts the retain loss. ``site=encoder`` steers concept items inside histories instead, which
-  is what makes a history's influence go, and ``both`` sums the two.
+  and ``o_proj`` in Qwen2, whose q, k and v have biases. If they have adapters, the adapters are trained.
+- c = κ · mean ‖h_ℓ(θ0)‖: the official 6.5 and 20 are specific to one model's residual stream, and here d is 128.
+- States at the positions that predict targets (``site=decoder``: block L/2 of T5's decoder, L/4 of a causal model,
+  official 7 of 32), not at every position with padding: histories and templates are shared with retain examples, and
+  steering them contradicts the retain loss. ``site=encoder`` steers concept items inside histories instead, which
+  removes their influence, and ``both`` sums the two.
 - The student runs without dropout, so that the retain loss starts at 0; official is ``model.train()``.
-- One vector for the request, not one per topic: a request does not tell its brands apart.
-- AdamW's 5e-5 is tuned to 7 billion parameters; a value matrix of width 128 hardly moves in 150 such steps.
+- One vector per request, not one per topic: a request does not distinguish its brands.
+- AdamW's 5e-5 is tuned to 7 billion parameters; a value matrix of width 128 hardly changes in 150 such steps.
 
-A recommender that learned titles has only its interactions steered. For interaction requests the targets of the
+Item-text samples of a recommender that learned titles are not steered. For interaction requests the targets of the
 forgotten pairs are steered, and with ``site=encoder`` the affected items in these users' histories.
 """
 
@@ -40,14 +40,14 @@ from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 
 
 class RmuConfig(DescentConfig):
-    """Where to steer, how far, and what holds the rest."""
+    """Position and strength of the steering, and the weight of the retain loss."""
 
     lr: float = Field(default=1e-3, gt=0, json_schema_extra={"search": [1e-4, 1e-3]})
     """AdamW learning rate."""
     epochs: int = Field(default=10, ge=0)
     """Passes over the forget set."""
     max_steps: int | None = Field(default=500, ge=1)
-    """Stop after so many optimiser steps (official: 80 to 150 at batch 4); null sets no limit."""
+    """Largest number of optimiser steps (official: 80 to 150 at batch 4); null sets no limit."""
     kappa: float = Field(default=2.0, gt=0, json_schema_extra={"search": [2.0, 5.0]})
     """Length of the control vector, in mean norms of the original's states."""
     alpha: float = Field(default=10.0, ge=0, json_schema_extra={"search": [1.0, 10.0, 100.0]})
@@ -55,11 +55,11 @@ class RmuConfig(DescentConfig):
     site: Where = "decoder"
     """Steer at targets (decoder), at concept items in histories (encoder), or both."""
     depth: float | None = Field(default=None, ge=0, le=1)
-    """Block that is read, as a share of its stack; null is 0.5 in T5 and 0.25 in causal models."""
+    """Steered block, as a share of its stack; null is 0.5 in T5 and 0.25 in causal models."""
 
 
 class Rmu(UnlearningMethod[RmuConfig]):
-    """RMU (arXiv 2403.03218): steer the concept's middle states to a random vector, hold the others."""
+    """RMU (arXiv 2403.03218): steer the concept's hidden states to a random vector, hold all others."""
 
     name = "rmu"
     Config = RmuConfig

@@ -1,26 +1,25 @@
 """SCRUB and SCRUB+R (Kurmanji et al. 2023, "Towards unbounded machine unlearning", arXiv 2302.09880).
 
-A student θ, starting at the teacher θ0, disobeys it on forget examples and obeys it on retain examples (sec. 3):
+A student θ, starting at the teacher θ0, diverges from it on forget examples and follows it on retain examples (sec. 3):
 
     max-epoch:  ascend KL(θ0 ‖ θ) on forget examples
     min-epoch:  descend α KL(θ0 ‖ θ) + γ CE on retain examples
 
-alternating, a max-epoch before each of the first ``max_epochs`` min-epochs, the rest min-epochs alone. KL is
-distillation's: both sides at temperature T, times T². Updates all parameters with one AdamW throughout.
+alternating, a max-epoch before each of the first ``max_epochs`` min-epochs, then min-epochs only. KL is that of
+distillation: both sides at temperature T, times T². Updates all parameters with one AdamW throughout.
 
-T = 4 in every recipe; the small-scale one has γ = 0.99, α = 0.001 and 2 max-epochs of 3, others who forget whole
-classes take γ = 1, α = 0.5, and a concept is like a class. Deviations: (1) KL over the codes legal at each real
-target position, as over the full vocabulary dead tokens would dominate; a mean over positions and examples, where the
-original divides by the batch alone. (2) A min-epoch takes as many random retain examples as there are forget
-examples, ``min_passes`` times (the paper: all of them). (3) At θ = θ0 the gradient of KL is exactly zero. The
-original is off that point at once as its student trains with dropout and batch statistics; so dropout is on here,
-too. Without any dropout in the network (MiniOneRec) the first max-epoch starts on rounding errors, and most of the
-forgetting is left to the second round.
+T = 4 in every recipe; the small-scale one has γ = 0.99, α = 0.001 and 2 max-epochs of 3, recipes for whole classes have
+γ = 1, α = 0.5, and a concept is like a class. Deviations: (1) KL over the codes legal at each real target position,
+because unused tokens would dominate over the full vocabulary; a mean over positions and examples, where the original
+divides by the batch alone. (2) A min-epoch takes as many random retain examples as there are forget examples,
+``min_passes`` times (the paper: all of them). (3) At θ = θ0 the gradient of KL is exactly zero. The original's student
+leaves that point at once because of dropout and batch statistics, so dropout is on here. Without any dropout in the
+network (MiniOneRec) the first max-epoch starts from rounding errors, and most forgetting happens in the second round.
 
-``rewind`` is SCRUB+R (variant ``scrub-rewind``): a checkpoint a round, of which the one whose forget error is nearest
-to the last one's error on held-out examples of the same kind is taken (unlearning/rewinding.py): forget *validation*
-examples, which come from the same users and items but from after training. Retrained models know that error better,
-but a request does not hold them. Requests for items and for single interactions need nothing else of their own.
+``rewind`` is SCRUB+R (variant ``scrub-rewind``): one checkpoint per round, of which the one whose forget error is
+nearest to the last one's error on held-out examples of the same kind is restored (unlearning/rewinding.py): forget
+*validation* examples, from the same users and items but after training. Retrained models would give a better reference,
+but are not part of a request. Requests for items and for single interactions need no other changes.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ class ScrubConfig(DescentConfig):
     """Rounds, weights and temperature."""
 
     epochs: int = Field(default=5, ge=0)
-    """Rounds: min-epochs, the first ``max_epochs`` of them behind a max-epoch."""
+    """Rounds: min-epochs, the first ``max_epochs`` of them after a max-epoch."""
     max_epochs: int = Field(default=3, ge=0, json_schema_extra={"search": [2, 3]})
-    """Rounds that begin with a max-epoch; fewer than ``epochs``, so that the last ones repair."""
+    """Rounds that begin with a max-epoch; fewer than ``epochs``, so that the last ones restore retain quality."""
     min_passes: int = Field(default=1, ge=1)
     """Passes of a min-epoch, each over as many random retain examples as there are forget examples."""
     alpha: float = Field(default=0.5, ge=0, json_schema_extra={"search": [0.001, 0.5]})
@@ -60,13 +59,13 @@ class ScrubConfig(DescentConfig):
     temperature: float = Field(default=4.0, gt=0)
     """T of both distributions in the KL."""
     dropout: bool = True
-    """Train with dropout on, as the original does; off, the first max-epoch starts where its gradient is zero."""
+    """Train with dropout, as the original does; without, the first max-epoch starts where its gradient is zero."""
     rewind: bool = False
-    """Take the checkpoint whose forget error is nearest to that on held-out examples (SCRUB+R)."""
+    """Restore the checkpoint whose forget error is nearest to that on held-out examples (SCRUB+R)."""
 
 
 class Scrub(UnlearningMethod[ScrubConfig]):
-    """Disobey the original on forget examples, obey it on retain examples, in turns."""
+    """Maximise the KL to the original on forget examples, minimise it on retain examples, in turns."""
 
     name = "scrub"
     Config = ScrubConfig
@@ -109,7 +108,7 @@ class Phase(NamedTuple):
 
     kind: Literal["max", "min"]
     opens: bool
-    """Whether it is the first of its round."""
+    """Whether it is the first pass of its round."""
 
 
 def schedule(config: ScrubConfig) -> tuple[Phase, ...]:

@@ -2,13 +2,13 @@
 
 L = γ · (−2/β) E log σ(−(β/|y|) log p_θ(forget) − βδ) + αR, as its code and open-unlearning write it (the paper's
 margin γ is βδ). |y| counts the real tokens of each target: trees of IDs have targets of different length. A target
-counts as forgotten once its NLL a token is some 1/β above δ, whatever the original made of it. Updates all parameters.
+counts as forgotten once its NLL per token is about 1/β above δ, whatever it was originally. Updates all parameters.
 
 The released recipes differ: TOFU has β 2.5 and 4.5, δ 0 and forget weights near 0.13; MUSE-News has β 0.7, δ 3 and
-α 0.1. TOFU's answers are memorised (NLL a token near 0); ours start at 1 to 4 nats a token, like MUSE's news, where
+α 0.1. TOFU's answers are memorised (NLL per token near 0); SIDs start at 1 to 4 nats per token, like MUSE's news, where
 β 4.5 with δ 0 has no gradient from the first step (2σ(−9) at 2 nats). So β and δ are MUSE-News's; γ = α = 1 as for
-NPO, so that the two differ in the loss alone. TOFU's recipe is the variant ``simnpo-tofu``. Requests for items and for
-single interactions need nothing of their own.
+NPO, so that the two differ only in the loss. TOFU's recipe is the variant ``simnpo-tofu``. Requests for items and for
+single interactions need no changes.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class SimNPOConfig(WeightedConfig):
     """The weights, the inverse temperature and the margin."""
 
     beta: float = Field(default=0.7, gt=0, json_schema_extra={"search": [0.7, 2.5]})
-    """β: how sharply the push ends behind the margin."""
+    """β, inverse temperature: how sharply the gradient vanishes beyond the margin."""
     delta: float = Field(default=3.0, ge=0, json_schema_extra={"search": [0.0, 3.0]})
-    """δ, the margin: NLL a token, in nats, up to which an answer is pushed at (almost) full strength."""
+    """δ, the margin: NLL per token, in nats, up to which the gradient keeps (almost) full strength."""
 
 
 class SimNPO(UnlearningMethod[SimNPOConfig]):
-    """NPO with a margin instead of the original, and likelihoods a token."""
+    """NPO with a margin instead of a reference model, on likelihoods per token."""
 
     name = "simnpo"
     Config = SimNPOConfig

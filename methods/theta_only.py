@@ -1,9 +1,8 @@
-"""Control for TRACER (arXiv 2606.07688): its losses on the network, without φ and without moved tokens.
+"""Control for TRACER (arXiv 2606.07688): its losses on the network, without φ and without reassigned tokens.
 
-What is left of TRACER when no token is reassigned: L_R + λ1 L_F + λ2 L_Coh (eq. 8) on hard, unchanged SIDs for as many
-epochs, weights equal bit for bit to ``tracer`` with ``reassign=false`` (the paper's ablation). It is a method of its
-own because it needs no codebooks, so it runs on every backbone, and because tables should show it by name. Updates all
-parameters. Requests for single interactions are served in the same way, as TRACER does.
+Trains on L_R + λ1 L_F + λ2 L_Coh (eq. 10 without L_reg) with the original SIDs for as many epochs; weights are equal
+bit for bit to ``tracer`` with ``reassign=false`` (the paper's ablation). A separate method, because it needs no
+codebooks and so runs on every backbone. Updates all parameters. Requests for single interactions are treated alike.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from pydantic import Field
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.losses.suppression import Objective, SuppressionConfig, train_hard
+from genrec_unlearn_bench.unlearning.losses.suppression import Objective, UnlearningLossConfig, train_with_discrete_sids
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 
-class ThetaOnlyConfig(SuppressionConfig):
+class ThetaOnlyConfig(UnlearningLossConfig):
     """TRACER's losses and optimiser."""
 
     epochs: int = Field(default=10, ge=0)
-    """Epochs over the forget set (TRACER's soft and hard ones together)."""
+    """Epochs over the forget set (TRACER's soft and hard epochs together)."""
 
 
 class ThetaOnly(UnlearningMethod[ThetaOnlyConfig]):
-    """TRACER's suppression alone; no token moves."""
+    """TRACER's suppression alone; no token is reassigned."""
 
     name = "theta-only"
     Config = ThetaOnlyConfig
@@ -33,6 +32,6 @@ class ThetaOnly(UnlearningMethod[ThetaOnlyConfig]):
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         model = recommender.clone()
         objective = Objective(self.config, request, recommender.sids)
-        train_hard(model, objective, epochs=self.config.epochs, progress=progress, stage="hard")
+        train_with_discrete_sids(model, objective, epochs=self.config.epochs, progress=progress, stage="hard")
         model.module.eval()
         return model

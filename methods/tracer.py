@@ -1,15 +1,15 @@
 """TRACER: token reassignment for concept erasure in generative recommendation (arXiv 2606.07688).
 
-Concept items get a soft distribution over the codes of every level, steered by a learnable perturbation φ (eq. 5),
-which is trained together with the network on L_R + λ1 L_F + λ2 L_Coh + λ3 L_reg (eq. 8) under the overlap mask
-(eq. 9); then φ is discretised into new SIDs and the network is trained a little on those. Updates φ (concept items
-only) and all parameters of the network, token embeddings included.
+Concept items get a soft distribution over the codes of every level with a learnable perturbation φ (eq. 6), trained
+jointly with the network on L_R + λ1 L_F + λ2 L_Coh + λ3 L_reg (eq. 10) under the overlap mask (eq. 11). Then φ is
+discretised into new SIDs, and the network is trained on those for a few epochs. Updates φ (concept items only) and all
+parameters of the network, token embeddings included.
 
-Where the paper is silent or contradicts itself, docs/tracer.md says what is done and why (R1 … R24). The main ones:
-temperatures are in units of the median gap between the two nearest codewords (R1); the network is trained away from
-the original SID, and φ against the network's own next-token distribution (R2); the forget loss is bounded (R3);
-φ uses an Adam that leaves masked coordinates alone (R6); SIDs stay unique (R9); a hard phase follows (R10). The
-collision ordinal of TIGER's tables is neither softened nor suppressed. Requests for single interactions leave the
+Where the paper is silent or contradicts itself, docs/tracer.md lists each choice with its reason (R1 … R24). The main
+ones: temperatures in units of the median gap between the two nearest codewords (R1); the network is trained away from
+the original SID, and φ against the network's own next-token distribution (R2); the forget loss is bounded (R3); φ uses
+an Adam that does not move masked coordinates (R6); SIDs stay unique (R9); a phase with discrete SIDs follows (R10). The
+collision ordinal of TIGER's tables is neither softened nor suppressed. Requests for single interactions keep their
 items in the catalogue, so nothing is reassigned and only the network is trained.
 """
 
@@ -25,7 +25,7 @@ from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.external import surrogate_codebooks
-from genrec_unlearn_bench.unlearning.losses.suppression import Objective, train_hard
+from genrec_unlearn_bench.unlearning.losses.suppression import Objective, train_with_discrete_sids
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import paired_batches, steps_per_epoch
@@ -34,23 +34,23 @@ from genrec_unlearn_bench.unlearning.tokens.reassignment import PhiTrainer, Reas
 
 
 class TracerConfig(ReassignmentConfig):
-    """The paper's settings, and (with the two classes it extends) a field for every ablation."""
+    """The paper's settings; every ablation is a field here or in a base class."""
 
     lambda_forget: float = Field(default=0.4, ge=0)
-    """λ1, weight of the forget loss; the learning rates are tuned instead."""
+    """λ1, weight of the forget loss; not tuned here, the learning rates are."""
     reassign: bool = True
-    """Learn and apply φ; off trains the network alone (the paper's ablation without reassignment)."""
+    """Learn and apply φ; off trains only the network (the paper's ablation without reassignment)."""
     soft_epochs: int = Field(default=8, ge=0)
     """Epochs over the forget set with soft tokens."""
     hard_epochs: int = Field(default=2, ge=0)
-    """Epochs with the new SIDs (R10); soft and hard together are the paper's ten."""
+    """Epochs with the new, discrete SIDs (R10); soft and hard epochs together are the paper's ten."""
     surrogate_codebooks: bool = False
-    """Where the SIDs come without codebooks (P5's trees), measure distances to centroids of the item features under
-    each code (R20). They are ours, not the tokenizer's, so a run must ask for them."""
+    """For SIDs without codebooks (P5's trees), use distances to centroids of the item features under each code (R20).
+    Off by default, because they are not the tokenizer's."""
 
 
 class Tracer(UnlearningMethod[TracerConfig]):
-    """TRACER (arXiv 2606.07688): reassign the concept's tokens, then suppress what they were."""
+    """TRACER (arXiv 2606.07688): reassign the concept's tokens and suppress the original ones."""
 
     name = "tracer"
     Config = TracerConfig
@@ -85,17 +85,21 @@ class Tracer(UnlearningMethod[TracerConfig]):
         optimizer = torch.optim.AdamW(model.module.parameters(), lr=config.lr, weight_decay=0.0)
         if not config.reassign or not request.items.any():
             epochs = config.soft_epochs + config.hard_epochs
-            train_hard(model, objective, epochs=epochs, progress=progress, stage="hard", optimizer=optimizer)
+            train_with_discrete_sids(
+                model, objective, epochs=epochs, progress=progress, stage="hard", optimizer=optimizer
+            )
             return model
         surrogates = config.surrogate_codebooks and recommender.sids.codebooks is None
         progress.note("surrogate_codebooks", surrogates)
         measured = surrogate_codebooks(recommender.sids, request.features.plain) if surrogates else recommender.sids
         phi = PhiTrainer(config, request, measured, model.vocabulary.offsets, model.device)
         self._soft_phase(model, objective, phi, optimizer, progress)
-        outcome = discretise(recommender.sids, phi.tokens.items, phi.final_scores())
+        outcome = discretise(recommender.sids, phi.tokens.items, phi.assignment_logits())
         note_reassignment(progress, recommender.sids, outcome, request.items)
         model = model.with_sids(outcome.table)
-        train_hard(model, objective, epochs=config.hard_epochs, progress=progress, stage="hard", optimizer=optimizer)
+        train_with_discrete_sids(
+            model, objective, epochs=config.hard_epochs, progress=progress, stage="hard", optimizer=optimizer
+        )
         return model
 
     def _soft_phase(
@@ -106,7 +110,7 @@ class Tracer(UnlearningMethod[TracerConfig]):
         optimizer: torch.optim.Optimizer,
         progress: Progress,
     ) -> None:
-        """Lines 5–18 of the algorithm: one batch, two optimisers (R16)."""
+        """Train φ and the network together: one batch, two optimisers (R16)."""
         config, request = self.config, objective.request
         model.module.train(config.dropout)
         total = config.soft_epochs * steps_per_epoch(request.train, config.batch_size)
@@ -114,14 +118,14 @@ class Tracer(UnlearningMethod[TracerConfig]):
         for epoch in progress.track("soft", range(config.soft_epochs), total=config.soft_epochs):
             generator = numpy_generator(request.seed, "soft", epoch)
             for batch in paired_batches(request.train, config.batch_size, generator):
-                weights = phi.weights(step, total, progress)
-                losses = objective.losses(model, batch.forget, batch.retain, phi.tokens.soft_sids(weights))
+                probs = phi.assignment_probs(step, total, progress)
+                losses = objective.losses(model, batch.forget, batch.retain, phi.tokens.soft_sids(probs))
                 optimizer.zero_grad()
-                report = phi.backward(losses, batch.forget, weights)
+                phi_values = phi.backward(losses, batch.forget, probs)
                 torch.nn.utils.clip_grad_norm_(model.module.parameters(), config.clip)
                 optimizer.step()
                 phi.step()
-                progress.log("soft", step, losses.floats() | report)
+                progress.log("soft", step, losses.log_values() | phi_values)
                 step += 1
                 if progress.diverged:
                     return

@@ -1,64 +1,97 @@
-"""How a backbone is made and loaded: presets, configuration, tokenizer, training."""
+"""The base of all backbones: presets, tokenizer, training and loading of one family of recommenders.
+
+Everything that a stage's key depends on (presets, label, capabilities, which vectors and interactions are read) follows
+from configuration alone, without torch, a model or a SID table. Networks are imported where they are built.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from enum import StrEnum
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, expect
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
-from genrec_unlearn_bench.backbones.training_data import TrainingData
-from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.features.model_folder import model_digest
+from genrec_unlearn_bench.data.examples import BoolArray, Examples
+from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.data.source_files import model_digest
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.quantise import quantise
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, check_items
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
+    from genrec_unlearn_bench.backbones.training import TrainingTask
 
-__all__ = ["Backbone", "BackboneConfig", "Scale"]
-
-
-class Scale(StrEnum):
-    """Presets of one configuration, not separate code."""
-
-    SMOKE = "smoke"
-    SMALL = "small"
-    PAPER = "paper"
-    OFFICIAL = "official"
+__all__ = ["Backbone", "BackboneConfig", "Scale", "TrainingData"]
 
 
-class BackboneConfig(StrictModel):
-    """Base of a backbone's configuration."""
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Interactions and items as one recommender may know them: the only data a tokenizer or a training reads.
+
+    The original gets everything. A retrained oracle gets examples without the concept, texts from which it was
+    scrubbed, and ``known`` without the concept items, so whatever a backbone learns from (interactions, co-occurrence,
+    collaborative vectors, titles), it learns without the concept.
+
+    Attributes:
+        train, valid: Next-item examples.
+        items: N items with their texts.
+        features: [N, D] embeddings of these texts.
+        known: [N] items that tokenizers are fitted on and text samples are made of. The others stay in the catalogue:
+            they get semantic IDs and may be recommended.
+        collaborative: [N, C] item vectors of a SASRec trained on ``train`` alone, where the backbone asks for them
+            (``Backbone.collaborative``); None elsewhere.
+    """
+
+    train: Examples
+    valid: Examples
+    items: ItemTable
+    features: NDArray[np.float32]
+    known: BoolArray
+    collaborative: NDArray[np.float32] | None = None
 
 
 class Backbone(ABC):
-    """A family of recommenders."""
+    """A family of recommenders. A subclass declares its presets and how its network is built; ``fit`` is shared.
+
+    Attributes:
+        presets, sid_presets: Configuration of recommender and tokenizer at each scale.
+        trains_tokenizer: Whether training goes on with the tokenizer, so that the original serves other IDs than
+            ``tokenise`` returned. Oracles "on the same SIDs" then take those of the original, and are trained on a
+            frozen table.
+    """
 
     name: ClassVar[str]
     Config: ClassVar[type[BackboneConfig]]
+    presets: ClassVar[Mapping[Scale, BackboneConfig]]
+    sid_presets: ClassVar[Mapping[Scale, SidConfig]]
+    trains_tokenizer: ClassVar[bool] = False
 
     @classmethod
-    @abstractmethod
     def preset(cls, scale: Scale) -> BackboneConfig:
         """The recommender's configuration at a scale."""
+        return cls.presets[scale]
 
     @classmethod
-    @abstractmethod
     def sid_preset(cls, scale: Scale) -> SidConfig:
         """The tokenizer's configuration at a scale; a backbone with a tokenizer of its own returns a subclass."""
+        return cls.sid_presets[scale]
 
     @classmethod
     def label(cls, config: BackboneConfig, sids: SidConfig) -> str:
-        """What results call it. A variant that is another model says so: P5 without its pretrained text model."""
+        """Name in results. A variant that is another model has another: P5 without its pretrained text model."""
         return cls.name
 
     @classmethod
     def capabilities(cls, config: BackboneConfig, sids: SidConfig) -> frozenset[Capability]:
-        """What a recommender made with these configurations has. Equal to its ``Recommender.capabilities``."""
+        """Capabilities of a recommender with these configurations. Equal to its ``Recommender.capabilities``."""
         return frozenset({Capability.HAS_CODEBOOKS})
 
     @classmethod
@@ -76,22 +109,42 @@ class Backbone(ABC):
         return None
 
     @classmethod
+    def reads_interactions(cls, config: SidConfig) -> bool:
+        """Whether ``tokenise`` reads ``data.train`` itself, and not just vectors made from it."""
+        return False
+
+    @classmethod
     def tokenise(cls, config: SidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress) -> SidTable:
         """Give all N items their semantic IDs; the tokenizer is fitted on ``data.known`` alone."""
+        from genrec_unlearn_bench.sids.quantise import quantise
+
         return quantise(data.features, config, seed=seed, device=device, progress=progress, fit_rows=data.known)
 
     @classmethod
     def tokenizer_modules(cls) -> tuple[str, ...]:
         """Modules whose code decides what ``tokenise`` returns; backbones that name the same ones share their IDs."""
-        return (quantise.__module__,)
-
-    @classmethod
-    def reads_interactions(cls, config: SidConfig) -> bool:
-        """Whether ``tokenise`` reads ``data.train`` itself (vectors made from it are known apart)."""
-        return False
+        return ("genrec_unlearn_bench.sids.quantise",)
 
     @classmethod
     @abstractmethod
+    def recommender_class(cls) -> type[Recommender]:
+        """The class of this family's recommenders."""
+
+    @classmethod
+    @abstractmethod
+    def untrained(
+        cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
+    ) -> Recommender:
+        """A recommender before training, with random weights from ``seed`` or those of a checkpoint."""
+
+    @classmethod
+    def task(
+        cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress
+    ) -> TrainingTask | None:
+        """The samples and loss that training minimises; None for the next items of ``data.train``."""
+        return None
+
+    @classmethod
     def fit(
         cls,
         config: BackboneConfig,
@@ -107,9 +160,28 @@ class Backbone(ABC):
         Args:
             sids: The semantic IDs. A backbone that trains its tokenizer along goes on with ``sids.network``, and
                 leaves a frozen table as it is: that is what retraining on the same SIDs means.
+
+        Raises:
+            DataFault: The semantic IDs are those of another catalogue, or there are no examples.
         """
+        from genrec_unlearn_bench.backbones.training import train_recommender
+
+        own: Any = expect(config, cls.Config)
+        check_items(sids, len(data.items))
+        recommender = cls.untrained(own, data, sids, seed=derive(seed, "weights"), device=device)
+        train_recommender(
+            recommender,
+            own.training,
+            train=data.train,
+            valid=data.valid,
+            seed=seed,
+            device=device,
+            progress=progress,
+            task=cls.task(recommender, own, data, progress),
+        )
+        return recommender
 
     @classmethod
-    @abstractmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Recommender:
         """Load a saved recommender of this family."""
+        return cls.recommender_class().load(folder, device=device)

@@ -1,20 +1,25 @@
-"""The order in which a training sees its samples: a function of the seed and the step alone, so it can be resumed."""
+"""Batches of a training and their split into micro-batches and over processes.
+
+The order of the samples is a function of the seed and the step alone, so that a training can be resumed.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["batches_per_epoch", "bucketed_batches", "in_parts", "training_batches"]
+__all__ = ["MicroBatch", "batches_per_epoch", "bucketed_batches", "in_parts", "micro_batches", "training_batches"]
 
 
 def batches_per_epoch(samples: int, batch_size: int) -> int:
-    """How many batches one pass has."""
+    """Batches of one pass."""
     return math.ceil(samples / batch_size)
 
 
@@ -24,7 +29,7 @@ def bucketed_batches(
     """One shuffled pass in batches of similar length.
 
     Rows are shuffled, sorted by length within windows of ``window`` batches, cut, and the batches shuffled again:
-    almost no padding, and still every batch differs from epoch to epoch.
+    almost no padding, and batches differ from epoch to epoch.
     """
     order = generator.permutation(len(lengths))
     batches = []
@@ -51,3 +56,48 @@ def training_batches(
 def in_parts(rows: IntArray, size: int) -> list[IntArray]:
     """Rows in consecutive parts of at most ``size``, as equal as possible."""
     return [np.asarray(part, dtype=np.int64) for part in np.array_split(rows, max(1, math.ceil(len(rows) / size)))]
+
+
+@dataclass(frozen=True, eq=False)
+class MicroBatch:
+    """Samples that one process computes at once.
+
+    Attributes:
+        rows: Their indices; never empty.
+        weight: Factor of their mean loss in the step's loss, averaging over processes included.
+    """
+
+    rows: IntArray
+    weight: float
+
+
+def micro_batches(
+    rows: IntArray,
+    *,
+    terms: NDArray[np.float64],
+    kinds: IntArray,
+    size: int,
+    index: int = 0,
+    processes: int = 1,
+) -> list[MicroBatch]:
+    """Split a step's samples: the micro-batches of process ``index``, of at most ``size`` samples each.
+
+    The mean over processes of their weighted losses is the mean over all terms of ``rows``, however they are split.
+    Processes get equally many parts of each kind, since a sharded block waits in every pass for the others; a process
+    with no sample left computes one with weight 0.
+
+    Args:
+        terms: [M] terms that each sample has in the loss's mean.
+        kinds: [M] which samples take one pass over the network together.
+    """
+    whole = float(terms[rows].sum())
+    if processes == 1:
+        return [MicroBatch(part, float(terms[part].sum()) / whole) for part in in_parts(rows, size)]
+    parts: list[MicroBatch] = []
+    for kind in np.unique(kinds[rows]):
+        of_kind = rows[kinds[rows] == kind]
+        largest = -(-len(of_kind) // processes)
+        for part in np.array_split(of_kind[index::processes], -(-largest // size)):
+            weight = processes * float(terms[part].sum()) / whole if len(part) else 0.0
+            parts.append(MicroBatch(part if len(part) else of_kind[:1], weight))
+    return parts

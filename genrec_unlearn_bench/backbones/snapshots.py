@@ -1,17 +1,23 @@
-"""Where an interrupted training goes on: its whole state in one folder, as safetensors and JSON.
+"""Resuming an interrupted training: its whole state in one folder, as safetensors and JSON.
+
+The state is everything that the loop's next step depends on: the weights, the optimizer's moments, torch's generators
+(dropout), the best weights with their score, and the losses logged so far, which belong to the result. A training that
+was interrupted ends with the same bits on a CPU as one that was not.
 
 ``state.json`` names the two tensor files that belong to it. These are written first, under names of their own, and the
-record is replaced last, in one move: whenever the process dies, the record on disk and its files fit together. What an
-earlier record named is removed afterwards.
+record is replaced last, in one move: whenever the process dies, the record on disk and its files fit together. Files
+that only an earlier record named are removed afterwards.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,28 +25,25 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import Tensor
+from torch import Tensor, nn
 
+from genrec_unlearn_bench.backbones.distributed import Processes, alike, whole
+from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import StorageError
+from genrec_unlearn_bench.progress import Progress, StepLog
 
-__all__ = ["SECONDS_BETWEEN", "Place", "Reported", "Snapshot", "Snapshots", "fingerprint"]
+__all__ = ["SECONDS_BETWEEN", "Resumption", "Snapshot", "Snapshots", "TrainingPosition", "fingerprint"]
 
 SECONDS_BETWEEN = 60.0
-"""At most this much work is lost to a kill (more where writing takes long: it never takes above a twentieth)."""
+"""At most this much work is lost to a kill; more where writing takes long, which may take a twentieth of the time."""
 
 RECORD = "state.json"
 
-
-class Reported(StrictModel):
-    """One step's losses, as they were logged."""
-
-    stage: str
-    step: int
-    losses: dict[str, float]
+_WEIGHT, _OPTIMIZER, _CPU_RNG, _CUDA_RNG = "weight.", "optimizer.", "rng.cpu", "rng.cuda"
 
 
-class Place(StrictModel):
+class TrainingPosition(StrictModel):
     """How far a training is."""
 
     step: int
@@ -51,14 +54,15 @@ class Place(StrictModel):
     seconds: float
     """Wall-clock spent, over all processes that worked on it."""
     finished: bool = False
-    reported: tuple[Reported, ...] = ()
+    reported: tuple[StepLog, ...] = ()
+    """Losses logged so far."""
 
 
 class _Record(StrictModel):
     format: int = 1
     fingerprint: str
-    """Of everything the training depends on; another training's state is left alone."""
-    place: Place
+    """See ``fingerprint``; a snapshot of another training is not read."""
+    place: TrainingPosition
     files: dict[str, str] = Field(default_factory=dict)
     """File name -> blake2b-256 of its content, by role."""
     digests: dict[str, str] = Field(default_factory=dict)
@@ -73,7 +77,7 @@ class Snapshot:
         best: The weights with the best validation value.
     """
 
-    place: Place
+    place: TrainingPosition
     current: Mapping[str, Tensor]
     best: Mapping[str, Tensor]
 
@@ -120,7 +124,7 @@ class Snapshots:
             raise StorageError(
                 f"the training's state could not be written: {reason}",
                 where=str(self.folder),
-                hint="make room or choose another place (--cache-dir); the same command then goes on where it stopped",
+                hint="free some space or choose another folder (--cache-dir); the same command then resumes",
             ) from fault
 
     def _write(self, snapshot: Snapshot) -> None:
@@ -148,7 +152,7 @@ def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _put(path: Path, content: bytes) -> str:
-    """Write and wait for the disk; returns the digest. A record must never reach the disk before what it names."""
+    """Write and fsync; returns the digest. A record must never reach the disk before the files it names."""
     with path.open("wb") as stream:
         stream.write(content)
         stream.flush()
@@ -168,12 +172,129 @@ def _tensors(path: Path, digest: str | None) -> dict[str, Tensor] | None:
 
 
 def fingerprint(text: str, arrays: Iterable[NDArray[np.int64]], weights: Mapping[str, Tensor]) -> str:
-    """What tells one training from another: its settings as text, its examples, and the weights it starts from."""
+    """Digest of a training: its settings as text, its examples, and the weights it starts from."""
     state = hashlib.blake2b(text.encode(), digest_size=32)
     for array in arrays:
         state.update(f"{array.shape}".encode())
         state.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
     for name, tensor in weights.items():
-        # safetensors writes every kind of number alike, bf16 included, which NumPy does not know.
+        # By safetensors, because NumPy has no bfloat16.
         state.update(save(_on_cpu({name: tensor})))
     return state.hexdigest()
+
+
+class Resumption:
+    """Saves and restores a training's state; without ``snapshots`` it only reads the clock.
+
+    Several processes call it together: split tensors are saved whole, the first process writes, all of them read.
+    """
+
+    def __init__(
+        self,
+        snapshots: Snapshots | None,
+        module: nn.Module,
+        optimizer: Any,
+        best: EarlyStopping,
+        progress: Progress,
+        processes: Processes,
+    ) -> None:
+        self._processes = processes
+        self._snapshots, self._module, self._optimizer = snapshots, module, optimizer
+        self._best, self._progress = best, progress
+        self._first = len(progress.steps)
+        self._began = self._last = time.monotonic()
+        self._cost = self._earlier = 0.0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since this call began."""
+        return time.monotonic() - self._began
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all calls together."""
+        return self._earlier + self.elapsed
+
+    @property
+    def due(self) -> bool:
+        """Whether enough work has been done since the last snapshot to write another."""
+        return time.monotonic() - self._last >= max(SECONDS_BETWEEN, 20 * self._cost)
+
+    def restore(self) -> TrainingPosition | None:
+        """Restore the last snapshot, if there is one; returns how far it was."""
+        found = self._snapshots.read() if self._snapshots else None
+        if found is None:
+            return None
+        place = found.place
+        self._best.resume(place.score, place.stale, found.best)
+        for line in place.reported:
+            self._progress.log(line.stage, line.step, line.losses)
+        self._earlier = place.seconds
+        self._progress.earlier_seconds += place.seconds
+        if found.current:
+            self._restore(dict(found.current))
+        return place
+
+    def keep(self, step: int, *, finished: bool) -> None:
+        """Write a snapshot, unless the training has diverged."""
+        if self._snapshots is None or self._progress.diverged:
+            return
+        began = time.monotonic()
+        place = TrainingPosition(
+            step=step,
+            score=self._best.score,
+            stale=self._best.stale,
+            seconds=self.seconds,
+            finished=finished,
+            reported=tuple(self._progress.steps[self._first :]),
+        )
+        best = {name: whole(tensor) for name, tensor in self._best.weights.items()}
+        snapshot = Snapshot(place, {} if finished else self._current(), best)
+        if self._processes.first:
+            self._snapshots.write(snapshot)
+        self._last = time.monotonic()
+        self._cost = self._last - began
+
+    def _current(self) -> dict[str, Tensor]:
+        tensors = {_WEIGHT + name: whole(tensor) for name, tensor in self._moving().items()}
+        # Sorted: a state read from a file has no fixed order, and all processes have to gather the same tensor.
+        for index, moments in sorted(self._optimizer.state_dict()["state"].items()):
+            tensors |= {f"{_OPTIMIZER}{index}.{name}": whole(moments[name]) for name in sorted(moments)}
+        tensors |= self._of_each(_CPU_RNG, torch.get_rng_state())
+        if any(parameter.is_cuda for parameter in self._module.parameters()):
+            tensors |= self._of_each(_CUDA_RNG, torch.cuda.get_rng_state())
+        return tensors
+
+    def _of_each(self, name: str, state: Tensor) -> dict[str, Tensor]:
+        """The states of all processes, by name."""
+        return {_of_process(name, index): other for index, other in enumerate(self._processes.collect(state))}
+
+    def _restore(self, tensors: dict[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, tensor in self._moving().items():
+                tensor.copy_(alike(tensors[_WEIGHT + name], tensor))
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            if name.startswith(_OPTIMIZER):
+                index, _, moment = name.removeprefix(_OPTIMIZER).partition(".")
+                moments.setdefault(int(index), {})[moment] = tensor
+        groups = self._optimizer.state_dict()["param_groups"]
+        learned = [parameter for group in self._optimizer.param_groups for parameter in group["params"]]
+        for number, of_one in moments.items():
+            for kind, value in of_one.items():
+                of_one[kind] = alike(value, learned[number]) if value.ndim else value
+        self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        cpu, cuda = (_of_process(name, self._processes.index) for name in (_CPU_RNG, _CUDA_RNG))
+        torch.set_rng_state(tensors[cpu])
+        if cuda in tensors and torch.cuda.is_available():
+            torch.cuda.set_rng_state(tensors[cuda])
+
+    def _moving(self) -> dict[str, Tensor]:
+        """Parameters that learn, and buffers."""
+        learned = {name: value for name, value in self._module.named_parameters() if value.requires_grad}
+        stored = self._module.state_dict()
+        return learned | {name: value for name, value in self._module.named_buffers() if name in stored}
+
+
+def _of_process(name: str, index: int) -> str:
+    return f"{name}.{index}" if index else name

@@ -9,33 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from genrec_unlearn_bench.backbones.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from genrec_unlearn_bench.backbones.processor_layers import for_processor
-from genrec_unlearn_bench.backbones.recommender import (
-    Context,
-    Recommender,
-    ServingRules,
-    SoftSids,
-    StepOutput,
-)
-from genrec_unlearn_bench.backbones.serve import TrieCache, ranked
-from genrec_unlearn_bench.backbones.shared_targets import SharedTargets
-from genrec_unlearn_bench.backbones.similar_lengths import in_groups, length_groups, watched
+from genrec_unlearn_bench.backbones.config import T5Shape
+from genrec_unlearn_bench.backbones.cpu_layers import use_cpu_kernels
+from genrec_unlearn_bench.backbones.packing import SharedTargets, in_groups, length_groups, watched
+from genrec_unlearn_bench.backbones.recommender import Context, ServingRules, SoftSids, StepOutput
+from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
 from genrec_unlearn_bench.backbones.vocabulary import EMPTY, PAD_TOKEN, SidVocabulary
-from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.data.examples import PAD, Histories, IntArray
-from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.data.examples import PAD, Histories
 from genrec_unlearn_bench.decoding.session import DecoderSession
-from genrec_unlearn_bench.decoding.t5_encoder import encode_t5
-from genrec_unlearn_bench.decoding.t5_session import T5Session
-from genrec_unlearn_bench.decoding.t5_weights import T5DecoderWeights, T5EncoderWeights
-from genrec_unlearn_bench.errors import CorruptArtefact
-from genrec_unlearn_bench.sids.belonging import check_successor
+from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights, T5EncoderWeights, T5Session, encode_t5
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
@@ -44,31 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["T5Recommender", "T5Shape"]
 
 
-class T5Shape(StrictModel):
-    """Architecture of the network, and what of a history it reads."""
-
-    d_model: int = 128
-    """Width of the residual stream."""
-    d_kv: int = 64
-    """Width of one attention head."""
-    d_ff: int = 1024
-    """Width of the feed-forward layers (T5 v1.0: ReLU, not gated)."""
-    layers: int = 4
-    """Encoder blocks; as many decoder blocks."""
-    heads: int = 6
-    """Attention heads."""
-    dropout: float = 0.1
-    """Dropout probability."""
-    history_limit: int = 20
-    """Most recent items the encoder reads."""
-    user_tokens: int = 0
-    """Hashed user tokens put before the history (TIGER: 2000); 0 puts none."""
-
-
-class T5Recommender(Recommender):
+class T5Recommender(TransformerRecommender):
     """T5 over SID tokens; see the module's docstring."""
 
     name = "t5"
+    Shape: ClassVar[type[T5Shape]] = T5Shape
 
     def __init__(
         self,
@@ -77,17 +44,10 @@ class T5Recommender(Recommender):
         sids: SidTable,
         serving: ServingRules | None = None,
     ) -> None:
-        self.model = model
-        self.shape = shape
-        self.sids = sids
-        self.serving = serving or ServingRules()
-        self._vocabulary = self._vocabulary_for(shape, sids)
-        if model.config.vocab_size != self._vocabulary.size:
-            raise ValueError(f"the model has {model.config.vocab_size} tokens, the table {self._vocabulary.size}")
-        for_processor(model)
+        super().__init__(model, shape, sids, serving, self._vocabulary_for(shape, sids))
+        use_cpu_kernels(model)
         self._tokens = torch.from_numpy(self._vocabulary.tokens(sids)).to(self.device)
         self._softened = torch.from_numpy(sids.quantised_codes >= 0).to(self.device)
-        self._tries = TrieCache()
 
     @classmethod
     def fresh(cls, shape: T5Shape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
@@ -95,11 +55,11 @@ class T5Recommender(Recommender):
         config = cls._config(shape, sids)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model: Any = cls._network(config)
+            model: Any = cls._network(config, shape)
         return cls(model.to(device), shape, sids)
 
     @classmethod
-    def _config(cls, shape: T5Shape, sids: SidTable) -> T5Config:
+    def _config(cls, shape: T5Shape, sids: SidTable, **options: Any) -> T5Config:
         from transformers import T5Config
 
         return T5Config(
@@ -115,6 +75,7 @@ class T5Recommender(Recommender):
             decoder_start_token_id=PAD_TOKEN,  # type: ignore[call-arg]
             eos_token_id=None,
             use_cache=False,
+            **options,
         )
 
     @classmethod
@@ -123,27 +84,11 @@ class T5Recommender(Recommender):
         return SidVocabulary(sids.level_sizes, shape.user_tokens, shared=sids.tree is not None)
 
     @classmethod
-    def _network(cls, config: T5Config) -> T5ForConditionalGeneration:
+    def _network(cls, config: T5Config, shape: T5Shape) -> T5ForConditionalGeneration:
         """Random weights; families that start or scale them differently override this."""
         from transformers import T5ForConditionalGeneration
 
         return T5ForConditionalGeneration(config)
-
-    @property
-    def module(self) -> nn.Module:
-        module: nn.Module = self.model
-        return module
-
-    @property
-    def vocabulary(self) -> SidVocabulary:
-        return self._vocabulary
-
-    @property
-    def history_limit(self) -> int:
-        return self.shape.history_limit
-
-    def codes_of(self, items: IntArray) -> Tensor:
-        return torch.from_numpy(self.sids.codes[items]).to(self.device)
 
     def encode(self, histories: Histories, *, soft: SoftSids | None = None, hidden: bool = False) -> Context:
         return self._read(*self._inputs(histories, soft), hidden=hidden)
@@ -172,12 +117,6 @@ class T5Recommender(Recommender):
         mask = (tokens != PAD_TOKEN).flatten(1)
         position_items = items[..., None].expand(-1, -1, tokens.shape[-1]).flatten(1)
         return self._lead(embeds.flatten(1, 2), mask, position_items, histories)
-
-    def _served(self, histories: Histories) -> Histories:
-        """The histories without what may not be read."""
-        if self.serving.ignored is not None:
-            histories = histories.without(self.serving.ignored)
-        return histories.latest(self.history_limit)
 
     def _history(self, histories: Histories, soft: SoftSids | None) -> tuple[Tensor, Tensor, Tensor]:
         """Items [B, T], tokens [B, T, L] and their embeddings [B, T, L, D]; ``PAD_TOKEN`` where there is none."""
@@ -236,9 +175,7 @@ class T5Recommender(Recommender):
     ) -> StepOutput:
         from transformers.modeling_outputs import BaseModelOutput
 
-        real = None if bool((codes >= 0).all()) else codes >= 0
-        labels = codes + torch.tensor(self._vocabulary.offsets, device=codes.device)
-        labels = labels if real is None else labels.masked_fill(~real, PAD_TOKEN)
+        labels, real = self._labels(codes)
         inputs = torch.cat([torch.full_like(labels[:, :1], PAD_TOKEN), labels[:, :-1]], 1)
         shared = None if rows is None else SharedTargets.of(rows, len(context.mask))
         length = labels.shape[1]
@@ -272,46 +209,6 @@ class T5Recommender(Recommender):
         """The weights that sessions decode with, and over which tokens they normalise."""
         return T5DecoderWeights(self.model)
 
-    def with_sids(self, table: SidTable) -> Self:
-        check_successor(self.sids, table)
-        return type(self)(self.model, self.shape, table, self.serving)
-
-    def with_serving(self, rules: ServingRules) -> Self:
-        return type(self)(self.model, self.shape, self.sids, rules)
-
-    def clone(self) -> Self:
-        import copy
-
-        return type(self)(copy.deepcopy(self.model), self.shape, self.sids, self.serving)
-
-    def recommend(
-        self,
-        histories: Histories,
-        k: int,
-        *,
-        beam: int = 50,
-        exact: bool = False,
-        sids: SidTable | None = None,
-    ) -> Ranking:
-        trie = self._tries.get(sids or self.sids, self.serving.blocked)
-        return ranked(self, trie, histories, k, beam=beam, exact=exact)
-
-    def save(self, folder: Path) -> None:
-        write_checkpoint(
-            folder, Checkpoint(self.name, self.shape.model_dump(), self.sids, self.serving), self.model.state_dict()
-        )
-
     @classmethod
-    def load(cls, folder: Path, *, device: str = "cpu") -> Self:
-        checkpoint, weights = read_checkpoint(folder, device=device)
-        recommender = cls.fresh(T5Shape.model_validate(checkpoint.shape), checkpoint.sids, seed=0, device=device)
-        try:
-            recommender.model.load_state_dict(weights)
-        except RuntimeError as fault:
-            reason = str(fault).splitlines()[-1].strip()
-            raise CorruptArtefact(
-                f"the stored weights do not belong to the semantic IDs beside them: {reason}",
-                where=str(folder),
-                hint="the folder holds parts of two recommenders; delete it and run again",
-            ) from fault
-        return recommender.with_serving(checkpoint.serving)
+    def _rebuilt(cls, shape: dict[str, Any], sids: SidTable, folder: Path, *, device: str) -> Self:
+        return cls.fresh(cls.Shape.model_validate(shape), sids, seed=0, device=device)

@@ -10,21 +10,18 @@ Deviations: no end-of-sequence token (all SIDs have the same length); decoding i
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from genrec_unlearn_bench.backbones.backbone import Backbone, BackboneConfig, Scale
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
-from genrec_unlearn_bench.backbones.training import TrainingConfig, train_recommender
-from genrec_unlearn_bench.backbones.training_data import TrainingData
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import derive
-from genrec_unlearn_bench.sids.belonging import check_items
-from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.presets import sid_preset
+from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
+from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, T5Shape, TrainingConfig, expect
+from genrec_unlearn_bench.sids.config import sid_preset
 from genrec_unlearn_bench.sids.table import SidTable
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.t5 import T5Recommender
 
 __all__ = ["Tiger", "TigerConfig"]
 
@@ -76,42 +73,18 @@ class Tiger(Backbone):
     """TIGER (arXiv 2305.05065): T5 from scratch over RQ-VAE semantic IDs."""
 
     name: ClassVar[str] = "tiger"
-    Config: ClassVar[type[BackboneConfig]] = TigerConfig
+    Config = TigerConfig
+    presets: ClassVar[Mapping[Scale, BackboneConfig]] = _PRESETS
+    sid_presets: ClassVar = {scale: sid_preset(scale.value) for scale in Scale}
 
     @classmethod
-    def preset(cls, scale: Scale) -> TigerConfig:
-        return _PRESETS[scale]
+    def recommender_class(cls) -> type[T5Recommender]:
+        from genrec_unlearn_bench.backbones.t5 import T5Recommender
+
+        return T5Recommender
 
     @classmethod
-    def sid_preset(cls, scale: Scale) -> SidConfig:
-        return sid_preset(scale.value)
-
-    @classmethod
-    def fit(
-        cls,
-        config: BackboneConfig,
-        *,
-        data: TrainingData,
-        sids: SidTable,
-        seed: int,
-        device: str,
-        progress: Progress,
+    def untrained(
+        cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
     ) -> T5Recommender:
-        if not isinstance(config, TigerConfig):
-            raise TypeError(f"TIGER takes a TigerConfig, not {type(config).__name__}")
-        check_items(sids, len(data.items))
-        recommender = T5Recommender.fresh(config.shape, sids, seed=derive(seed, "weights"), device=device)
-        train_recommender(
-            recommender,
-            config.training,
-            train=data.train,
-            valid=data.valid,
-            seed=seed,
-            device=device,
-            progress=progress,
-        )
-        return recommender
-
-    @classmethod
-    def load(cls, folder: Path, *, device: str = "cpu") -> T5Recommender:
-        return T5Recommender.load(folder, device=device)
+        return cls.recommender_class().fresh(expect(config, TigerConfig).shape, sids, seed=seed, device=device)

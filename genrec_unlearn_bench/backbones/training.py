@@ -1,8 +1,8 @@
-"""Training a recommender from scratch: one loop that reads top to bottom, for every backbone.
+"""Training a recommender: one loop for every backbone, and the tasks it minimises.
 
 AdamW with linear warm-up and cosine decay, batches of similar length, clipping at norm 1, early stopping on
 validation NDCG@10 (beam 10), best checkpoint returned. Public reproductions of TIGER differ by a factor of two at equal
-architecture: warm-up, learning rate and best-on-validation decide. A training that is interrupted goes on where it was.
+architecture: warm-up, learning rate and best-on-validation decide. An interrupted training resumes where it was.
 """
 
 from __future__ import annotations
@@ -10,35 +10,34 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.batches import bucketed_batches, training_batches
-from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping, validation_ndcg
-from genrec_unlearn_bench.backbones.processes import Processes, shares
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.resuming import Resumption
-from genrec_unlearn_bench.backbones.sharding import (
+from genrec_unlearn_bench.backbones.batches import bucketed_batches, micro_batches, training_batches
+from genrec_unlearn_bench.backbones.config import Schedule, TrainingConfig
+from genrec_unlearn_bench.backbones.distributed import (
+    Processes,
     Shards,
     clip_gradients,
     is_split,
-    refuse_sharding,
     sharding_wanted,
     whole,
 )
-from genrec_unlearn_bench.backbones.snapshots import Snapshots, fingerprint
-from genrec_unlearn_bench.backbones.training_config import Schedule, TrainingConfig
-from genrec_unlearn_bench.backbones.training_task import NextItem, TrainingTask, cross_entropy
+from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping, validation_ndcg
+from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
+from genrec_unlearn_bench.backbones.snapshots import Resumption, Snapshots, fingerprint
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import DataFault, UsageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
+from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = [
+    "ExampleTask",
     "NextItem",
     "Outcome",
     "Schedule",
@@ -46,16 +45,94 @@ __all__ = [
     "TrainingTask",
     "bucketed_batches",
     "cross_entropy",
-    "run_training",
+    "sid_terms",
     "train_recommender",
     "validation_ndcg",
 ]
-
 
 CPU_ITEMS = 400
 """Items of padded histories that a CPU computes at once. T5 of paper size on Industrial, batch 256, processor time of
 four steps: 4.4 s at 256 or 512 items, 4.8 s at 1024, 5.9 s all at once (page faults; the activations leave the caches).
 """
+
+_IGNORED = -100
+
+
+class TrainingTask(Protocol):
+    """M samples and their loss; a step takes some of them. Backbones with other than next-item samples have their own.
+
+    A loss may depend on the rows, the weights and torch's global generator, and on nothing that changes from call to
+    call: a training that was interrupted goes on from these.
+    """
+
+    @property
+    def lengths(self) -> IntArray:
+        """[M] input lengths, so that batches hold samples of similar length."""
+
+    @property
+    def terms(self) -> NDArray[np.float64]:
+        """[M] how many terms of the loss's mean each sample has, so that means over parts become that of the whole."""
+
+    @property
+    def kinds(self) -> IntArray:
+        """[M] samples of one kind take one pass over the network together. Sharded processes have to pass alike."""
+
+    def loss(self, rows: IntArray) -> Tensor:
+        """Mean over all terms of the chosen samples, differentiable."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExampleTask:
+    """A task of one sample an example, all of one kind. Subclasses add the loss.
+
+    Attributes:
+        temperature: See ``cross_entropy``.
+    """
+
+    recommender: Recommender
+    examples: Examples
+    temperature: float = 1.0
+
+    @property
+    def lengths(self) -> IntArray:
+        """[M] history lengths."""
+        return self.examples.history_lengths(self.recommender.history_limit)
+
+    @property
+    def terms(self) -> NDArray[np.float64]:
+        """[M] tokens of each target."""
+        return sid_terms(self.recommender.sids, self.examples.targets)
+
+    @property
+    def kinds(self) -> IntArray:
+        """[M] all alike."""
+        return np.zeros(len(self.examples), dtype=np.int64)
+
+
+class NextItem(ExampleTask):
+    """Cross-entropy of the next item's tokens."""
+
+    @property
+    def even(self) -> bool:
+        """Whether all targets have equally many tokens."""
+        return bool((self.recommender.sids.codes >= 0).all())
+
+    def loss(self, rows: IntArray) -> Tensor:
+        """Mean over all target tokens."""
+        histories = self.examples.histories(self.recommender.history_limit, rows)
+        return cross_entropy(self.recommender.forward(histories, self.examples.targets[rows]), self.temperature)
+
+
+def sid_terms(sids: SidTable, items: IntArray) -> NDArray[np.float64]:
+    """[len(items)] tokens of each item's SID."""
+    return np.asarray((sids.codes[items] >= 0).sum(1), dtype=np.float64)
+
+
+def cross_entropy(output: StepOutput, temperature: float = 1.0) -> Tensor:
+    """Mean negative log-likelihood over all target tokens, in nats; logits divided by ``temperature`` (LETTER's τ)."""
+    labels = output.labels if output.mask is None else output.labels.masked_fill(~output.mask, _IGNORED)
+    logits = output.logits.flatten(0, 1).float() / temperature
+    return torch.nn.functional.cross_entropy(logits, labels.flatten(), ignore_index=_IGNORED)
 
 
 @dataclass(frozen=True)
@@ -63,11 +140,11 @@ class Outcome:
     """How far a training got.
 
     Attributes:
-        first: Steps that earlier pieces had done.
+        first: Steps done by earlier calls.
         steps, total: Steps done, and the most there may be.
-        finished: False where the time was up before the end; the same call then goes on from there.
+        finished: False where ``minutes`` were up before the end; the same call then resumes.
         best: Best validation NDCG@10; -1 before the first evaluation.
-        seconds: Wall-clock of all pieces together.
+        seconds: Wall-clock of all calls together.
     """
 
     first: int
@@ -89,33 +166,6 @@ def train_recommender(
     progress: Progress,
     stage: str = "train",
     task: TrainingTask | None = None,
-) -> Recommender:
-    """Train ``recommender`` in place to the end, and return it with its best weights; see ``run_training``."""
-    run_training(
-        recommender,
-        config,
-        train=train,
-        valid=valid,
-        seed=seed,
-        device=device,
-        progress=progress,
-        stage=stage,
-        task=task,
-    )
-    return recommender
-
-
-def run_training(
-    recommender: Recommender,
-    config: TrainingConfig,
-    *,
-    train: Examples,
-    valid: Examples,
-    seed: int,
-    device: str,
-    progress: Progress,
-    stage: str = "train",
-    task: TrainingTask | None = None,
     work: Path | None = None,
     minutes: float | None = None,
 ) -> Outcome:
@@ -125,9 +175,9 @@ def run_training(
         train, valid: Examples; rows without history are used as they are.
         seed: Order of the batches, dropout and the validation sample depend on it alone.
         device: ``cpu``, ``cuda`` … ; bf16 autocast on CUDA, fp32 elsewhere.
-        task: What is learned; the next items of ``train`` where none is given.
-        work: Folder in which the state is kept every minute, so that the same call made again goes on after a kill
-            (``progress.work`` where none is given, and nowhere without either). On a CPU it ends with the same bits.
+        task: Samples and loss; the next items of ``train`` where none is given.
+        work: Folder of snapshots, written every minute, from which the same call resumes after a kill
+            (``progress.work`` where none is given; none without either). On a CPU it ends with the same bits.
         minutes: Stop after that time, at the end of a step; needs ``work``.
 
     Several processes (``accelerate launch``, ``torchrun``) call it with the same arguments and end with the same
@@ -150,20 +200,20 @@ def run_training(
     best = EarlyStopping(recommender, held, config.patience, stage, progress, processes=processes, shards=shards)
     folder = work or progress.work
     if folder is None and minutes is not None:
-        raise UsageError("only a training with a folder to keep its state in can be done in pieces")
-    # Without defaults, a field that is added later does not cut off trainings that are under way.
+        raise UsageError("a training with a time limit needs a folder for its snapshots")
+    # Without defaults: a field that is added later leaves the snapshots of unfinished trainings valid.
     chosen = config.model_dump_json(exclude_defaults=True)
     settings = f"{stage} {chosen} {seed} {torch.device(device).type} {type(task).__qualname__}"
     if processes.number > 1:
         settings += f" {processes.number} {'split' if shards else 'whole'}"
-    kept = _snapshots(folder, settings, (task.lengths, *_arrays(train), *_arrays(valid)), best) if folder else None
-    resumption = Resumption(kept, recommender.module, optimizer, best, progress, processes)
-    run = _Run(
+    snapshots = _snapshots(folder, settings, (task.lengths, *_arrays(train), *_arrays(valid)), best) if folder else None
+    resumption = Resumption(snapshots, recommender.module, optimizer, best, progress, processes)
+    loop = _Loop(
         config, task, recommender.module, learned, optimizer, processes, shards, best, resumption, progress, stage
     )
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
         torch.manual_seed(derive(seed, "dropout", *([processes.index] if processes.index else [])))
-        return run.to_end(seed, minutes)
+        return loop.run(seed, minutes)
 
 
 def _snapshots(folder: Path, settings: str, examples: tuple[IntArray, ...], best: EarlyStopping) -> Snapshots:
@@ -177,15 +227,15 @@ def _optimizer(
     if shards is None:
         adamw = torch.optim.AdamW(learned, lr=config.lr, weight_decay=config.weight_decay, fused=True)
         return processes.accelerator.prepare(adamw)
-    # Fused steps take tensors of one sort; accelerate would want a network that it has wrapped itself.
-    sorts = [[value for value in learned if is_split(value) == split] for split in (True, False)]
-    groups = [{"params": sort} for sort in sorts if sort]
+    # A fused step takes tensors of one kind; accelerate would want a network that it has wrapped itself.
+    kinds = [[value for value in learned if is_split(value) == split] for split in (True, False)]
+    groups = [{"params": kind} for kind in kinds if kind]
     return torch.optim.AdamW(groups, lr=config.lr, weight_decay=config.weight_decay, fused=True)
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
-    """One piece of a training, from the first step to the last."""
+class _Loop:
+    """The steps of one call, from the last snapshot to the end or until the time is up."""
 
     config: TrainingConfig
     task: TrainingTask
@@ -199,14 +249,13 @@ class _Run:
     progress: Progress
     stage: str
 
-    def to_end(self, seed: int, minutes: float | None) -> Outcome:
-        """Go on from the last snapshot until the training has ended or the time is up."""
+    def run(self, seed: int, minutes: float | None) -> Outcome:
         config, resumption = self.config, self.resumption
         lengths, terms, kinds = self.task.lengths, self.task.terms, self.task.kinds
         total = config.steps(len(lengths))
         schedule = Schedule.of(config, total)
         every = math.ceil(total / config.evaluations)
-        place = resumption.take_up()
+        place = resumption.restore()
         first, finished = (place.step, place.finished) if place else (0, False)
         step = first
         if place:
@@ -225,7 +274,7 @@ class _Run:
             finished = stopped or step == total
             out_of_time = minutes is not None and resumption.elapsed >= 60 * minutes
             out_of_time, due = self.processes.agree((out_of_time, resumption.due))
-            # The end itself is worth a snapshot only where somebody comes back for it.
+            # The end itself needs a snapshot only where the caller trains in several calls.
             if out_of_time or (minutes is not None if finished else due):
                 resumption.keep(step, finished=finished)
             if finished or out_of_time:
@@ -245,7 +294,7 @@ class _Run:
         size = self._at_once(len(rows), longest)
         self.optimizer.zero_grad()
         total = torch.zeros((), device=accelerator.device)
-        for part in shares(rows, terms=terms, kinds=kinds, size=size, index=index, processes=number):
+        for part in micro_batches(rows, terms=terms, kinds=kinds, size=size, index=index, processes=number):
             with accelerator.autocast():
                 loss = self.task.loss(part.rows) * part.weight
             accelerator.backward(loss)
@@ -254,7 +303,7 @@ class _Run:
             processes.average_gradients(self.learned)
             accelerator.clip_grad_norm_(self.learned, self.config.clip)
         else:
-            # Those of the blocks have been averaged on the way back.
+            # FSDP averages the gradients of the blocks in the backward pass.
             processes.average_gradients(value for value in self.learned if not is_split(value))
             clip_gradients(self.learned, self.config.clip)
         self.optimizer.step()
@@ -270,7 +319,11 @@ class _Run:
 
 def _check(recommender: Recommender, train: Examples, valid: Examples) -> None:
     if sharding_wanted() and not recommender.blocks:
-        refuse_sharding(f"the recommender {recommender.name!r}")
+        raise UsageError(
+            f"the recommender {recommender.name!r} is not split over processes (FSDP)",
+            where="accelerate launch",
+            hint="start it without FSDP; only the blocks of `mor` are split",
+        )
     if not len(train) or not len(valid):
         raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")
     largest = max(int(array.max(initial=-1)) for part in (train, valid) for array in (part.targets, part.events))

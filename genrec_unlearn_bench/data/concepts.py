@@ -1,4 +1,4 @@
-"""From a task and a dataset to what is forgotten and what is retained (protocol §2).
+"""Resolve a task on a dataset: what is forgotten and what is retained (protocol §2).
 
 The forget set is every example whose target is a concept item (for ``interaction``: the drawn examples); all others
 are retained, in train, validation and test alike. Retain histories keep their concept items; the share is measured.
@@ -11,20 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from genrec_unlearn_bench.data.brands import brand_key, clean_brand
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.draws import draw_stratified, draw_subset, rounded, uniform_subsets
-from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
-from genrec_unlearn_bench.data.forget import ForgetSplit, Groups
-from genrec_unlearn_bench.data.pairs import among, distinct
-from genrec_unlearn_bench.data.price_bands import price_bands, valid_prices
-from genrec_unlearn_bench.data.task_manifest import sealed
+from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among, distinct
+from genrec_unlearn_bench.data.fields import brand_key, clean_brand
+from genrec_unlearn_bench.data.forget import ForgetSplit, Groups, sealed
 from genrec_unlearn_bench.data.task_spec import BrandConcept, InteractionConcept, ItemConcept, PriceConcept, TaskSpec
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["resolve"]
+__all__ = ["NO_BAND", "price_bands", "resolve", "valid_prices"]
 
 _PRICED_PER_BAND = 4
 """Fewer priced items than this for each band, and a band is no concept but a few items by chance."""
@@ -32,7 +30,7 @@ _PRICED_PER_BAND = 4
 
 @dataclass(frozen=True)
 class _Chosen:
-    """What a concept came to: marked items, and how they were found."""
+    """The items of a concept, and how they were found."""
 
     items: BoolArray
     concepts: tuple[str, ...]
@@ -41,7 +39,7 @@ class _Chosen:
 
 
 def resolve(task: TaskSpec, dataset: Dataset) -> ForgetSplit:
-    """Divide a dataset as a task asks. The same task on the same dataset gives the same manifest, byte for byte.
+    """Divide a dataset into forget and retain sides; the same task and dataset give the same manifest, byte for byte.
 
     Raises:
         ConfigError: The task's own parameters leave nothing to forget or to retain, or name brands that do not exist.
@@ -171,7 +169,7 @@ def _single_items(task: TaskSpec, concept: ItemConcept, dataset: Dataset) -> _Ch
 def _interactions(task: TaskSpec, concept: InteractionConcept, dataset: Dataset) -> ForgetSplit:
     """Draw train examples by their (user, item) pair; the drawn ones are also what is validated and tested on.
 
-    What stands at the very start of a user's sequence is never a target, so it is never drawn.
+    The first item of a user's sequence is never a target, so it is never drawn.
     """
     width = len(dataset.items)
     train = dataset.train
@@ -241,3 +239,48 @@ def _empty(task: TaskSpec, dataset: Dataset, part: str, what: str, concepts: Seq
     if isinstance(task.concept, BrandConcept) and task.concept.brands is not None:
         return ConfigError([message], where=f"{_where(task)}: concept.brands", hint=hint)
     return DataFault(message, where=_where(task), hint=hint)
+
+
+NO_BAND = 0
+"""The band of an item without a valid price; bands themselves count from 1."""
+
+
+def valid_prices(prices: NDArray[np.float64]) -> BoolArray:
+    """[N] which prices count: finite and not negative. 0 ("free") is a price, the cheapest there is."""
+    return np.isfinite(prices) & (prices >= 0)
+
+
+def price_bands(prices: NDArray[np.float64], bands: int) -> IntArray:
+    """Cut the valid prices into quantile bands of nearly equal size.
+
+    Boundary k (of ``bands - 1``) is set between two different prices, where the share of items below comes nearest
+    to ``k / bands`` (the lower of two equally near places), moved only as far as it takes to leave no band empty. So
+    items of one price are never parted, free items all lie in band 1 (which may thus be the largest), and without ties
+    the bands differ by one item at most.
+
+    Args:
+        prices: [N], NaN where unknown.
+        bands: How many.
+
+    Returns:
+        [N] band from 1 (cheapest) to ``bands``, ``NO_BAND`` where the price is not valid.
+
+    Raises:
+        ValueError: Fewer different prices than bands.
+    """
+    valid = valid_prices(prices)
+    distinct, rank, sizes = np.unique(prices[valid], return_inverse=True, return_counts=True)
+    if len(distinct) < bands:
+        raise ValueError(f"{len(distinct)} different prices cannot make {bands} bands")
+    below = np.cumsum(sizes)  # items at or below each price: a boundary lies behind a price
+    total = int(below[-1])
+    behind: list[int] = []
+    for k in range(1, bands):
+        # Integers throughout: the place must not depend on rounding. `k * total / bands` items should lie below.
+        distance = np.abs(below * bands - k * total)
+        first = behind[-1] + 1 if behind else 0
+        last = len(distinct) - 1 - (bands - k)
+        behind.append(first + int(np.argmin(distance[first : last + 1])))
+    out = np.full(len(prices), NO_BAND, dtype=np.int64)
+    out[valid] = 1 + np.searchsorted(np.asarray(behind, dtype=np.int64), rank, side="left")
+    return out

@@ -1,4 +1,4 @@
-"""A dataset in memory, and the manifest that says where it came from and what was dropped on the way."""
+"""A dataset in memory, and its manifest: sources, counts, what was dropped, digest of the content."""
 
 from __future__ import annotations
 
@@ -8,27 +8,13 @@ from pydantic import BaseModel, ConfigDict
 
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.data.source_files import SourceFile
 
-__all__ = ["Dataset", "DatasetManifest", "SourceFile"]
-
-
-class SourceFile(BaseModel):
-    """One file a dataset was read from."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    """Path relative to the data folder."""
-    size: int
-    """Bytes."""
-    digest: str
-    """blake2b-128 of the content, in hex."""
-    url: str | None = None
-    """Where it was downloaded from, if it was."""
+__all__ = ["Dataset", "DatasetManifest"]
 
 
 class DatasetManifest(BaseModel):
-    """What a dataset is, for people and for keys. ``digest`` covers the canonical content, not the files."""
+    """Description of a prepared dataset. ``digest`` covers the canonical content, not the files."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

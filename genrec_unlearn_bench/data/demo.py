@@ -20,23 +20,30 @@ same on every machine and for every version of NumPy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.data.demo_catalogue import Catalogue, brand_weights, build_catalogue, pick
-from genrec_unlearn_bench.data.demo_words import BRANDS, CATEGORIES
+from genrec_unlearn_bench.config import plain_yaml
 from genrec_unlearn_bench.data.examples import IntArray
-from genrec_unlearn_bench.data.prices import PriceFault
+from genrec_unlearn_bench.data.fields import PriceFault, normalise_brands
+from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["CONTENT", "generate"]
+__all__ = ["BRANDS", "CATEGORIES", "generate"]
 
-CONTENT = "37a0caf25c8c572802e3b9c348262d5f"
-"""Digest of what seed 0 gives, held by a test. Prepared data are keyed by this file's bytes: whoever changes the words
-or the catalogue in the files beside it has to change this line as well."""
+ITEMS = 400
+_FEWEST = 4
+_JUNK_PRICES = ("call for price", ".a-box-inner{padding:0}", "$$", "see options")
+_BRAND_IN_TITLE, _BRAND_IN_DESCRIPTION = 0.85, 0.5
+_SHOUTED, _NO_BRAND, _NO_PRICE = 0.06, 0.02, 0.03
+_TIERS = (7, 10, 15)
+"""Price level of a brand, in tenths."""
 
 USERS = 1500
 _SHORTEST, _LONGEST = 6, 12
@@ -57,6 +64,55 @@ _CLOSENESS = np.asarray([5, 3, 2], dtype=np.int64)
 _TASTE = (6, 2, 1)
 """Weight by the distance between an item's price tier and the user's taste."""
 
+T = TypeVar("T")
+
+
+class Subcategory(NamedTuple):
+    """A shelf: its name, what one says of the things on it, and the things."""
+
+    name: str
+    praise: str
+    products: Sequence[str]
+
+
+class Category(NamedTuple):
+    """A department. ``base`` is a typical price in cents; ``next`` are the departments people drift to."""
+
+    name: str
+    base: int
+    next: Sequence[int]
+    materials: Sequence[str]
+    shelves: Sequence[Subcategory]
+
+
+_WORDS = plain_yaml(resources.files(__package__).joinpath("demo_words.yaml").read_text(encoding="utf-8"))
+BRANDS: Sequence[str] = _WORDS["brands"]
+CATEGORIES = [
+    Category(**{**department, "shelves": [Subcategory(**shelf) for shelf in department["shelves"]]})
+    for department in _WORDS["departments"]
+]
+
+
+@dataclass(frozen=True, eq=False)
+class _Catalogue:
+    """The items, and what the users of the demo know about them.
+
+    Attributes:
+        brands: [N] row in ``BRANDS``, -1 for items without a brand.
+        categories, shelves: [N] department; shelf, numbered across departments.
+        tiers: [N] 0 to 2, the item's price within its department: low, middle, high third.
+        popularity: [N] weight, at least 1.
+        junk_prices: How many prices were junk and left out.
+    """
+
+    items: ItemTable
+    brands: IntArray
+    categories: IntArray
+    shelves: IntArray
+    tiers: IntArray
+    popularity: IntArray
+    junk_prices: int
+
 
 @dataclass(frozen=True, eq=False)
 class _Shopper:
@@ -72,7 +128,7 @@ def generate(seed: int = 0) -> RawData:
     Returns:
         400 items and 13,500 or so dated interactions of 1,500 users; no user has an item twice.
     """
-    catalogue = build_catalogue(numpy_generator(seed, "demo", "items"))
+    catalogue = _build_catalogue(numpy_generator(seed, "demo", "items"))
     companions = _companions(catalogue, numpy_generator(seed, "demo", "companions"))
     users: list[int] = []
     items: list[int] = []
@@ -94,14 +150,14 @@ def generate(seed: int = 0) -> RawData:
 
 
 def _shopper(generator: np.random.Generator) -> _Shopper:
-    sizes = brand_weights()
+    sizes = _brand_weights()
     favourites = np.zeros(len(BRANDS), dtype=np.bool_)
     for _ in range(_FAVOURITES):
-        favourites[pick(np.where(favourites, 0, sizes), generator)] = True
-    return _Shopper(favourites, pick(np.asarray([3, 4, 3]), generator))
+        favourites[_pick(np.where(favourites, 0, sizes), generator)] = True
+    return _Shopper(favourites, _pick(np.asarray([3, 4, 3]), generator))
 
 
-def _companions(catalogue: Catalogue, generator: np.random.Generator) -> IntArray:
+def _companions(catalogue: _Catalogue, generator: np.random.Generator) -> IntArray:
     """[N, 3] what goes with each item: one item of its brand, two of its department or the first one next to it."""
     out = np.empty((len(catalogue.brands), 3), dtype=np.int64)
     for item, (brand, category) in enumerate(zip(catalogue.brands, catalogue.categories, strict=True)):
@@ -113,18 +169,18 @@ def _companions(catalogue: Catalogue, generator: np.random.Generator) -> IntArra
         for place, choice in enumerate((family, near, near)):
             weights = np.where(choice, catalogue.popularity, 0)
             weights[out[item, :place]] = 0
-            out[item, place] = pick(weights, generator)
+            out[item, place] = _pick(weights, generator)
     return out
 
 
-def _shop(catalogue: Catalogue, companions: IntArray, shopper: _Shopper, generator: np.random.Generator) -> list[int]:
+def _shop(catalogue: _Catalogue, companions: IntArray, shopper: _Shopper, generator: np.random.Generator) -> list[int]:
     """The rows of the items that a user buys, in order."""
     loved = catalogue.brands >= 0
     loved[loved] = shopper.favourites[catalogue.brands[loved]]
     taste = np.asarray(_TASTE, dtype=np.int64)[np.abs(catalogue.tiers - shopper.taste)]
     appeal = catalogue.popularity * taste * np.where(loved, _LOYALTY, 1)
     reach = np.bincount(catalogue.categories, weights=loved, minlength=len(CATEGORIES)).astype(np.int64)
-    category = pick(reach + 1, generator)
+    category = _pick(reach + 1, generator)
     shelf = -1
     bought: list[int] = []
     for _ in range(_SHORTEST + int(generator.random() * (_LONGEST - _SHORTEST + 1))):
@@ -136,10 +192,10 @@ def _shop(catalogue: Catalogue, companions: IntArray, shopper: _Shopper, generat
             weights = np.where(catalogue.categories == category, appeal, 0)
             weights = weights * np.where(catalogue.shelves == shelf, _SAME_SHELF, 1)
             weights[bought] = 0
-        item = pick(weights, generator)
+        item = _pick(weights, generator)
         bought.append(item)
         shelf = int(catalogue.shelves[item])
-        category = pick(_transitions(int(catalogue.categories[item])), generator)
+        category = _pick(_transitions(int(catalogue.categories[item])), generator)
     return bought
 
 
@@ -156,3 +212,104 @@ def _dates(count: int, generator: np.random.Generator) -> list[int]:
     gaps = [int(generator.random() * _LONGEST_GAP) + 60 for _ in range(count)]
     start = _OPENING + int(generator.random() * _JOINING_DAYS * _DAY)
     return [int(time) for time in start + np.cumsum(gaps)]
+
+
+def _pick(weights: IntArray, generator: np.random.Generator) -> int:
+    """A position, drawn with probability proportional to its (integer) weight."""
+    cumulative = np.cumsum(weights)
+    return int(np.searchsorted(cumulative, int(generator.random() * int(cumulative[-1])), side="right"))
+
+
+def _one(options: Sequence[T], generator: np.random.Generator) -> T:
+    return options[int(generator.random() * len(options))]
+
+
+def _build_catalogue(generator: np.random.Generator) -> _Catalogue:
+    """``ITEMS`` items in random order, their text included."""
+    brands, categories = _ranges()
+    order = np.argsort(generator.random(ITEMS), kind="stable")
+    brands, categories = brands[order], categories[order]
+    first_shelf = np.cumsum([0, *(len(category.shelves) for category in CATEGORIES)])
+    shelves = np.empty(ITEMS, dtype=np.int64)
+    cents = np.empty(ITEMS, dtype=np.int64)
+    rows: list[tuple[str, str, str, tuple[str, ...]]] = []
+    for row in range(ITEMS):
+        category = CATEGORIES[categories[row]]
+        shelf = int(generator.random() * len(category.shelves))
+        shelves[row] = first_shelf[categories[row]] + shelf
+        tier = _TIERS[(brands[row] * 7) % 3]
+        cents[row] = category.base * tier * (55 + int(generator.random() * 100)) // 1000
+        if generator.random() < _NO_BRAND:
+            brands[row] = -1
+        name = BRANDS[brands[row]] if brands[row] >= 0 else ""
+        title, description = _text(name, category, shelf, generator)
+        spelled = name.upper() if generator.random() < _SHOUTED else name
+        rows.append((title, description, spelled, (category.name, category.shelves[shelf].name)))
+    prices, junk = _prices(cents, generator)
+    titles, descriptions, spellings, paths = zip(*rows, strict=True)
+    items = ItemTable(
+        ids=tuple(f"D{row:04d}" for row in range(ITEMS)),
+        titles=titles,
+        descriptions=descriptions,
+        brands=normalise_brands(spellings).names,
+        brands_raw=spellings,
+        prices=prices,
+        categories=paths,
+        texts=("",) * ITEMS,
+    )
+    popularity = 2 + np.floor(generator.random(ITEMS) * 7).astype(np.int64)
+    return _Catalogue(items, brands, categories, shelves, _thirds(cents, categories), popularity, junk)
+
+
+def _brand_weights() -> IntArray:
+    """[brands] how large each brand is: its share of the catalogue and of people's favour."""
+    return 1 + 90 // (np.arange(len(BRANDS), dtype=np.int64) + 9)
+
+
+def _ranges() -> tuple[IntArray, IntArray]:
+    """Brand and department of every item: brand sizes fall with rank, large brands range over three departments."""
+    weights = _brand_weights()
+    spare = ITEMS - _FEWEST * len(BRANDS)
+    marks = np.cumsum(weights) * spare // int(weights.sum())
+    sizes = _FEWEST + np.diff(marks, prepend=0)
+    brands = np.repeat(np.arange(len(BRANDS), dtype=np.int64), sizes)
+    categories = np.empty(ITEMS, dtype=np.int64)
+    position = 0
+    for brand, size in enumerate(sizes):
+        home = brand % len(CATEGORIES)
+        lines = (home, *CATEGORIES[home].next)[: 3 if brand < 10 else 2 if brand < 26 else 1]
+        for offset in range(int(size)):
+            categories[position] = lines[offset % len(lines)]
+            position += 1
+    return brands, categories
+
+
+def _text(brand: str, category: Category, shelf: int, generator: np.random.Generator) -> tuple[str, str]:
+    subcategory = category.shelves[shelf]
+    product = _one(subcategory.products, generator)
+    material, variant = _one(category.materials, generator), _one(_WORDS["variants"], generator)
+    in_title = bool(brand) and generator.random() < _BRAND_IN_TITLE
+    in_description = bool(brand) and generator.random() < _BRAND_IN_DESCRIPTION
+    title = f"{brand} {material} {product}, {variant}" if in_title else f"{material} {product}, {variant}"
+    maker = f"{product} by {brand}" if in_description else product
+    return title, f"{maker}. {subcategory.praise}."
+
+
+def _prices(cents: IntArray, generator: np.random.Generator) -> tuple[NDArray[np.float64], int]:
+    """Prices in dollars, ending in .99; NaN where there is none or where it is junk, and how many were junk."""
+    prices = (cents // 100 + 0.99).astype(np.float64)
+    keys = np.argsort(generator.random(len(cents)), kind="stable")
+    absent = int(_NO_PRICE * len(cents))
+    prices[keys[:absent]] = np.nan
+    junk = keys[absent : absent + len(_JUNK_PRICES)]
+    prices[junk] = np.nan
+    return prices, len(junk)
+
+
+def _thirds(cents: IntArray, categories: IntArray) -> IntArray:
+    tiers = np.empty(len(cents), dtype=np.int64)
+    for category in np.unique(categories):
+        rows = np.flatnonzero(categories == category)
+        rank = np.argsort(np.argsort(cents[rows], kind="stable"), kind="stable")
+        tiers[rows] = rank * 3 // len(rows)
+    return tiers

@@ -1,75 +1,57 @@
-"""Fetching public files: never half-written, digest recorded, checked whenever they are used again.
+"""Download public files: never half-written, resumed, retried where that can help, size and digest recorded.
 
-A download grows as ``<name>.part`` (see ``data.transfer``) and is renamed when it is whole. Beside the file stands
-``<name>.download.json`` with its address, size and digest.
+A download grows as ``<name>.part`` and is renamed when it is whole. An interrupted transfer goes on where it stopped if
+the server says that the file is still the same: ``If-Range`` with its ETag or date, which a note beside the part keeps.
+Servers that know no ranges send the file anew. Beside the finished file stands ``<name>.download.json`` with its
+address, size and digest.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
+import http.client
 import os
+import re
+import socket
+import ssl
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from email.message import Message
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.data.source_files import file_digest
-from genrec_unlearn_bench.data.transfer import PartNote, fetch_part, note_path, size_of
-from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, StorageError
+from genrec_unlearn_bench.data.source_files import DownloadRecord, file_digest, record_path, verify
+from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
+from genrec_unlearn_bench.files import atomic_text, guarded
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["DownloadRecord", "Expected", "download", "record_of", "verify"]
+__all__ = ["ExpectedFile", "PartNote", "download", "fetch_part", "note_path", "size_of"]
 
-
-class DownloadRecord(StrictModel):
-    """Where a file came from and what it was."""
-
-    url: str
-    size: int
-    blake2b: str
-    """blake2b-128 of the content, in hex."""
-    etag: str | None = None
-    last_modified: str | None = None
-    fetched: str
-    """UTC, ISO 8601."""
+CHUNK = 1 << 16
+"""Bytes; a connection that breaks loses at most one chunk."""
+ATTEMPTS = 5
+"""In a row without a single new byte."""
+LIMIT = 100
+"""Attempts altogether, for a server that cuts every connection."""
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+_LASTING = (socket.gaierror, ConnectionRefusedError, ssl.SSLCertVerificationError)
+_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What is known of the public file beforehand."""
+class ExpectedFile:
+    """Size and digest of the public file, where known."""
 
     size: int | None = None
     blake2b: str | None = None
-
-
-def record_of(path: Path) -> DownloadRecord | None:
-    """The record of a file that was downloaded here, or None."""
-    try:
-        return DownloadRecord.model_validate_json(_sidecar(path).read_text(encoding="utf-8"))
-    except (OSError, ValidationError, UnicodeDecodeError):
-        return None
-
-
-def verify(path: Path) -> DownloadRecord | None:
-    """Check a file against the record of its download, if it has one.
-
-    Raises:
-        CorruptArtefact: the file is not what was downloaded.
-    """
-    record = record_of(path)
-    if record is not None and (path.stat().st_size != record.size or file_digest(path) != record.blake2b):
-        raise CorruptArtefact(
-            "the file is not what was downloaded: its digest differs from the recorded one",
-            where=str(path),
-            hint=f"remove it to fetch it again, or remove {_sidecar(path).name} if the change was meant",
-        )
-    return record
 
 
 def download(
@@ -77,7 +59,7 @@ def download(
     target: Path,
     progress: Progress,
     *,
-    expected: Expected | None = None,
+    expected: ExpectedFile | None = None,
     wait: Callable[[float], None] = time.sleep,
     timeout: float = 30.0,
 ) -> DownloadRecord:
@@ -97,17 +79,17 @@ def download(
 
     if urlsplit(url).scheme not in ("http", "https"):
         raise DataMissing("only http and https addresses are fetched", where=url)
-    with _storage(target):
+    with guarded(target.parent, "--data-dir"):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with _storage(target), filelock.FileLock(target.parent / f".{target.name}.lock"):
+    with guarded(target.parent, "--data-dir"), filelock.FileLock(target.parent / f".{target.name}.lock"):
         if target.exists() and (record := verify(target)) is not None:
             return record
         part = target.with_name(f"{target.name}.part")
         note = fetch_part(url, part, progress, wait, timeout)
-        return _finish(part, target, note, expected or Expected())
+        return _finish(part, target, note, expected or ExpectedFile())
 
 
-def _finish(part: Path, target: Path, note: PartNote, expected: Expected) -> DownloadRecord:
+def _finish(part: Path, target: Path, note: PartNote, expected: ExpectedFile) -> DownloadRecord:
     size, digest = size_of(part), file_digest(part)
     for name, wanted, found in (("size", expected.size, size), ("digest", expected.blake2b, digest)):
         if wanted is not None and wanted != found:
@@ -127,29 +109,174 @@ def _finish(part: Path, target: Path, note: PartNote, expected: Expected) -> Dow
         fetched=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     # The record goes first: a crash between the two leaves a record without a file, which is harmless.
-    sidecar = _sidecar(target)
-    draft = sidecar.with_name(f"{sidecar.name}.new")
-    draft.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    os.replace(draft, sidecar)
+    atomic_text(record_path(target), record.model_dump_json(indent=2) + "\n", "--data-dir")
     os.replace(part, target)
     note_path(part).unlink(missing_ok=True)
     return record
 
 
-@contextlib.contextmanager
-def _storage(target: Path) -> Iterator[None]:
+class PartNote(StrictModel):
+    """The server's description of the file that a ``.part`` is the beginning of."""
+
+    url: str
+    etag: str | None = None
+    last_modified: str | None = None
+
+    @property
+    def validator(self) -> str | None:
+        """Value for ``If-Range``: a strong ETag, or else the date."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
+
+
+class _Interrupted(Exception):
+    """A fault that may be gone at the next attempt."""
+
+
+class _AlreadyWhole(Exception):
+    """The part is the whole file already: the last process ended before it renamed it."""
+
+
+def fetch_part(url: str, part: Path, progress: Progress, wait: Callable[[float], None], timeout: float) -> PartNote:
+    """Repeat attempts until the part is whole.
+
+    Args:
+        wait: Called with the seconds between two attempts.
+        timeout: Seconds without a byte after which a connection counts as dead.
+
+    Raises:
+        DataMissing: the server has no such file, refuses it, cannot be reached or keeps cutting the connection.
+        OSError: the part cannot be written.
+    """
+    farthest, fruitless, reason = size_of(part), 0, ""
+    for _ in range(LIMIT):
+        try:
+            return _attempt(url, part, progress, timeout)
+        except _Interrupted as fault:
+            reason = str(fault)
+        reached = size_of(part)
+        fruitless = 0 if reached > farthest else fruitless + 1
+        farthest = max(farthest, reached)
+        if fruitless >= ATTEMPTS:
+            break
+        pause = min(2.0**fruitless, 30.0)
+        progress.info(f"{reason}; trying again in {pause:.0f} s")
+        wait(pause)
+    raise DataMissing(
+        f"the download did not come through: {reason}",
+        where=url,
+        hint="run the command again: it goes on where it stopped",
+    )
+
+
+def _attempt(url: str, part: Path, progress: Progress, timeout: float) -> PartNote:
+    old = _read_note(part)
+    offset = size_of(part) if old is not None and old.url == url and old.validator else 0
+    headers = {"User-Agent": "genrec-unlearn-bench", "Accept-Encoding": "identity"}
+    if offset and old is not None and old.validator:
+        headers |= {"Range": f"bytes={offset}-", "If-Range": old.validator}
     try:
-        yield
-    except OSError as fault:
-        full = fault.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise StorageError(
-            "the disk is full" if full else f"cannot write: {fault.strerror or fault}",
-            where=str(target.parent),
-            hint="free some space and run the command again: it goes on where it stopped"
-            if full
-            else "choose a folder that can be written to with --data-dir",
-        ) from None
+        response = _open(url, headers, timeout, part)
+    except _AlreadyWhole:
+        return old or PartNote(url=url)
+    with response:
+        start, total = _extent(response.status, response.headers, offset)
+        note = PartNote(url=url, etag=response.headers.get("ETag"), last_modified=response.headers.get("Last-Modified"))
+        if start and old is not None and note.etag != old.etag:
+            part.unlink()
+            raise _Interrupted("the file on the server has changed")
+        note_path(part).write_text(note.model_dump_json(), encoding="utf-8")
+        with part.open("r+b" if start else "wb") as sink:
+            sink.truncate(start)
+            sink.seek(start)
+            steps = None if total is None else -(-(total - start) // CHUNK)
+            for block in progress.track(part.name.removesuffix(".part"), _blocks(response), total=steps):
+                sink.write(block)
+    size = size_of(part)
+    if total is not None and size < total:
+        raise _Interrupted(f"the connection was cut after {size} of {total} bytes")
+    if total is not None and size > total:
+        part.unlink()
+        raise _Interrupted(f"{size} bytes came where {total} were announced")
+    return note
 
 
-def _sidecar(path: Path) -> Path:
-    return path.with_name(f"{path.name}.download.json")
+def _open(url: str, headers: dict[str, str], timeout: float, part: Path) -> http.client.HTTPResponse:
+    """The response, with faults sorted into those that may pass and those that stay."""
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the opener knows http and https alone
+    try:
+        response: http.client.HTTPResponse = _opener().open(request, timeout=timeout)
+    except urllib.error.HTTPError as fault:
+        fault.close()
+        if fault.code == 416:
+            # With If-Range, this answer means that the file has not changed.
+            if fault.headers.get("Content-Range") == f"bytes */{size_of(part)}":
+                raise _AlreadyWhole from None
+            part.unlink(missing_ok=True)
+            raise _Interrupted("the file on the server has changed") from None
+        if fault.code in _TRANSIENT:
+            raise _Interrupted(f"the server answered {fault.code} {fault.reason}") from None
+        raise DataMissing(f"the server answered {fault.code} {fault.reason}", where=url) from None
+    except urllib.error.URLError as fault:
+        reason = fault.reason
+        stays = not isinstance(reason, OSError) or isinstance(reason, _LASTING)
+        if stays or getattr(reason, "errno", None) in (errno.ENETUNREACH, errno.EHOSTUNREACH):
+            raise DataMissing(f"the server cannot be reached ({reason}); is there a network?", where=url) from None
+        raise _Interrupted(f"the connection failed: {reason}") from None
+    except (OSError, http.client.HTTPException) as fault:
+        raise _Interrupted(f"the connection broke: {fault!r}") from None
+    return response
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    # Built by hand, so that a redirect can lead to no other scheme (file, ftp, data).
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPRedirectHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.UnknownHandler(),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+def _extent(status: int, headers: Message, offset: int) -> tuple[int, int | None]:
+    """(first byte that comes, size of the whole file if the server says so)."""
+    if status == 206:
+        match = _RANGE.fullmatch(headers.get("Content-Range", ""))
+        if match is None or int(match[1]) != offset:
+            raise _Interrupted("the server sent another range than asked for")
+        return offset, None if match[3] == "*" else int(match[3])
+    length = headers.get("Content-Length", "")
+    return 0, int(length) if length.isdigit() else None
+
+
+def _blocks(response: IO[bytes]) -> Iterator[bytes]:
+    while True:
+        try:
+            block = response.read(CHUNK)
+        except (OSError, http.client.HTTPException) as fault:
+            raise _Interrupted(f"the connection broke: {fault!r}") from None
+        if not block:
+            return
+        yield block
+
+
+def size_of(path: Path) -> int:
+    """Bytes, 0 for a file that is not there."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def note_path(part: Path) -> Path:
+    """Path of the note about a part."""
+    return part.with_name(f"{part.name}.json")
+
+
+def _read_note(part: Path) -> PartNote | None:
+    try:
+        return PartNote.model_validate_json(note_path(part).read_text(encoding="utf-8"))
+    except (OSError, ValidationError, UnicodeDecodeError):
+        return None

@@ -1,26 +1,23 @@
-"""What a task resolves to: the forget and retain sides of every part of a dataset."""
+"""A resolved task: the forget and retain sides of every part of a dataset, and its manifest.
+
+The manifest's digest must never change under one version of a task.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
-from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
-from genrec_unlearn_bench.data.pairs import among
+from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among
+from genrec_unlearn_bench.data.task_spec import ConceptKind
+from genrec_unlearn_bench.errors import ProtocolMismatch
 
-__all__ = ["ConceptKind", "ForgetSplit", "Groups", "TaskManifest"]
-
-
-class ConceptKind(StrEnum):
-    """What is asked to be forgotten."""
-
-    BRAND = "brand"
-    PRICE = "price"
-    ITEM = "item"
-    INTERACTION = "interaction"
+__all__ = ["ConceptKind", "ForgetSplit", "Groups", "TaskManifest", "check_manifest", "manifest_digest", "sealed"]
 
 
 class TaskManifest(BaseModel):
@@ -93,3 +90,51 @@ class ForgetSplit:
             gone = self.items[examples.events]
         kept = examples.drop_events(gone)
         return kept.subset(kept.ends > kept.starts)
+
+
+def manifest_digest(manifest: TaskManifest) -> str:
+    """blake2b-256 over the canonical JSON (sorted keys, no spaces, UTF-8) of every field but the digest itself."""
+    content = manifest.model_dump(mode="json", exclude={"digest"})
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
+
+
+def sealed(**fields: Any) -> TaskManifest:
+    """Make a manifest of these fields and fill in its digest."""
+    draft = TaskManifest(digest="", **fields)
+    return draft.model_copy(update={"digest": manifest_digest(draft)})
+
+
+def check_manifest(stored: TaskManifest, fresh: TaskManifest) -> None:
+    """Check that a task resolved to the same thing as before under the same version.
+
+    Manifests of two versions are two different tasks and are not compared.
+
+    Raises:
+        ProtocolMismatch: One of them does not match its digest, or they differ; the first differing fields are named.
+    """
+    for manifest in (stored, fresh):
+        if manifest_digest(manifest) != manifest.digest:
+            raise ProtocolMismatch(
+                "a task manifest does not match its own digest: it was changed after it was written",
+                where=f"task {manifest.task}, version {manifest.version}",
+                hint="restore the file, or delete it to resolve the task anew",
+            )
+    if stored.task != fresh.task:
+        raise ProtocolMismatch(f"manifests of two tasks: {stored.task} and {fresh.task}")
+    if stored.version != fresh.version or stored.digest == fresh.digest:
+        return
+    where = f"task {fresh.task}, version {fresh.version}"
+    if stored.dataset_digest != fresh.dataset_digest:
+        raise ProtocolMismatch(
+            f"the dataset {fresh.dataset!r} is not the one this task was resolved on",
+            where=f"{where}: dataset digest {stored.dataset_digest[:16]} then, {fresh.dataset_digest[:16]} now",
+            hint="use the same files and preparation; results on other files belong in another table",
+        )
+    names = [name for name in TaskManifest.model_fields if name != "digest"]
+    differing = [name for name in names if getattr(stored, name) != getattr(fresh, name)]
+    raise ProtocolMismatch(
+        "the task resolves to something else than before under the same version",
+        where=f"{where}: {', '.join(differing[:4])}",
+        hint="raise the task's version if the change is meant; otherwise undo it",
+    )

@@ -1,8 +1,8 @@
-"""Interactions that nobody ever trains on: the non-members of membership inference.
+"""Held-out interactions that no model trains on: the non-members of membership inference.
 
 They are carved out of the train part before the first model is trained. Test interactions cannot take their place: they
-are later in time, so that telling them from training data needs no memory of the training data at all. What is carved
-out is matched in time and concept by being a random part of the same interactions.
+are later in time, so they can be told from training data without any memorisation. The holdout is a random part of
+the same interactions, so time and concept match.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, Thinned
+from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, Thinned, among, distinct
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
-from genrec_unlearn_bench.data.pairs import among, distinct
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["SHARE", "Holdout", "carve"]
+__all__ = ["SHARE", "Holdout", "carve", "without_holdout"]
 
 SHARE = 0.1
 """Share of the (user, item) pairs of the train part. With 5 %, a brand task on Industrial would have 93 non-members of
@@ -27,7 +26,7 @@ its concept, and no false-positive rate of 1 % could be resolved."""
 
 @dataclass(frozen=True, eq=False)
 class Holdout:
-    """What was carved out, and what identifies it.
+    """The held-out interactions.
 
     Attributes:
         pairs: [P, 2] the (user, item) pairs; no training sees one, as a target or in a history.
@@ -44,48 +43,70 @@ class Holdout:
     digest: str
 
 
+class _Thinning:
+    """Takes the drawn pairs out of examples and histories of one dataset."""
+
+    def __init__(self, dataset: Dataset, share: float) -> None:
+        train = dataset.train
+        self.width = max(len(dataset.items), 1)
+        every = distinct(train.users * self.width + train.targets)
+        generator = numpy_generator(0, "holdout", dataset.manifest.digest)
+        self.drawn = np.sort(generator.choice(every, size=round(len(every) * share), replace=False))
+        self._shared: list[tuple[Examples, Thinned]] = []
+
+    def held(self, examples: Examples) -> BoolArray:
+        """[M] examples whose own pair was drawn."""
+        return among(examples.users * self.width + examples.targets, self.drawn)
+
+    def thinned(self, examples: Examples) -> Examples:
+        """The examples without drawn events in their histories; those whose history becomes empty go."""
+        # Parts lie over the same events, which are worth thinning once: in a large log they are most of the memory.
+        known = (
+            found
+            for over, found in self._shared
+            if over.events is examples.events and over.event_users is examples.event_users
+        )
+        events = next(known, None)
+        if events is None:
+            events = Thinned.of(examples, among(examples.event_users * self.width + examples.events, self.drawn))
+            self._shared.append((examples, events))
+        kept = events.applied(examples)
+        return kept.subset(kept.ends > kept.starts)
+
+    def kept(self, examples: Examples) -> Examples:
+        """The examples that were not drawn, thinned."""
+        return self.thinned(examples.subset(~self.held(examples)))
+
+    def dataset(self, dataset: Dataset) -> Dataset:
+        """The dataset that may be trained on."""
+        return replace(dataset, train=self.kept(dataset.train), valid=self.kept(dataset.valid))
+
+
+def without_holdout(dataset: Dataset, *, share: float = SHARE) -> Dataset:
+    """The dataset that may be trained on: as ``carve`` gives it, which the task does not change."""
+    return _Thinning(dataset, share).dataset(dataset)
+
+
 def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tuple[Dataset, ForgetSplit, Holdout]:
-    """The dataset and the task without the holdout.
+    """Split the holdout off; returns the dataset and the task without it, and the holdout.
 
     The draw depends on the dataset alone, so that all its tasks, methods and seeds share one holdout and one original.
     Train examples of the drawn pairs go, and their events vanish from the histories of train and validation examples;
     examples whose history becomes empty go with them. Test examples keep theirs, as a deployed system would: but where
     interactions themselves are to be forgotten, the drawn ones among them are no longer to be forgotten.
     """
-    train = dataset.train
-    width = max(len(dataset.items), 1)
-    every = distinct(train.users * width + train.targets)
-    generator = numpy_generator(0, "holdout", dataset.manifest.digest)
-    drawn = np.sort(generator.choice(every, size=round(len(every) * share), replace=False))
-
-    shared: list[tuple[Examples, Thinned]] = []
-
-    def held(examples: Examples) -> BoolArray:
-        return among(examples.users * width + examples.targets, drawn)
-
-    def thinned(examples: Examples) -> Examples:
-        # Parts lie over the same events, which are worth thinning once: in a large log they are most of the memory.
-        known = (
-            found
-            for over, found in shared
-            if over.events is examples.events and over.event_users is examples.event_users
-        )
-        events = next(known, None)
-        if events is None:
-            events = Thinned.of(examples, among(examples.event_users * width + examples.events, drawn))
-            shared.append((examples, events))
-        kept = events.applied(examples)
-        return kept.subset(kept.ends > kept.starts)
+    thinning = _Thinning(dataset, share)
+    train, drawn, width = dataset.train, thinning.drawn, thinning.width
 
     def both(groups: Groups) -> Groups:
-        return Groups(*(thinned(part.subset(~held(part))) for part in (groups.forget, groups.retain)))
+        return Groups(thinning.kept(groups.forget), thinning.kept(groups.retain))
 
     single = split.kind is ConceptKind.INTERACTION
-    away = thinned(train.subset(held(train)))
+    away = thinning.thinned(train.subset(thinning.held(train)))
     concept = np.ones(len(away), dtype=np.bool_) if single else split.items[away.targets]
     test = split.test
     if single:
-        test = replace(test, forget=test.forget.subset(~held(test.forget)))
+        test = replace(test, forget=test.forget.subset(~thinning.held(test.forget)))
     lean = replace(
         split,
         pairs=split.pairs[~among(split.pairs[:, 0] * width + split.pairs[:, 1], drawn)],
@@ -93,9 +114,6 @@ def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tupl
         valid=both(split.valid),
         test=test,
     )
-    rest = replace(
-        dataset, train=thinned(train.subset(~held(train))), valid=thinned(dataset.valid.subset(~held(dataset.valid)))
-    )
     pairs = np.stack([drawn // width, drawn % width], axis=1)
     digest = hashlib.blake2b(np.ascontiguousarray(pairs, dtype="<i8").tobytes(), digest_size=16).hexdigest()
-    return rest, lean, Holdout(pairs, away.subset(concept), away.subset(~concept), digest)
+    return thinning.dataset(dataset), lean, Holdout(pairs, away.subset(concept), away.subset(~concept), digest)

@@ -1,4 +1,4 @@
-"""Where a dataset's files are looked for, and what happens if they are not there.
+"""Find a dataset's files, or download them.
 
 In order: the folder given with ``--data-dir`` (the dataset's own folder, or one that holds it), the folder named by
 ``GENREC_UNLEARN_BENCH_DATA``, and the user's data folder. Files with a public address that are nowhere are downloaded
@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, SPEC_FILE, data_roots, packaged_datasets
-from genrec_unlearn_bench.data.dataset import SourceFile
-from genrec_unlearn_bench.data.download import Expected, download, verify
-from genrec_unlearn_bench.data.source_files import file_digest
+from genrec_unlearn_bench.data.source_files import SourceFile, file_digest, verify
 from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec, load_spec_file
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["OFFLINE_VARIABLE", "Located", "candidate_folders", "locate"]
+__all__ = ["OFFLINE_VARIABLE", "Located", "candidate_folders", "locate", "source_digests", "would_download"]
 
 OFFLINE_VARIABLE = "GENREC_UNLEARN_BENCH_OFFLINE"
 """Environment variable: set to anything but ``""`` and ``0`` and nothing is downloaded."""
@@ -40,16 +38,13 @@ class Located:
 
     def sources(self) -> tuple[SourceFile, ...]:
         """Name, size, digest and origin of every file, in the order of the specification."""
-        return tuple(self._source(path) for path in self.files.values())
-
-    def _source(self, path: Path) -> SourceFile:
-        record = verify(path)
-        return SourceFile(
-            name=path.relative_to(self.folder).as_posix(),
-            size=path.stat().st_size,
-            digest=file_digest(path),
-            url=record.url if record else None,
-        )
+        out = []
+        for path in self.files.values():
+            record = verify(path)
+            name = path.relative_to(self.folder).as_posix()
+            url = record.url if record else None
+            out.append(SourceFile(name=name, size=path.stat().st_size, digest=file_digest(path), url=url))
+        return tuple(out)
 
 
 def candidate_folders(spec: DatasetSpec, data_dir: Path | None) -> list[Path]:
@@ -60,25 +55,54 @@ def candidate_folders(spec: DatasetSpec, data_dir: Path | None) -> list[Path]:
     return [folder for folder in folders if not _is_another_dataset(spec, folder)]
 
 
-def locate(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Located:
+def locate(spec: DatasetSpec, data_dir: Path | None, progress: Progress, *, download: bool = True) -> Located:
     """Find the files of ``spec``, or download those that have a public address.
 
+    Args:
+        download: False to look only.
+
     Raises:
-        DataMissing: files are nowhere and could not be had; says which, where they were looked for, where to get them.
+        DataMissing: files were not found or downloaded; lists which, the folders searched, and where to get them.
     """
     folders = candidate_folders(spec, data_dir)
-    for folder in folders:
-        found = {file.role: path for file in spec.files if (path := _present(file, folder)) is not None}
-        if len(found) == len(spec.files):
-            return Located(folder, found)
-    # A folder with some of the files is the one the user means.
-    begun = [folder for folder in folders if any(_present(file, folder) for file in spec.files)]
-    target = begun[0] if begun else _own_folder(spec, data_dir)
-    missing = [file for file in spec.files if _present(file, target) is None]
-    reason = _fetch(missing, target, progress)
-    if reason is not None:
+    target, missing = _best_folder(spec, data_dir, folders)
+    reason = _refusal(missing)
+    if missing and reason is None:
+        reason = _fetch(missing, target, progress) if download else "nothing is downloaded by this command"
+    if missing and reason is not None:
         raise _missing(spec, missing, folders, target, reason)
     return Located(target, {file.role: _present(file, target) or target / file.names[0] for file in spec.files})
+
+
+def would_download(spec: DatasetSpec, data_dir: Path | None) -> bool:
+    """Whether ``locate`` would try to download files."""
+    missing = _best_folder(spec, data_dir, candidate_folders(spec, data_dir))[1]
+    return bool(missing) and _refusal(missing) is None
+
+
+def source_digests(
+    spec: DatasetSpec, data_dir: Path | None, progress: Progress | None = None, *, download: bool = True
+) -> tuple[SourceFile, ...]:
+    """Name, size and digest of every file that ``prepare`` would read, in order; none for ``demo``.
+
+    Files that did not change since an earlier process are not read again (see ``data.source_files``).
+
+    Raises:
+        DataMissing: as ``locate``.
+        CorruptArtefact: a downloaded file was changed.
+    """
+    if spec.format == "demo":
+        return ()
+    return locate(spec, data_dir, progress or Progress(), download=download).sources()
+
+
+def _best_folder(spec: DatasetSpec, data_dir: Path | None, folders: list[Path]) -> tuple[Path, list[FileSpec]]:
+    """The first complete folder, else the first begun one, else the one to download into; and what it lacks."""
+    lacking = {folder: [file for file in spec.files if _present(file, folder) is None] for folder in folders}
+    complete = next((folder for folder in folders if not lacking[folder]), None)
+    begun = next((folder for folder in folders if len(lacking[folder]) < len(spec.files)), None)
+    target = complete or begun or _own_folder(spec, data_dir)
+    return target, lacking.get(target, list(spec.files))
 
 
 def _is_another_dataset(spec: DatasetSpec, folder: Path) -> bool:
@@ -100,19 +124,26 @@ def _own_folder(spec: DatasetSpec, data_dir: Path | None) -> Path:
     return (data_roots()[0] if data_dir is None else data_dir) / spec.name
 
 
-def _fetch(missing: list[FileSpec], target: Path, progress: Progress) -> str | None:
-    """Download the missing files; the reason if that cannot be done."""
+def _refusal(missing: list[FileSpec]) -> str | None:
+    """Why the missing files cannot be downloaded; None where that may be tried."""
     if any(file.url is None for file in missing):
         some = any(file.url for file in missing)
         return "not all of them have a public address" if some else "they have no public address to fetch them from"
     if os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0"):
         return f"downloads are switched off by {OFFLINE_VARIABLE}"
+    return None
+
+
+def _fetch(missing: list[FileSpec], target: Path, progress: Progress) -> str | None:
+    """Download the missing files; the reason if that cannot be done."""
+    from genrec_unlearn_bench.data.download import ExpectedFile, download
+
     for file in missing:
         if file.url is None:
             continue
         progress.info(f"fetching {file.url} into {target}")
         try:
-            download(file.url, target / file.names[0], progress, expected=Expected(file.size, file.blake2b))
+            download(file.url, target / file.names[0], progress, expected=ExpectedFile(file.size, file.blake2b))
         except DataMissing as fault:
             return fault.what
     return None

@@ -1,33 +1,52 @@
-"""The whole line from files to a dataset: locate, read, clean, filter, split, and say what was dropped on the way.
+"""Prepare a dataset from its files: locate, read, clean, filter, split, and count what was dropped.
 
 The outcome depends on the content of the files and on the specification alone, to the byte.
 """
 
 from __future__ import annotations
 
-import hashlib
+import importlib
 from collections import Counter
-from importlib import resources
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol, cast
 
 import numpy as np
 
 from genrec_unlearn_bench.data.cleaning import clean, first_appearance
-from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, SourceFile
-from genrec_unlearn_bench.data.digest import content_digest
-from genrec_unlearn_bench.data.formats.readers import reader
+from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate
 from genrec_unlearn_bench.data.raw import GivenRows, Interactions, RawData, Sequences
-from genrec_unlearn_bench.data.spec import DatasetSpec, check_spec
-from genrec_unlearn_bench.data.splits import Parts, as_given, global_time, leave_one_out
+from genrec_unlearn_bench.data.spec import DatasetSpec, FormatName, check_spec
+from genrec_unlearn_bench.data.splits import SplitParts, as_given, global_time, leave_one_out
+from genrec_unlearn_bench.data.storage import content_digest
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["PREPARATION_VERSION", "prepare", "prepare_located", "source_digests"]
+__all__ = ["Reader", "prepare", "prepare_located", "reader"]
 
-PREPARATION_VERSION = 1
-"""Raised when the same files and specification give another dataset; part of a prepared dataset's key."""
+
+class Reader(Protocol):
+    """Turn the files of one format, by role, into ``RawData``; raises DataFault for input it cannot use."""
+
+    def __call__(self, files: Mapping[str, Path], progress: Progress) -> RawData: ...
+
+
+_READERS: dict[FormatName, tuple[str, str]] = {
+    "folder": ("folder", "read"),
+    "amazon-2018": ("amazon", "read_2018"),
+    "amazon-2023": ("amazon", "read_2023"),
+    "minionerec": ("minionerec", "read"),
+    "letter": ("letter", "read"),
+}
+"""Module and function by format; imported when they are needed."""
+
+
+def reader(format_name: FormatName) -> Reader:
+    """The reader of a format that consists of files (all but ``demo``)."""
+    module, function = _READERS[format_name]
+    return cast(Reader, getattr(importlib.import_module(f"genrec_unlearn_bench.data.formats.{module}"), function))
 
 
 def prepare(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Dataset:
@@ -42,14 +61,20 @@ def prepare(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Dat
         ConfigError: the specification contradicts itself.
     """
     check_spec(spec, f"dataset {spec.name}")
-    return prepare_located(spec, _located(spec, data_dir, progress), progress)
+    located = None if spec.format == "demo" else locate(spec, data_dir, progress)
+    return prepare_located(spec, located, progress)
 
 
 def prepare_located(spec: DatasetSpec, located: Located | None, progress: Progress) -> Dataset:
     """As ``prepare``, with files that were found already; None for ``demo``."""
-    sources = _sources(spec, located)
-    raw = _read(spec, located, progress)
-    where = spec.name if located is None else str(located.folder)
+    sources = () if located is None else located.sources()
+    if located is None:
+        from genrec_unlearn_bench.data.demo import generate
+
+        raw, where = generate(), spec.name
+    else:
+        progress.info(f"reading {spec.name} from {located.folder}")
+        raw, where = reader(spec.format)(located.files, progress), str(located.folder)
     dropped = Counter(raw.dropped)
     progress.info(f"filtering and splitting {len(raw.log)} interactions of {len(raw.items)} items")
     items, parts, interactions = _split(spec, raw, dropped, where)
@@ -85,38 +110,7 @@ def prepare_located(spec: DatasetSpec, located: Located | None, progress: Progre
     return Dataset(spec.name, items, parts.train, parts.valid, parts.test, manifest)
 
 
-def source_digests(
-    spec: DatasetSpec, data_dir: Path | None, progress: Progress | None = None
-) -> tuple[SourceFile, ...]:
-    """What would be read: the files' names, sizes and digests, in order; the generator's source for ``demo``.
-
-    Files are read at most once a process. Files that are missing are downloaded, as ``prepare`` would do.
-    """
-    return _sources(spec, _located(spec, data_dir, progress or Progress()))
-
-
-def _located(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Located | None:
-    return None if spec.format == "demo" else locate(spec, data_dir, progress)
-
-
-def _sources(spec: DatasetSpec, located: Located | None) -> tuple[SourceFile, ...]:
-    if located is not None:
-        return located.sources()
-    source = (resources.files("genrec_unlearn_bench.data") / "demo.py").read_bytes()
-    digest = hashlib.blake2b(source, digest_size=16).hexdigest()
-    return (SourceFile(name="genrec_unlearn_bench/data/demo.py", size=len(source), digest=digest),)
-
-
-def _read(spec: DatasetSpec, located: Located | None, progress: Progress) -> RawData:
-    if located is None:
-        from genrec_unlearn_bench.data.demo import generate
-
-        return generate()
-    progress.info(f"reading {spec.name} from {located.folder}")
-    return reader(spec.format)(located.files, progress)
-
-
-def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -> tuple[ItemTable, Parts, int]:
+def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -> tuple[ItemTable, SplitParts, int]:
     """(items, parts, number of interactions; for rows as given the number of rows)."""
     if isinstance(raw.log, GivenRows):
         rows = raw.log
@@ -133,7 +127,7 @@ def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -
     return cleaned.items, parts, len(cleaned.rows)
 
 
-def _count_users(parts: Parts) -> int:
+def _count_users(parts: SplitParts) -> int:
     columns = [parts.train.event_users, parts.train.users, parts.valid.users, parts.test.users]
     seen = np.zeros(max(int(column.max(initial=-1)) for column in columns) + 1, dtype=np.bool_)
     for column in columns:
@@ -141,8 +135,8 @@ def _count_users(parts: Parts) -> int:
     return int(seen.sum())
 
 
-def _remarks(items: ItemTable, parts: Parts) -> tuple[str, ...]:
-    """What a reader of the manifest should know about items that carry little."""
+def _remarks(items: ItemTable, parts: SplitParts) -> tuple[str, ...]:
+    """Remarks on items without interactions or text."""
     seen = np.zeros(len(items), dtype=np.bool_)
     for part in (parts.train, parts.valid, parts.test):
         seen[part.targets] = True

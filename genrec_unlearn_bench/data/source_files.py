@@ -1,31 +1,163 @@
-"""Digests of input files, read once for each state of a file."""
+"""Digests of input files and model folders, kept between processes so that an unchanged file is read once.
+
+A digest is kept under the file's path, device, inode, size and times. The change time is among them: unlike the
+modification time, a user cannot set it back. A file changed within the last seconds is not kept, as a second
+change could leave all of these as they are.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+import json
+import os
+import time
+from functools import cache
 from pathlib import Path
 
-from genrec_unlearn_bench.errors import DataFault
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-__all__ = ["file_digest"]
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import CorruptArtefact, DataFault, StorageError, UsageError
+from genrec_unlearn_bench.files import atomic_text
 
-_CHUNK = 1 << 20
+__all__ = ["DownloadRecord", "SourceFile", "file_digest", "model_digest", "record_of", "record_path", "verify"]
+
+SMALLEST = 1 << 20
+"""Bytes; smaller files are read anew in each process, which is as fast as looking them up."""
+SETTLED = 2.0
+"""Seconds since a file's last change before its digest is kept on disk (file systems round their times)."""
+_ENTRIES = 2000
+_FORMATS_UNUSED = frozenset({"onnx", "openvino"})
+"""Folders of a model that hold its weights for other runtimes; they change nothing here."""
+
+
+class SourceFile(BaseModel):
+    """One file a dataset was read from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    """Path relative to the data folder."""
+    size: int
+    """Bytes."""
+    digest: str
+    """blake2b-128 of the content, in hex."""
+    url: str | None = None
+    """Where it was downloaded from, if it was."""
+
+
+class DownloadRecord(StrictModel):
+    """Origin, size and digest of a downloaded file."""
+
+    url: str
+    size: int
+    blake2b: str
+    """blake2b-128 of the content, in hex."""
+    etag: str | None = None
+    last_modified: str | None = None
+    fetched: str
+    """UTC, ISO 8601."""
 
 
 def file_digest(path: Path) -> str:
-    """blake2b-128 of a file's content, in hex. A file whose size and time stay the same is read once a process."""
+    """blake2b-128 of a file's content, in hex. Raises DataFault where it cannot be read."""
     try:
-        state = path.stat()
-        return _digest(path.resolve(), state.st_size, state.st_mtime_ns, state.st_ino)
+        return _digest(path.resolve(), _state(path))
     except OSError as fault:
         raise DataFault(f"cannot be read: {fault.strerror or fault}", where=str(path)) from None
 
 
-@lru_cache(maxsize=256)
-def _digest(path: Path, size: int, modified: int, inode: int) -> str:
-    with path.open("rb") as stream:
-        state = hashlib.blake2b(digest_size=16)
-        while chunk := stream.read(_CHUNK):
-            state.update(chunk)
+def record_of(path: Path) -> DownloadRecord | None:
+    """The record of a file that was downloaded here, or None."""
+    try:
+        return DownloadRecord.model_validate_json(record_path(path).read_text(encoding="utf-8"))
+    except (OSError, ValidationError, UnicodeDecodeError):
+        return None
+
+
+def verify(path: Path) -> DownloadRecord | None:
+    """Check a file against the record of its download, if it has one.
+
+    Raises:
+        CorruptArtefact: the file is not what was downloaded.
+    """
+    record = record_of(path)
+    if record is not None and (path.stat().st_size != record.size or file_digest(path) != record.blake2b):
+        raise CorruptArtefact(
+            "the file is not what was downloaded: its digest differs from the recorded one",
+            where=str(path),
+            hint=f"remove it to fetch it again, or remove {record_path(path).name} if the change was meant",
+        )
+    return record
+
+
+def record_path(path: Path) -> Path:
+    """Path of the record of a file's download."""
+    return path.with_name(f"{path.name}.download.json")
+
+
+def model_digest(folder: Path) -> str:
+    """blake2b-128, in hex, over names and contents of the files that make up a pretrained model.
+
+    Readmes, hidden files and weights for other runtimes do not count. Raises UsageError where a file cannot be read.
+    """
+    state = hashlib.blake2b(digest_size=16)
+    try:
+        for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix()):
+            parts = path.relative_to(folder).parts
+            hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
+            if not path.is_file() or hidden or path.suffix == ".md" or parts[0] in _FORMATS_UNUSED:
+                continue
+            state.update(f"{'/'.join(parts)}\0".encode())
+            state.update(bytes.fromhex(_digest(path.resolve(), _state(path))))
+    except OSError as fault:
+        raise UsageError(f"the model cannot be read: {fault.strerror}", where=str(fault.filename)) from fault
     return state.hexdigest()
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@cache
+def _digest(path: Path, state: tuple[int, ...]) -> str:
+    large = state[2] >= SMALLEST
+    name = " ".join(map(str, state)) + f" {path}"
+    if large and (known := _read_cache().get(name)) is not None:
+        return known
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    if large and time.time() - max(state[3:]) / 1e9 > SETTLED and _state(path) == state:
+        _add_to_cache(name, digest)
+    return digest
+
+
+def _cache_file() -> Path:
+    """The file of digests in the default cache folder (``--cache-dir`` does not move it)."""
+    import platformdirs
+
+    chosen = os.environ.get("GENREC_UNLEARN_BENCH_CACHE")
+    folder = Path(chosen) if chosen else platformdirs.user_cache_path("genrec-unlearn-bench")
+    return folder / "file_digests.json"
+
+
+def _read_cache() -> dict[str, str]:
+    """State and path of a file -> digest; empty where nothing usable is stored."""
+    try:
+        content = json.loads(_cache_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(content, dict):
+        return {}
+    return {name: digest for name, digest in content.items() if isinstance(digest, str) and len(digest) == 32}
+
+
+def _add_to_cache(name: str, digest: str) -> None:
+    """Add a digest, the oldest ones giving way. Two processes may lose one another's entry: that file is read again."""
+    content = {**_read_cache(), name: digest}
+    kept = dict(list(content.items())[-_ENTRIES:])
+    try:
+        atomic_text(_cache_file(), json.dumps(kept, indent=0) + "\n", "--cache-dir")
+    except StorageError:
+        return

@@ -1,25 +1,23 @@
-"""What a task fixes: dataset, concept and seed, with every parameter of the draw as a field.
+"""Specification of a task: dataset, concept and seed, with every parameter of the draw as a field.
 
-A task's name says where it lies (``<dataset>-<kind>`` for those that ship); its version rises whenever a change here
-or in ``data.concepts`` would make it resolve to something else. This module does without NumPy, as ``bench ls`` has
-to be quick.
+Tasks that ship are called ``<dataset>-<kind>``. A task's version rises whenever a change here or in ``data.concepts``
+would make it resolve to something else. This module does without NumPy, as ``bench ls`` has to be quick.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from enum import StrEnum
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
 
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.forget import ConceptKind
-
 __all__ = [
     "DEFAULT_CONCEPTS",
     "BrandConcept",
     "Concept",
+    "ConceptKind",
     "InteractionConcept",
     "ItemConcept",
     "PriceConcept",
@@ -27,6 +25,15 @@ __all__ = [
 ]
 
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+class ConceptKind(StrEnum):
+    """Kind of the concept that is to be forgotten."""
+
+    BRAND = "brand"
+    PRICE = "price"
+    ITEM = "item"
+    INTERACTION = "interaction"
 
 
 class BrandConcept(StrictModel):
@@ -98,8 +105,6 @@ class TaskSpec(StrictModel):
     @property
     def kind(self) -> ConceptKind:
         """The kind of concept."""
-        from genrec_unlearn_bench.data.forget import ConceptKind
-
         return ConceptKind(self.concept.kind)
 
 

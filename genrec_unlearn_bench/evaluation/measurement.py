@@ -1,15 +1,15 @@
-"""The contract of a measurement beyond the core: what it is given, what it gives, how it is held against references.
+"""The contract of a measurement of the full suite: its inputs, its outcome, and its comparison with references.
 
-A measurement works in two steps. ``measure`` looks at one model alone and is stored as a stage (one for every part,
-so that an interrupted attack goes on with the next part). ``compare`` is cheap: it turns what was measured on the run,
-on the original and on the oracles into metric values. So a reference is measured once and shared by all methods of a
-seed.
+A measurement works in two steps. ``measure`` takes one model, part by part; all parts are stored as one stage.
+``compare`` is cheap: it turns what was measured on the run, on the original and on the oracles into metric values. So a
+reference is measured once and shared by all methods of a seed.
 """
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,30 +17,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.data.forget import ForgetSplit
-from genrec_unlearn_bench.data.holdout import Holdout
-from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
-from genrec_unlearn_bench.features.item_features import ItemFeatures
-from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from genrec_unlearn_bench.backbones.recommender import Recommender
+    from genrec_unlearn_bench.data.forget import ForgetSplit
+    from genrec_unlearn_bench.data.holdout import Holdout
+    from genrec_unlearn_bench.data.items import ItemTable
+    from genrec_unlearn_bench.features.item_features import ItemFeatures
     from genrec_unlearn_bench.progress import Progress
+    from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = [
+    "IntervalEstimate",
     "Measured",
     "Measurement",
     "NotMeasurable",
-    "Reading",
     "References",
+    "SharedPass",
     "Subject",
+    "independent_oracles",
     "number",
     "unmeasured",
 ]
+
+Arrays = Mapping[str, NDArray[np.generic]]
 
 
 class NotMeasurable(BenchError):
@@ -49,7 +53,7 @@ class NotMeasurable(BenchError):
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """One model under measurement, and what it is measured on.
+    """One model under measurement, and the data it is measured on.
 
     Attributes:
         recommender: The model. Measurements that change it work on a ``clone``.
@@ -57,7 +61,7 @@ class Subject:
         scale: smoke, small, paper or official; measurements take their presets by it.
         device: Where the model lies, as torch names it.
         seed: The run's seed; draws are derived from it by name, the same for every model of a seed.
-        readings: By name, what the measurement's ``readings`` declared; computed once for all measurements.
+        pass_arrays: By pass and name, the arrays of the passes that the measurement declares.
     """
 
     recommender: Recommender
@@ -69,12 +73,12 @@ class Subject:
     scale: str
     device: str
     seed: int
-    readings: Mapping[str, Mapping[str, NDArray[np.generic]]] = field(default_factory=dict)
+    pass_arrays: Mapping[str, Arrays] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What one part of a measurement found on one model.
+    """Outcome of one part of a measurement on one model, or of a shared pass.
 
     Attributes:
         curve: The numbers that may be published with the result: one row a layer, step, score … Written to
@@ -84,13 +88,13 @@ class Measured:
     """
 
     curve: pd.DataFrame | None = None
-    samples: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    samples: Arrays = field(default_factory=dict)
     reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """The same measurement on the models that a run is held against; parts by name, as for the run itself.
+    """The same measurement on the models that a run is compared with; parts by name, as for the run itself.
 
     Attributes:
         original: The model before unlearning.
@@ -106,28 +110,38 @@ class References:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A pass over a model whose outcome several measurements share (hidden states, likelihoods).
+class SharedPass:
+    """A pass over a model whose arrays several measurements use (hidden states, likelihoods).
 
     Attributes:
         name: Unique; names the stage.
-        read: Arrays by name. Raises NotMeasurable: then no measurement that needs it can be taken.
-        modules: Modules whose code it runs; part of the stage's key.
+        target: ``module:function``, imported when the pass is taken. The function takes a ``Subject`` and a
+            ``Progress``, returns arrays by name, and raises NotMeasurable where the pass cannot be taken.
+        version: Raised by hand when the arrays can change.
     """
 
     name: str
-    read: Callable[[Subject, Progress], Mapping[str, NDArray[np.generic]]]
-    modules: tuple[str, ...]
+    target: str
+    version: int = 1
+
+    def run(self, subject: Subject, progress: Progress) -> Measured:
+        """The arrays as ``samples``, or the reason why the pass cannot be taken."""
+        module, _, function = self.target.partition(":")
+        try:
+            return Measured(samples=getattr(importlib.import_module(module), function)(subject, progress))
+        except NotMeasurable as fault:
+            return Measured(reason=fault.what)
 
 
 class Measurement(ABC):
-    """One measurement of the suite ``full``. Stateless; made without arguments.
+    """One measurement of the full suite. Stateless; made without arguments; its module imports no torch.
 
     Attributes:
-        name: As ``--measure`` says it, and the first part of its metrics' names.
-        specs: Its metrics, all declared in a module ``specs`` that imports no torch (the catalogue reads it).
-        modules: Modules whose code ``measure`` runs: a change in them, or in what they import, measures again.
-        readings: Shared passes it needs.
+        name: As ``--measure`` takes it, and the first part of its metrics' names.
+        specs: Its metrics.
+        version: Raised by hand when the outcome of ``measure`` can change.
+        modules: Modules whose code ``measure`` runs, for the lock file of source digests.
+        passes: Shared passes it needs.
         oracles: How many of the oracles it measures: 1, or 0 for all of them.
         untrained: Whether a randomly initialised model is measured as well, as a floor.
     """
@@ -135,7 +149,8 @@ class Measurement(ABC):
     name: ClassVar[str]
     specs: ClassVar[tuple[MetricSpec, ...]]
     modules: ClassVar[tuple[str, ...]]
-    readings: ClassVar[tuple[Reading, ...]] = ()
+    version: ClassVar[int] = 1
+    passes: ClassVar[tuple[SharedPass, ...]] = ()
     oracles: ClassVar[int] = 1
     untrained: ClassVar[bool] = False
 
@@ -144,18 +159,22 @@ class Measurement(ABC):
         """Its configuration at a scale; part of every stage's key and of the record."""
 
     def parts(self, subject: Subject) -> tuple[str, ...]:
-        """Names of the parts that are stored separately for this model; one without a name by default."""
+        """Names of the parts that this model is measured in; one without a name by default.
+
+        An interrupted measurement goes on with the next part. Names have letters, digits, ``-`` and ``/``.
+        """
         return ("",)
 
     @abstractmethod
     def measure(self, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
-        """Measure one model.
+        """Measure one part of one model.
 
         Args:
-            config: What ``config`` gave, with the user's changes (``--set-measure``).
+            config: The outcome of ``config`` with the user's changes (``--set-measure``).
             progress: ``progress.work`` is a folder to go on from after a kill, where a part takes minutes.
 
-        Raises NotMeasurable with the reason where this cannot be done.
+        Raises:
+            NotMeasurable: With the reason why this cannot be measured.
         """
 
     @abstractmethod
@@ -164,6 +183,28 @@ class Measurement(ABC):
 
         A value that cannot be had is None with the reason in its note (``unmeasured``), never left out and never 0.
         """
+
+
+@dataclass(frozen=True)
+class IntervalEstimate:
+    """A number with its 95 % interval, over n examples where that is of use."""
+
+    value: float
+    low: float
+    high: float
+    n: int | None = None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.low, self.high
+
+
+def independent_oracles(own: Mapping[str, Measured], references: References) -> list[Mapping[str, Measured]]:
+    """The oracles' parts without those of the run itself: a retrained model is no reference for itself.
+
+    A model is measured once, so that a run that is an oracle has the same object there.
+    """
+    return [parts for parts in references.oracles if parts is not own]
 
 
 def number(
@@ -176,7 +217,7 @@ def number(
     interval: tuple[float, float] | None = None,
     note: str | None = None,
 ) -> MetricValue:
-    """A measured value; what is not finite becomes None with a note."""
+    """A measured value; one that is not finite becomes None with a note."""
     if not np.isfinite(value):
         return MetricValue(metric=metric, group=group, value=None, n=n, note=note or f"the value is {value}")
     return MetricValue(metric=metric, group=group, value=float(value), n=n, sd=sd, interval=interval, note=note)

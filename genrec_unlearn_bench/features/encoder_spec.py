@@ -1,4 +1,4 @@
-"""Which text encoder, as one word on the command line and as a stable key in the store.
+"""Specification of a text encoder: one word on the command line, a stable key in the store.
 
 Torch-free: naming an encoder loads nothing.
 """
@@ -14,8 +14,8 @@ from typing import Literal
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.source_files import model_digest
 from genrec_unlearn_bench.errors import MissingExtra, UnknownName, UsageError
-from genrec_unlearn_bench.features.model_folder import model_digest
 
 __all__ = ["TFIDF_DIM", "EncoderSpec", "minilm_folder", "parse_encoder"]
 
@@ -52,7 +52,7 @@ class EncoderSpec(StrictModel):
 
 
 def parse_encoder(text: str) -> EncoderSpec:
-    """The encoder that a word names.
+    """Parse the name of an encoder.
 
     Args:
         text: ``tfidf``, ``tfidf:64`` (dimensions), ``minilm`` (all-MiniLM-L6-v2 out of a package), the path of a

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ItemFeatures"]
+__all__ = ["ItemFeatures", "unit_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class ItemFeatures:
         plain: [N, D] float32, rows of unit length (zero rows where the text gave nothing).
         scrubbed: [N, D] float32, the same encoder (fitted on the scrubbed texts where it has to be fitted) on texts
             from which the task's concept was removed.
-        encoder: Name and settings of the encoder, as it stands in the record.
+        encoder: Key of the encoder, as in the result record.
     """
 
     plain: NDArray[np.float32]
@@ -29,8 +30,15 @@ class ItemFeatures:
 
     @cached_property
     def digest(self) -> str:
-        """blake2b-128 over both matrices; taken once, as a million rows take seconds."""
+        """blake2b-128 over both matrices; cached, as a million rows take seconds."""
         state = hashlib.blake2b(digest_size=16)
         for matrix in (self.plain, self.scrubbed):
             state.update(np.ascontiguousarray(matrix, dtype="<f4").reshape(-1).data)
         return state.hexdigest()
+
+
+def unit_rows(matrix: NDArray[Any]) -> NDArray[np.float32]:
+    """[N, D] float32, each row divided by its length; rows shorter than 1e-12 become zero."""
+    exact = np.asarray(matrix, dtype=np.float64)
+    lengths = np.sqrt((exact * exact).sum(axis=1, keepdims=True))
+    return np.where(lengths > 1e-12, exact / np.maximum(lengths, 1e-12), 0.0).astype(np.float32)

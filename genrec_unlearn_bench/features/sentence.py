@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import BenchError, DataMissing, MissingExtra
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, minilm_folder
-from genrec_unlearn_bench.features.unit_rows import unit_rows
+from genrec_unlearn_bench.features.item_features import unit_rows
 from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["SentenceEncoder"]

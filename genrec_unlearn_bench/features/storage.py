@@ -1,98 +1,105 @@
-"""Item features on disk: ``features.safetensors`` and ``features.json``, tied together by a digest."""
+"""Item embeddings on disk: a finished matrix of a stage, and the chunks a pretrained encoder has finished so far."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import uuid
-from collections.abc import Callable
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import numpy as np
-from pydantic import ValidationError
+from numpy.typing import NDArray
 
-from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
+from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.features.item_features import ItemFeatures
+from genrec_unlearn_bench.files import atomic_bytes
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
-__all__ = ["FeaturesRecord", "load_features", "save_features"]
+__all__ = ["EmbeddingCache", "load_embeddings", "load_features", "save_embeddings", "save_features"]
 
-_TENSORS = "features.safetensors"
-_RECORD = "features.json"
-_MEND = "delete the folder; the features are computed anew"
+_FILE = "embeddings.safetensors"
 
 
-class FeaturesRecord(StrictModel):
-    """What ``features.json`` holds."""
+def save_embeddings(rows: NDArray[np.float32], folder: Path) -> None:
+    """Write one matrix into ``folder``, which exists. OSErrors are the caller's to explain."""
+    with (folder / _FILE).open("wb") as sink:
+        write_tensors({"rows": np.asarray(rows, dtype=np.float32)}, sink)
 
-    format: int = 1
-    encoder: str
-    items: int
-    dims: tuple[int, int]
-    """Width of the plain and of the scrubbed rows."""
-    digest: str
-    """``ItemFeatures.digest``."""
+
+def load_embeddings(folder: Path) -> NDArray[np.float32]:
+    """Read what ``save_embeddings`` wrote. A large matrix is backed by the file (see ``tensors.read_tensors``).
+
+    Raises:
+        CorruptArtefact: The file is missing or broken.
+    """
+    try:
+        rows = read_tensors(folder / _FILE)["rows"]
+        if rows.dtype != np.float32 or rows.ndim != 2:
+            raise ValueError(f"{rows.dtype} {rows.shape} is no matrix of float32")
+    except (OSError, KeyError, ValueError) as fault:
+        raise CorruptArtefact(
+            f"stored item embeddings cannot be read ({type(fault).__name__}: {fault})",
+            where=str(folder),
+            hint="delete the folder; they are computed anew",
+        ) from fault
+    return rows
 
 
 def save_features(features: ItemFeatures, folder: Path) -> None:
-    """Write the features into ``folder``, which is created if need be.
-
-    Each file appears whole or not at all; a crash between the two leaves a pair that ``load_features`` refuses.
-
-    Raises:
-        StorageError: The file system refused.
-    """
-    record = FeaturesRecord(
-        encoder=features.encoder,
-        items=len(features.plain),
-        dims=(features.plain.shape[1], features.scrubbed.shape[1]),
-        digest=features.digest,
-    )
-    tensors = {"plain": features.plain, "scrubbed": features.scrubbed}
-    arrays = {name: np.asarray(rows, dtype=np.float32) for name, rows in tensors.items()}
-    _write(folder / _TENSORS, lambda sink: write_tensors(arrays, sink))
-    _write(folder / _RECORD, lambda sink: sink.write((record.model_dump_json(indent=2) + "\n").encode()))
+    """Write both matrices into ``folder``."""
+    for name, rows in (("plain", features.plain), ("scrubbed", features.scrubbed)):
+        (folder / name).mkdir(parents=True)
+        save_embeddings(rows, folder / name)
+    (folder / "encoder.txt").write_text(features.encoder, encoding="utf-8")
 
 
 def load_features(folder: Path) -> ItemFeatures:
-    """Read what ``save_features`` wrote. Large matrices are backed by the file (see ``tensors.read_tensors``).
+    """Read what ``save_features`` wrote; raises CorruptArtefact."""
+    plain, scrubbed = (load_embeddings(folder / name) for name in ("plain", "scrubbed"))
+    return ItemFeatures(plain, scrubbed, (folder / "encoder.txt").read_text(encoding="utf-8"))
 
-    Raises:
-        CorruptArtefact: A file is missing, broken, or not the one that the record belongs to.
+
+@dataclass(frozen=True)
+class EmbeddingCache:
+    """Rows by encoder and list of texts. A file that is broken or altered counts as absent and is written anew.
+
+    Attributes:
+        folder: Where the files lie; made when the first one is written.
+        encoder: Key of the encoder.
     """
-    try:
-        record = FeaturesRecord.model_validate_json((folder / _RECORD).read_bytes())
-        tensors = read_tensors(folder / _TENSORS)
-        features = ItemFeatures(
-            np.asarray(tensors["plain"], dtype=np.float32),
-            np.asarray(tensors["scrubbed"], dtype=np.float32),
-            record.encoder,
-        )
-    except (OSError, ValidationError, KeyError, ValueError) as fault:
-        raise CorruptArtefact(
-            f"the stored item features cannot be read ({type(fault).__name__})", where=str(folder), hint=_MEND
-        ) from fault
-    if features.digest != record.digest or len(features.plain) != record.items:
-        raise CorruptArtefact("the stored item features do not match their digest", where=str(folder), hint=_MEND)
-    return features
+
+    folder: Path
+    encoder: str
+
+    def load(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """[len(texts), D] what was stored for exactly these texts in this order, or None."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        try:
+            tensors = load(self._path(texts).read_bytes())
+            rows, stored = tensors["rows"], tensors["digest"]
+        except (OSError, SafetensorError, KeyError, ValueError):
+            return None
+        if rows.dtype != np.float32 or rows.ndim != 2 or len(rows) != len(texts):
+            return None
+        return rows if np.array_equal(stored, _digest(rows)) else None
+
+    def save(self, texts: Sequence[str], rows: NDArray[np.float32]) -> None:
+        """Store the rows, whole or not at all. Raises StorageError where the file system refuses."""
+        from safetensors.numpy import save
+
+        exact = np.ascontiguousarray(rows, dtype=np.float32)
+        atomic_bytes(self._path(texts), save({"rows": exact, "digest": _digest(exact)}), "--cache-dir")
+
+    def _path(self, texts: Sequence[str]) -> Path:
+        state = hashlib.blake2b(self.encoder.encode(), digest_size=16)
+        for text in texts:
+            content = text.encode("utf-8", "surrogatepass")
+            state.update(len(content).to_bytes(8, "little"))
+            state.update(content)
+        return self.folder / f"{state.hexdigest()}.safetensors"
 
 
-def _write(place: Path, content: Callable[[IO[bytes]], object]) -> None:
-    draft = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("wb") as sink:
-            content(sink)
-        os.replace(draft, place)
-    except OSError as fault:
-        raise StorageError(
-            f"the item features cannot be written: {fault.strerror}",
-            where=str(place),
-            hint="free some space or mend the permissions, or choose another folder, and run it again",
-        ) from fault
-    finally:
-        # A failure to clean up must not hide the reason for it.
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
+def _digest(rows: NDArray[np.float32]) -> NDArray[np.uint8]:
+    return np.frombuffer(hashlib.blake2b(rows.astype("<f4").tobytes(), digest_size=16).digest(), dtype=np.uint8)

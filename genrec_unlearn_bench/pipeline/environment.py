@@ -1,4 +1,8 @@
-"""Where a run takes place: device, threads, package versions, commit. Chosen once, recorded with every result."""
+"""Environment of a run: device, threads, package versions, commit. Chosen once, recorded with every result.
+
+``versions.txt`` is the repository's ``constraints.txt``: the versions that results are reproduced with. Others are
+allowed; they may round otherwise, so that the same command need not give the same bits.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,32 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib import metadata
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata, resources
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.pipeline.record import Environment
 
-__all__ = ["PACKAGES", "arithmetic", "default_threads", "describe", "determinism", "resolve_device", "versions"]
+__all__ = [
+    "PACKAGES",
+    "VersionMismatch",
+    "arithmetic",
+    "default_threads",
+    "describe",
+    "determinism",
+    "format_version_mismatches",
+    "locked_versions",
+    "precision",
+    "resolve_device",
+    "version_mismatches",
+    "versions",
+]
 
 PACKAGES = (
     "accelerate",
@@ -87,6 +108,13 @@ def determinism(threads: int) -> Iterator[None]:
         torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
 
 
+def precision(device: str) -> str:
+    """The number format that networks are trained in on a device."""
+    import torch
+
+    return "bf16" if device.startswith("cuda") and torch.cuda.is_bf16_supported() else "fp32"
+
+
 def describe(device: str, *, threads: int) -> Environment:
     """The record's account of this machine."""
     import torch
@@ -96,7 +124,7 @@ def describe(device: str, *, threads: int) -> Environment:
     return Environment(
         device=device,
         device_name=torch.cuda.get_device_name(device) if on_gpu else _processor(),
-        precision="bf16" if on_gpu and torch.cuda.is_bf16_supported() else "fp32",
+        precision=precision(device),
         threads=threads,
         python=platform.python_version(),
         platform=platform.platform(),
@@ -163,3 +191,58 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+VERSIONS_FILE = "versions.txt"
+
+
+@dataclass(frozen=True)
+class VersionMismatch:
+    """An installed package whose version is not the lock's."""
+
+    package: str
+    installed: str
+    locked: str
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.installed} (lock {self.locked})"
+
+
+@cache
+def locked_versions() -> dict[str, str]:
+    """Version by package, names in their canonical form."""
+    text = resources.files("genrec_unlearn_bench.pipeline").joinpath(VERSIONS_FILE).read_text(encoding="utf-8")
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        name, equals, version = line.partition("#")[0].partition(";")[0].strip().partition("==")
+        if equals:
+            found[canonicalize_name(name.strip())] = version.strip()
+    return found
+
+
+def version_mismatches(packages: Iterable[str] | None = PACKAGES) -> tuple[VersionMismatch, ...]:
+    """Installed packages that differ from the lock.
+
+    Args:
+        packages: Which are looked at: by default those that can change a number, None for all that are locked.
+    """
+    locked = locked_versions()
+    found = []
+    for package in sorted(locked if packages is None else packages):
+        wanted = locked.get(canonicalize_name(package))
+        if wanted is None:
+            continue
+        try:
+            installed = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+        # A local build of the same release (2.13.0+cpu) is the locked version.
+        if installed.partition("+")[0] != wanted.partition("+")[0]:
+            found.append(VersionMismatch(package, installed, wanted))
+    return tuple(found)
+
+
+def format_version_mismatches() -> str:
+    """A line that names the packages whose version is not the lock's; empty where nothing differs."""
+    found = version_mismatches()
+    return f"environment differs from the lock: {', '.join(map(str, found))}" if found else ""

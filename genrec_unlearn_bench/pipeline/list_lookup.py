@@ -18,7 +18,7 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from genrec_unlearn_bench.evaluation.lists import LISTS, Lists, read_lists
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
-from genrec_unlearn_bench.evaluation.user_block import BEAMS
+from genrec_unlearn_bench.evaluation.ranking import BEAMS
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.store.store import StageStore, StoredStage
@@ -111,7 +111,7 @@ def find_dataset_of(record: RunRecord, store: StageStore) -> Dataset:
 
 def _stage(record: RunRecord, name: str, what: str, store: StageStore) -> StoredStage:
     keys = [stage.key for stage in record.stages if stage.name == name]
-    found = store.known(name, keys[0]) if keys else None
+    found = store.find(name, keys[0]) if keys else None
     if found is None:
         raise DataMissing(
             f"the cache has no {what} of this run: it was made elsewhere, or the cache has been cleared",

@@ -28,7 +28,9 @@ __all__ = [
     "MEASUREMENTS",
     "PER_USER",
     "RECORD",
+    "find_result",
     "folder_prefix",
+    "looks_whole",
     "read_record",
     "record_text",
     "result_folder",
@@ -63,6 +65,30 @@ def folder_prefix(cell: Cell) -> str:
     """How the names of a cell's results begin there; ten digits of the key follow."""
     stream = f"-requests{cell.requests}" if cell.requests > 1 else ""
     return f"{cell.scale}-seed{cell.seed}{stream}-"
+
+
+def find_result(root: Path, cell: Cell, key: str) -> Path | None:
+    """The folder of a cell's result under a key, where it is there as a whole by the look of it.
+
+    Looks at names and at the ends of files only; ``read_record`` checks every digest.
+    """
+    folder = row_folder(root, cell) / f"{folder_prefix(cell)}{key[:10]}"
+    return folder if looks_whole(folder) else None
+
+
+def looks_whole(folder: Path) -> bool:
+    """Whether a result folder has a complete record, and the per-user table that the record speaks of."""
+    try:
+        with (folder / RECORD).open("rb") as handle:
+            handle.seek(0, 2)
+            size = handle.tell()
+            handle.seek(max(0, size - 2))
+            complete = handle.read().rstrip().endswith(b"}")
+        if complete and (folder / PER_USER).is_file():
+            return (folder / PER_USER).stat().st_size > 0
+        return complete and not json.loads((folder / RECORD).read_bytes()).get("per_user_digest", "")
+    except (OSError, ValueError):
+        return False
 
 
 def write_result(

@@ -1,13 +1,13 @@
-"""The health report of the semantic IDs that a run would use, and of how they stand to its concept."""
+"""Health of the semantic IDs that a run would use, and how they relate to its concept."""
 
 from __future__ import annotations
 
+from genrec_unlearn_bench.pipeline.context import StageContext, materialise
 from genrec_unlearn_bench.pipeline.environment import determinism
-from genrec_unlearn_bench.pipeline.ground import lay_ground
+from genrec_unlearn_bench.pipeline.graph import recommender_stages
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.setting import settle
-from genrec_unlearn_bench.pipeline.trained import deployed, original, tokens
-from genrec_unlearn_bench.pipeline.workroom import Shelf, Workroom
+from genrec_unlearn_bench.pipeline.resolve import resolve
+from genrec_unlearn_bench.pipeline.stages.train import TrainingStages
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.health import SidHealth, health
 from genrec_unlearn_bench.store.store import StageStore
@@ -26,18 +26,19 @@ def token_health(request: RunRequest, store: StageStore, progress: Progress, *, 
         UsageError: The request is wrong.
         BenchError: Data or storage failed.
     """
-    setting = settle(request)
-    room = Workroom(setting, store, progress, Shelf())
-    with determinism(setting.threads):
-        ground = lay_ground(room)
-        sids = tokens(room, ground)
-        if served and not sids.table.frozen:
-            sids = deployed(room, sids, original(room, ground, sids))
-        table = sids.table
-    items = ground.dataset.items
+    resolved = resolve(request)
+    context = StageContext(store, progress, device=resolved.device)
+    data, sids, _, _ = recommender_stages(resolved, progress)
+    with determinism(resolved.threads):
+        if not served:
+            sids = TrainingStages(resolved, data).sids()
+        for stage in (*data.values(), sids):
+            materialise(stage, context)
+        table, items = context.load(sids), context.load(data["dataset"]).items
+        split = context.load(data["task"])
     return health(
         table,
-        items_by_concept=ground.split.items,
+        items_by_concept=split.items,
         brands=items.brands,
         categories=[path[-1] if path else "" for path in items.categories],
     )

@@ -15,24 +15,23 @@ from pathlib import Path
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName, UsageError
-from genrec_unlearn_bench.evaluation.measurements import find_measurement
+from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
 from genrec_unlearn_bench.pipeline.environment import arithmetic, describe, resolve_device
-from genrec_unlearn_bench.pipeline.pipeline import run_cell
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.shadows import STAGE
+from genrec_unlearn_bench.pipeline.rulesets import ConfigSource
+from genrec_unlearn_bench.pipeline.run import run_cell
+from genrec_unlearn_bench.pipeline.stages.shadows import STAGE
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods, source_digest
 from genrec_unlearn_bench.reproduce.noise_floor import Anew, NoiseFloor
 from genrec_unlearn_bench.reproduce.repetition import Repetition, compare, environment_changes
-from genrec_unlearn_bench.store.keys import KeyContent, content_key
 from genrec_unlearn_bench.store.store import StageStore
-from genrec_unlearn_bench.tuning.rulesets import Ruling
 
 __all__ = ["Anew", "repeat_record", "request_of"]
 
-ROW = frozenset({"unlearned", "evaluation", "stream"})
+ROW = frozenset({"unlearned", "evaluation", "stream", "u-lira-metrics"})
 """Stages that are made anew for a method's row; a reference row's own stage carries its name."""
 
 
@@ -48,10 +47,10 @@ class _Retaking(StageStore):
             return super().folder(name, key)
         return self._aside / name / key[:2] / key
 
-    def work(self, name: str, content: KeyContent) -> Path:
+    def work(self, name: str, key: str) -> Path:
         if name not in self._anew:
-            return super().work(name, content)
-        return self._aside / "unfinished" / name / content_key(name, content)
+            return super().work(name, key)
+        return self._aside / "unfinished" / name / key
 
 
 def repeat_record(
@@ -107,8 +106,9 @@ def repeat_record(
         own = _own(record)
         if anew == "row":
             store = _Retaking(cache_dir, progress, anew=own, aside=aside / "cache")
-        ruling = Ruling(record.cell.ruleset, record.method_config, f"the record {record.key[:10]}, method_config")
-        done = run_cell(request, store, progress, ruling=ruling)
+        where = f"the record {record.key[:10]}, method_config"
+        source = ConfigSource(record.cell.ruleset, record.method_config, where)
+        done = run_cell(request, store, progress, source=source)
     return compare(record, done.record, floors=floors, anew=anew, own=own)
 
 
@@ -199,7 +199,7 @@ def _measuring(record: RunRecord) -> frozenset[str]:
     """Stages of the measurements beyond the core, with the passes they share."""
     found = [find_measurement(name) for name in record.measuring]
     return frozenset(
-        name for measurement in found for name in (measurement.name, *(part.name for part in measurement.readings))
+        name for measurement in found for name in (measurement.name, *(part.name for part in measurement.passes))
     )
 
 

@@ -19,21 +19,21 @@ from pydantic import Field, ValidationError
 
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.tiger import TigerConfig
-from genrec_unlearn_bench.backbones.training import Outcome, run_training
+from genrec_unlearn_bench.backbones.training import Outcome, train_recommender
 from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.data.catalogue import find_dataset
-from genrec_unlearn_bench.data.formats.sid_index import read_index
+from genrec_unlearn_bench.data.formats.letter import read_index
 from genrec_unlearn_bench.data.locate import locate
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.evaluation.sid_level import hit_rate, mean_ndcg, sid_numbers, sid_ranks
+from genrec_unlearn_bench.evaluation.ranking import hit_rate, mean_ndcg, sid_numbers, sid_ranks
 from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.launch import launched
+from genrec_unlearn_bench.pipeline.context import StageContext
 from genrec_unlearn_bench.pipeline.environment import default_threads, describe, determinism, resolve_device
-from genrec_unlearn_bench.pipeline.ground import prepared_dataset
 from genrec_unlearn_bench.pipeline.memory import enough_memory
 from genrec_unlearn_bench.pipeline.record import Environment
 from genrec_unlearn_bench.pipeline.request import changed
-from genrec_unlearn_bench.pipeline.workroom import Desk
+from genrec_unlearn_bench.pipeline.stages.data import dataset_stage
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.reproduce.published import PublishedReference
 from genrec_unlearn_bench.seeding import derive, numpy_generator
@@ -172,7 +172,7 @@ def _go_on(
         ground.config.shape, ground.sids, seed=derive(request.seed, "weights"), device=ground.device
     )
     began = time.monotonic()
-    outcome = run_training(
+    outcome = train_recommender(
         recommender,
         ground.config.training,
         train=ground.dataset.train,
@@ -208,7 +208,8 @@ def _lay(request: ReproductionRequest, store: StageStore, progress: Progress) ->
     device = resolve_device(request.device)
     spec = find_dataset(reference.dataset, request.data_dir)
     files = locate(spec, request.data_dir, progress).files
-    _, dataset = prepared_dataset(Desk(store, progress), spec, request.data_dir)
+    context = StageContext(store, progress)
+    dataset: Dataset = context.load(dataset_stage(spec, request.data_dir, progress))
     codes, sizes = read_index(files[reference.index], dataset.items.ids, whole=True)
     sids = from_index(codes, sizes)
     content: Mapping[str, Any] = {
@@ -221,7 +222,7 @@ def _lay(request: ReproductionRequest, store: StageStore, progress: Progress) ->
         "dataset": dataset.manifest.digest,
         "sids": sids.digest,
     }
-    return _Ground(config, device, dataset, sids, content_key("reproduction", content))
+    return _Ground(config, device, dataset, sids, content_key({"stage": "reproduction", "config": content}))
 
 
 def _measured(

@@ -1,8 +1,16 @@
-"""K-means that never leaves a codeword empty: k-means++ seeding, Lloyd, re-seeding at the worst-quantised points.
+"""K-means for codebooks: without empty codewords, with bounded cluster sizes, and level by level on residuals.
 
-Seeding is scikit-learn's. The Lloyd step is ours for two reasons: scikit-learn adds up its centres by thread, under a
-lock, so that the last bits depend on the machine's load; and centres are exact float64 means here, so that a point
-alone in its cluster leaves a residual of exactly zero.
+``kmeans``: k-means++ seeding, Lloyd, re-seeding at the worst-quantised points. Seeding is scikit-learn's. The Lloyd
+step is ours for two reasons: scikit-learn adds up its centres by thread, under a lock, so that the last bits depend on
+the machine's load; and centres are exact float64 means here, so that a point alone in its cluster leaves a residual of
+exactly zero.
+
+``balanced_clusters`` (LETTER clusters each codebook with it): the assignment of a Lloyd step is solved exactly, as a
+transport of points to places. Every cluster offers as many places as it may hold, and its first ``lower`` places are so
+cheap that all of them are taken.
+
+``fit_residual_kmeans``: the tokenizer that needs no training. GRID uses it as its default and finds it about as good as
+RQ-VAE. Features are projected by PCA, then each level is clustered on what the levels before it left over.
 """
 
 from __future__ import annotations
@@ -10,10 +18,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["kmeans", "worst_quantised"]
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import numpy_generator
+from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.sids.residuals import nearest, squared_distances
+
+__all__ = [
+    "balanced_assignment",
+    "balanced_clusters",
+    "fit_residual_kmeans",
+    "kmeans",
+    "project",
+    "residual_kmeans",
+    "worst_quantised",
+]
 
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 _CHUNK = 65_536
 _CANDIDATES = 64
@@ -23,7 +45,7 @@ _SPARE_NOISE = 0.01
 
 
 def kmeans(points: FloatArray, codes: int, *, iterations: int, rng: np.random.Generator, scale: float) -> FloatArray:
-    """``codes`` codewords [codes, D] for points [n, D], n >= 1.
+    """Fit ``codes`` codewords [codes, D] to points [n, D], n >= 1.
 
     With at least as many distinct points as codes, every codeword ends up nearest to some point. With fewer, each
     distinct point becomes a codeword and the spare ones are put close beside random points, where they are free for
@@ -120,3 +142,101 @@ def _with_spares(distinct: FloatArray, codes: int, rng: np.random.Generator, sca
     width = distinct.shape[1]
     noise = rng.standard_normal((spares, width)) * (_SPARE_NOISE * (scale if scale > 0 else 1.0))
     return np.concatenate([distinct, beside + noise]).astype(np.float32)
+
+
+def balanced_clusters(
+    points: FloatArray, clusters: int, *, lower: int, upper: int, iterations: int, rng: np.random.Generator
+) -> IntArray:
+    """[n] cluster of each point [n, D]; every cluster holds ``lower`` to ``upper`` of them.
+
+    Args:
+        iterations: Largest number of Lloyd steps; fewer where the assignment settles.
+        rng: Chooses the first centres (k-means++).
+
+    Raises:
+        ValueError: No clustering has these sizes.
+    """
+    from sklearn.cluster import kmeans_plusplus
+
+    if not 0 < clusters * lower <= len(points) <= clusters * upper:
+        raise ValueError(f"{len(points)} points do not fit {clusters} clusters of {lower} to {upper}")
+    places = points.astype(np.float64)
+    centres, _ = kmeans_plusplus(places, clusters, random_state=int(rng.integers(2**31)))
+    labels = np.full(len(points), -1, dtype=np.int64)
+    for _ in range(iterations):
+        fresh = balanced_assignment(squared_distances(places, centres), lower=lower, upper=upper)
+        if np.array_equal(fresh, labels):
+            break
+        labels = fresh
+        sums = np.zeros_like(centres)
+        np.add.at(sums, labels, places)
+        centres = sums / np.bincount(labels, minlength=clusters)[:, None]
+    return labels
+
+
+def balanced_assignment(distances: FloatArray, *, lower: int, upper: int) -> IntArray:
+    """[n] column of each row of distances [n, C], so that their sum is least and each column has ``lower`` to ``upper``
+    rows."""
+    from scipy.optimize import linear_sum_assignment
+
+    clusters = distances.shape[1]
+    cost = np.repeat(distances.astype(np.float64), upper, axis=1)
+    # More than any change of the other assignments could win back, so leaving such a place free never pays.
+    bonus = 2 * len(distances) * (float(distances.max(initial=0.0)) + 1)
+    cost[:, np.tile(np.arange(upper) < lower, clusters)] -= bonus
+    _, chosen = linear_sum_assignment(cost)
+    return np.asarray(chosen // upper, dtype=np.int64)
+
+
+def project(features: FloatArray, dim: int, fit: BoolArray) -> FloatArray:
+    """Principal components [N, min(dim, D, rows fitted)] of features [N, D], or the features where D <= dim.
+
+    Fitted on the marked rows. The exact eigen-decomposition is used, with each component's largest loading positive,
+    so there is nothing random in it.
+    """
+    if features.shape[1] <= dim:
+        return features
+    from sklearn.decomposition import PCA
+
+    pca = PCA(n_components=min(dim, int(fit.sum())), svd_solver="covariance_eigh")
+    pca.fit(features if fit.all() else features[fit])
+    return np.ascontiguousarray(pca.transform(features), dtype=np.float32)
+
+
+def residual_kmeans(
+    latents: FloatArray,
+    *,
+    levels: int,
+    codes: int,
+    iterations: int,
+    seed: int,
+    progress: Progress,
+) -> tuple[FloatArray, ...]:
+    """Fit ``levels`` codebooks [codes, D] to latents [n, D], each to the residuals of the one before."""
+    residual = latents.astype(np.float64)
+    scale = float(np.sqrt((residual**2).mean()))
+    books = []
+    for level in progress.track("residual k-means", range(levels), total=levels):
+        rng = numpy_generator(seed, "sids", "kmeans", level)
+        words = kmeans(residual.astype(np.float32), codes, iterations=iterations, rng=rng, scale=scale)
+        books.append(words)
+        exact = words.astype(np.float64)
+        residual = residual - exact[nearest(residual, exact)]
+        progress.log("sids.kmeans", level + 1, {"quantisation_error": float((residual**2).sum(1).mean())})
+    return tuple(books)
+
+
+def fit_residual_kmeans(
+    features: FloatArray, config: SidConfig, *, fit: BoolArray, seed: int, progress: Progress
+) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+    """Project all items to latents [N, D'] and fit codebooks to the marked ones."""
+    latents = project(features, config.dim, fit)
+    books = residual_kmeans(
+        latents if fit.all() else latents[fit],
+        levels=config.levels,
+        codes=config.codes,
+        iterations=config.kmeans_iterations,
+        seed=seed,
+        progress=progress,
+    )
+    return latents, books

@@ -1,129 +1,249 @@
-"""Frees room in a store: what nobody needs first, then what was read longest ago. Says what going back would cost."""
+"""Garbage collection: frees space in a store by what no result needs, what was not read for long, or down to a size.
+
+Leftovers of killed processes go with every collection. Everything is removed while holding its lock, so nothing is
+taken from a running process.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import draft_prefix
-from genrec_unlearn_bench.store.inventory import Entry
-from genrec_unlearn_bench.store.locks import lock_path, try_lock
-from genrec_unlearn_bench.store.wanted import is_asked_for
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.store.inventory import Entry, entries, folder_size, old_stages
+from genrec_unlearn_bench.store.locks import SUFFIX, is_free, try_lock
+from genrec_unlearn_bench.store.store import STAGES, StageStore
 
-__all__ = ["Policy", "Reason", "Selected", "remove_stage", "select"]
+__all__ = ["Collected", "Policy", "Removable", "collect", "keys_of_results", "leftovers", "remove", "select"]
 
-Reason = Literal["older", "not asked for", "not kept", "renamed", "over size"]
-"""``renamed``: a key of version 1 whose stage lies under its new key as well, in the same files."""
+HOUR = 3600.0
+RESUMABLE = 14 * 24 * HOUR
+"""Seconds for which unfinished work waits for its command to be given again."""
+
+_RECORD = "result.json"
+"""Name of a result's record; the pipeline, which writes it, lies above the store."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What may go. Whatever is named in ``keep``, or was read within ``spare`` seconds, never goes.
+    """Which stages may go. Whatever a kept result needs, or was read within ``spare`` seconds, never goes.
 
     Attributes:
         older_than: Seconds since a stage was last read.
         max_size: Bytes that the store may have; stages read longest ago go first.
-        keep: Keys that results stand on; if nothing else is asked for, all other stages go.
-        unreachable: What today's code asks for no more.
+        keep: Keys of stages that results were made from; their inputs are kept with them. Where neither age nor size
+            is given, all other stages go.
+        old: Also remove stages in the layout of an older recipe.
     """
 
     older_than: float | None = None
     max_size: int | None = None
     keep: frozenset[str] | None = None
-    unreachable: bool = False
-    spare: float = 24 * 3600.0
-
-    @property
-    def is_given(self) -> bool:
-        """Whether any stage may go at all."""
-        return self.others_go or self.older_than is not None or self.max_size is not None or self.unreachable
-
-    @property
-    def others_go(self) -> bool:
-        """Whether ``keep`` stands alone."""
-        return self.keep is not None and self.older_than is None and self.max_size is None and not self.unreachable
+    old: bool = False
+    spare: float = 24 * HOUR
 
 
 @dataclass(frozen=True)
-class Selected:
-    """A stage that may go, and why."""
+class Removable:
+    """A stage or a leftover that may go.
 
-    entry: Entry
-    reason: Reason
-    frees: int
-    """Bytes; 0 where another key holds the same files."""
+    Attributes:
+        target: The stage's folder, there or not, whose lock guards ``path``.
+        why: Reason for a stage, kind of a leftover.
+        size: Bytes.
+        name: Kind of the stage.
+        seconds: Time that computing the stage again would take.
+    """
+
+    path: Path
+    target: Path
+    why: Literal["older", "not kept", "over size", "old recipe", "draft", "unfinished"]
+    size: int
+    name: str = ""
+    seconds: float = 0.0
 
 
-def select(found: Iterable[Entry], policy: Policy, now: float | None = None) -> tuple[Selected, ...]:
+class Collected(StrictModel):
+    """Stages and leftovers that were removed, or would be."""
+
+    root: Path
+    removed: bool
+    """Whether anything was removed; else this is what would be."""
+    stages: int
+    size: int
+    """Bytes that are freed."""
+    reasons: dict[str, int]
+    """Why -> how many stages."""
+    seconds: dict[str, float]
+    """Kind of stage -> time that computing them again would take, the longest first."""
+    leftovers: dict[str, int]
+    """``draft``, ``unfinished`` -> how many."""
+    kept: int
+    """Stages that stay."""
+    refused: tuple[str, ...] = ()
+    """Paths that could not be removed: in use, or another user's."""
+
+
+def collect(root: Path, policy: Policy, progress: Progress, *, yes: bool) -> Collected:
+    """Collect a store once.
+
+    Args:
+        yes: Remove what may go; otherwise only report it.
+    """
+    found = list(entries(root))
+    chosen = select(found, policy)
+    old = [Removable(path, path, "old recipe", folder_size(path)) for path in old_stages(root)] if policy.old else []
+    loose = list(leftovers(root))
+    everything = [*chosen, *old, *loose]
+    refused: list[Removable] = []
+    if yes:
+        refused += [one for one in progress.track("remove", everything, total=len(everything)) if not remove(one)]
+        for kind in {one.path.parent.parent for one in old} - {one.path.parent.parent for one in refused}:
+            shutil.rmtree(kind, ignore_errors=True)
+    seconds: dict[str, float] = {}
+    for one in chosen:
+        seconds[one.name] = seconds.get(one.name, 0.0) + one.seconds
+    return Collected(
+        root=root,
+        removed=yes,
+        stages=len(chosen) + len(old),
+        size=sum(one.size for one in everything),
+        reasons=dict(Counter(one.why for one in [*chosen, *old])),
+        seconds=dict(sorted(seconds.items(), key=lambda pair: -pair[1])),
+        leftovers=dict(Counter(one.why for one in loose)),
+        kept=len(found) - len(chosen),
+        refused=tuple(str(one.path.relative_to(root)) for one in refused),
+    )
+
+
+def select(found: Iterable[Entry], policy: Policy, now: float | None = None) -> tuple[Removable, ...]:
     """The stages that a policy gives up, those read longest ago first."""
     moment = time.time() if now is None else now
     stages = sorted(found, key=lambda entry: (entry.read, entry.key))
-    renamed = {entry.manifest.was for entry in stages if entry.manifest is not None and entry.manifest.was}
-    chosen: dict[str, Selected] = {}
+    kept = _with_inputs(policy.keep or (), stages)
+    only_keep = policy.keep is not None and policy.older_than is None and policy.max_size is None
+    excess = sum(entry.size for entry in stages) - policy.max_size if policy.max_size is not None else 0
+    chosen: list[Removable] = []
     for entry in stages:
-        reason = None if _is_spared(entry, policy, moment) else _reason(entry, policy, moment, renamed)
-        if reason is not None:
-            chosen[entry.key] = Selected(entry, reason, 0 if entry.key in renamed else entry.size)
-    if policy.max_size is not None:
-        total = sum(entry.size for entry in stages if entry.key not in renamed)
-        total -= sum(one.frees for one in chosen.values())
-        for entry in stages:
-            if total <= policy.max_size:
-                break
-            if entry.key in chosen or entry.key in renamed or _is_spared(entry, policy, moment):
-                continue
-            chosen[entry.key] = Selected(entry, "over size", entry.size)
-            total -= entry.size
-    return tuple(sorted(chosen.values(), key=lambda one: one.entry.read))
+        age = moment - entry.read
+        if entry.key in kept or age < policy.spare:
+            continue
+        # What is too old comes first, and counts towards the size as well.
+        if policy.older_than is not None and age > policy.older_than:
+            chosen.append(_stage(entry, "older"))
+        elif only_keep:
+            chosen.append(_stage(entry, "not kept"))
+        elif excess > 0:
+            chosen.append(_stage(entry, "over size"))
+        else:
+            continue
+        excess -= entry.size
+    return tuple(chosen)
 
 
-def remove_stage(entry: Entry) -> bool:
-    """Remove a stage at once or not at all; returns whether it is gone. One that is locked stays."""
+def leftovers(root: Path) -> Iterator[Removable]:
+    """Leftovers of killed processes: drafts of stages, and unfinished work that nobody will resume."""
+    for draft in sorted((root / STAGES).glob("*/*/.draft-*")):
+        target = _target_of(draft)
+        if _untouched(draft, HOUR) and is_free(target):
+            yield Removable(draft, target, "draft", folder_size(draft))
+    store = StageStore(root)
+    for work in sorted((root / "unfinished").glob("*/*")):
+        target = store.folder(work.parent.name, work.name)
+        if (target.is_dir() or _untouched(work, RESUMABLE)) and is_free(target):
+            yield Removable(work, target, "unfinished", folder_size(work))
+
+
+def remove(one: Removable) -> bool:
+    """Remove it at once or not at all, while holding its lock; returns whether it is gone. What is locked stays."""
+    if not one.target.parent.is_dir():
+        # Unfinished work of a kind that has no stages: there is no place for a lock, and nobody holds it.
+        shutil.rmtree(one.path, ignore_errors=True)
+        return not one.path.exists()
     try:
-        release = try_lock(entry.path)
+        release = try_lock(one.target)
     except OSError:
         return False
     if release is None:
         return False
     try:
-        aside = entry.path.parent / f"{draft_prefix(entry.path)}gc-{uuid.uuid4().hex[:8]}"
-        try:
-            entry.path.rename(aside)
-        except FileNotFoundError:
-            return True
-        except OSError:
-            return False
-        shutil.rmtree(aside, ignore_errors=True)
-        lock_path(entry.path).unlink(missing_ok=True)
+        if one.path.is_dir():
+            # A stage must never be seen half removed.
+            aside = one.path.parent / f"{draft_prefix(one.target)}gc-{uuid.uuid4().hex[:8]}"
+            one.path.rename(aside)
+            shutil.rmtree(aside, ignore_errors=True)
+    except OSError:
+        return not one.path.exists()
     finally:
         release()
     return True
 
 
-def cost(selected: Sequence[Selected]) -> dict[str, float]:
-    """Seconds that computing them again would take, by kind of stage, the dearest first."""
-    seconds: dict[str, float] = {}
-    for one in selected:
-        if one.reason != "renamed":
-            seconds[one.entry.name] = seconds.get(one.entry.name, 0.0) + one.entry.seconds
-    return dict(sorted(seconds.items(), key=lambda pair: -pair[1]))
+def keys_of_results(folders: Iterable[Path]) -> frozenset[str]:
+    """Keys of all stages that the results below some folders were made from.
+
+    Raises:
+        DataMissing: A folder does not exist, or holds no result; a mistyped name must not free everything.
+        CorruptArtefact: A record cannot be read.
+    """
+    keys: set[str] = set()
+    for folder in folders:
+        paths = list(folder.rglob(_RECORD)) if folder.is_dir() else []
+        if not paths:
+            raise DataMissing(
+                "there is no result, so nothing would be kept for it",
+                where=str(folder),
+                hint="give the folder that bench run wrote to (--results-dir)",
+            )
+        for path in paths:
+            try:
+                keys.update(stage["key"] for stage in json.loads(path.read_bytes())["stages"])
+            except (OSError, ValueError, KeyError, TypeError, RecursionError) as fault:
+                raise CorruptArtefact(
+                    f"the record cannot be read: {fault}", where=str(path), hint="restore or remove its folder"
+                ) from None
+    return frozenset(keys)
 
 
-def _is_spared(entry: Entry, policy: Policy, moment: float) -> bool:
-    names = {entry.key, entry.manifest.was if entry.manifest is not None else ""}
-    return bool(policy.keep is not None and names & policy.keep) or moment - entry.read < policy.spare
+def _stage(entry: Entry, why: Literal["older", "not kept", "over size"]) -> Removable:
+    return Removable(entry.path, entry.path, why, entry.size, entry.name, entry.seconds)
 
 
-def _reason(entry: Entry, policy: Policy, moment: float, renamed: set[str]) -> Reason | None:
-    if policy.unreachable and entry.key in renamed:
-        return "renamed"
-    # A stage of version 1 that was not carried over may still be: that is for `bench cache migrate` to say.
-    if policy.unreachable and not entry.is_old and not is_asked_for(entry):
-        return "not asked for"
-    if policy.older_than is not None and moment - entry.read > policy.older_than:
-        return "older"
-    return "not kept" if policy.others_go else None
+def _with_inputs(keys: Iterable[str], stages: Iterable[Entry]) -> frozenset[str]:
+    """Keys of some stages and of everything they were made from."""
+    inputs = {entry.key: entry.manifest.inputs for entry in stages if entry.manifest is not None}
+    found: set[str] = set()
+    waiting = list(keys)
+    while waiting:
+        key = waiting.pop()
+        if key not in found:
+            found.add(key)
+            waiting.extend(inputs.get(key, ()))
+    return frozenset(found)
+
+
+def _target_of(draft: Path) -> Path:
+    """Folder of the stage that a draft was to become; its name holds the key's first digits, its lock all of them."""
+    start = draft.name.removeprefix(".draft-").partition("-")[0]
+    locks = sorted(draft.parent.glob(f".{start}*{SUFFIX}"))
+    return draft.parent / (locks[0].name[1 : -len(SUFFIX)] if locks else start)
+
+
+def _untouched(path: Path, seconds: float) -> bool:
+    """Whether nothing in a folder has changed for so long."""
+    latest = 0.0
+    for one in (path, *path.rglob("*")):
+        with suppress(OSError):
+            latest = max(latest, one.stat().st_mtime)
+    return time.time() - latest > seconds

@@ -1,32 +1,48 @@
-"""What a store holds, without reading the stages themselves: one small file is read for each."""
+"""Contents of a store: its stages by their manifests, a listing by kind and backbone, a check of every byte."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
-from genrec_unlearn_bench.errors import CorruptArtefact
-from genrec_unlearn_bench.store.stage_manifest import MANIFEST, StageManifest, stage_content
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, StorageError
+from genrec_unlearn_bench.files import storage_error
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.store.manifest import MANIFEST, StageManifest, verified
+from genrec_unlearn_bench.store.store import STAGES, StageStore
 
-__all__ = ["ASIDE", "Entry", "backbones_of", "entries", "kinds", "stage_folders"]
+__all__ = [
+    "Damage",
+    "Entry",
+    "Listing",
+    "ListingRow",
+    "Verified",
+    "entries",
+    "list_store",
+    "old_stages",
+    "old_store_notice",
+    "stage_folders",
+    "verify_store",
+]
 
-ASIDE = frozenset({"quarantine", "unfinished", "sweeps", "embeddings", "pulling"})
-"""Folders of a store that hold no stages."""
-
+_NOT_STAGES = frozenset({STAGES, "quarantine", "unfinished", "sweeps", "embeddings", "pulling"})
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _SHORT = re.compile(r"[0-9a-f]{2}")
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A stored stage, as its manifest tells it.
+    """A stored stage as its manifest describes it.
 
     Attributes:
         manifest: None where it cannot be read.
@@ -42,31 +58,68 @@ class Entry:
 
     @property
     def seconds(self) -> float:
-        """What computing it again would take."""
+        """Time that computing it again would take."""
         return self.manifest.seconds if self.manifest is not None else 0.0
-
-    @property
-    def is_old(self) -> bool:
-        """Whether it lies under a key of version 1."""
-        return self.manifest is not None and not self.manifest.explained
 
     @cached_property
     def size(self) -> int:
         """Bytes of its files."""
         if self.manifest is not None and self.manifest.size:
             return self.manifest.size
-        return sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
+        return folder_size(self.path)
 
-    def content(self) -> dict[str, Any]:
-        """What its key was made of; empty where that cannot be read."""
-        try:
-            return stage_content(self.path)
-        except CorruptArtefact:
-            return {}
+
+class ListingRow(StrictModel):
+    """Stages of one kind and backbone."""
+
+    stage: str
+    backbone: str
+    """"" for what all backbones share."""
+    stages: int
+    size: int
+    """Bytes."""
+    seconds: float
+    """Time that computing them again would take, all together."""
+    oldest: float
+    """Age of the oldest, in seconds."""
+    last_read: float
+    """Seconds since one of them was read."""
+
+
+class Listing(StrictModel):
+    """Stages of a store by kind and backbone."""
+
+    root: Path
+    rows: tuple[ListingRow, ...]
+    unreadable: int = 0
+    """Stages whose manifest cannot be read; ``bench cache verify`` says why."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A stage that does not match its digests, or cannot be read.
+
+    Attributes:
+        moved: Whether it is in ``quarantine/`` now.
+    """
+
+    name: str
+    key: str
+    what: str
+    moved: bool
+
+
+@dataclass(frozen=True)
+class Verified:
+    """Result of a check: how many stages there are, which are damaged, and which could not be read at all."""
+
+    stages: int
+    damaged: tuple[Damage, ...]
+    unreadable: tuple[Damage, ...] = ()
 
 
 def entries(root: Path) -> Iterator[Entry]:
-    """Every stage of a store, by kind and key. Stages that vanish meanwhile are passed over."""
+    """Every stage of a store, by kind and key. Stages that vanish meanwhile are left out."""
     for name, folder in stage_folders(root):
         path = folder / MANIFEST
         try:
@@ -84,52 +137,111 @@ def entries(root: Path) -> Iterator[Entry]:
 
 def stage_folders(root: Path) -> Iterator[tuple[str, Path]]:
     """Kind and folder of every stage, sorted."""
-    for kind in kinds(root):
+    for kind in _folders(root / STAGES, _NAME):
         for short in _folders(kind, _SHORT):
             for folder in _folders(short, _KEY):
                 yield kind.name, folder
 
 
-def kinds(root: Path) -> list[Path]:
-    """The folders of a store that hold stages, one a kind."""
-    if not root.is_dir():
-        return []
-    return [folder for folder in _folders(root, re.compile(r"[A-Za-z0-9_-]+")) if folder.name not in ASIDE]
+def old_stages(root: Path) -> list[Path]:
+    """Stages in the layout of an older recipe, ``<root>/<kind>/<key[:2]>/<key>/``. Nothing reads them any more."""
+    kinds = [folder for folder in _folders(root, _NAME) if folder.name not in _NOT_STAGES]
+    return [folder for kind in kinds for short in _folders(kind, _SHORT) for folder in _folders(short, _KEY)]
 
 
-def backbones_of(found: Iterable[Entry]) -> Mapping[str, str]:
-    """Key -> name of the backbone a stage belongs to, "" for what all share.
+def old_store_notice(root: Path) -> str | None:
+    """One line for the user where a cache holds stages of an older recipe."""
+    number = len(old_stages(root))
+    if not number:
+        return None
+    return f"the cache holds {number} stages of an older recipe, which are not read: bench cache gc --old removes them"
 
-    Contents name digests of what they were made from, so an evaluation is the backbone's whose model it measured.
+
+def folder_size(folder: Path) -> int:
+    """Bytes of all files below a folder; files that vanish meanwhile count nothing."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
+def list_store(root: Path, now: float | None = None) -> Listing:
+    """Stages of a store by kind and backbone. Only manifests are read."""
+    moment = time.time() if now is None else now
+    stages = list(entries(root))
+    backbones = _backbones(stages)
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in stages:
+        groups.setdefault((entry.name, backbones.get(entry.key, "")), []).append(entry)
+    rows = (
+        ListingRow(
+            stage=name,
+            backbone=backbone,
+            stages=len(members),
+            size=sum(entry.size for entry in members),
+            seconds=sum(entry.seconds for entry in members),
+            oldest=max(moment - entry.made for entry in members),
+            last_read=max(min(moment - entry.read for entry in members), 0.0),
+        )
+        for (name, backbone), members in sorted(groups.items())
+    )
+    return Listing(root=root, rows=tuple(rows), unreadable=sum(entry.manifest is None for entry in stages))
+
+
+def verify_store(root: Path, progress: Progress, *, only: Sequence[str] = (), quarantine: bool = True) -> Verified:
+    """Check every file of every stage against its digest.
+
+    Args:
+        only: Kinds of stages; all where none are named.
+        quarantine: Move damaged stages to ``quarantine/``, so that they are computed again.
     """
-    stages = [entry for entry in found if entry.manifest is not None]
-    by_digest = {entry.manifest.digest: entry for entry in stages if entry.manifest is not None}
+    store = StageStore(root, progress)
+    folders = [(name, path) for name, path in stage_folders(root) if not only or name in only]
+    damaged: list[Damage] = []
+    unreadable: list[Damage] = []
+    for name, path in progress.track("verify", folders, total=len(folders)):
+        try:
+            verified(path, name, path.name)
+        except CorruptArtefact as fault:
+            if path.is_dir():
+                moved = quarantine and _quarantined(store, name, path.name, fault)
+                damaged.append(Damage(name, path.name, fault.what, moved))
+        except StorageError as fault:
+            unreadable.append(Damage(name, path.name, f"{fault.what}: {fault.where}", moved=False))
+    return Verified(len(folders), tuple(damaged), tuple(unreadable))
+
+
+def _quarantined(store: StageStore, name: str, key: str, fault: CorruptArtefact) -> bool:
+    try:
+        store.quarantine(name, key, fault)
+    except BenchError:
+        return False
+    return True
+
+
+def _backbones(stages: Iterable[Entry]) -> Mapping[str, str]:
+    """Key -> name of the backbone of a stage or of what it was made from, "" for what all share."""
+    manifests = {entry.key: entry.manifest for entry in stages if entry.manifest is not None}
     known: dict[str, str] = {}
 
-    def backbone(entry: Entry, depth: int = 0) -> str:
-        manifest = entry.manifest
-        if entry.key in known or manifest is None:
-            return known.get(entry.key, "")
-        if manifest.explained:
-            own, inputs = manifest.backbone, manifest.inputs
-        else:
-            content = entry.content()
-            told = content.pop("backbone", "")
-            content.pop("code", None)
-            own, inputs = str(told), tuple(part for part in content.values() if isinstance(part, str))
-        above = (by_digest[digest] for digest in inputs if digest in by_digest)
-        # Semantic IDs may be shared by backbones: they have none of their own, and pass none on.
-        found_above = "" if own or depth > 8 else next((b for one in above if (b := backbone(one, depth + 1))), "")
-        known[entry.key] = own or found_above
-        return known[entry.key]
+    def backbone(key: str) -> str:
+        if key not in known:
+            # Set before the inputs are followed: a forged manifest may name itself.
+            known[key] = manifests[key].backbone
+            inputs = (one for one in manifests[key].inputs if one in manifests)
+            known[key] = known[key] or next((found for one in inputs if (found := backbone(one))), "")
+        return known[key]
 
-    return {entry.key: backbone(entry) for entry in stages}
+    return {key: backbone(key) for key in manifests}
 
 
 def _folders(place: Path, pattern: re.Pattern[str]) -> list[Path]:
     try:
         with os.scandir(place) as found:
             names = sorted(one.name for one in found if pattern.fullmatch(one.name) and one.is_dir())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as fault:
+        raise storage_error(fault, place, "--cache-dir", verb="read") or fault from fault
     return [place / name for name in names]

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ from genrec_unlearn_bench.tuning.selection import FLOOR, RULE, Trial, choose
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.backbone import BackboneConfig
-    from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.registry import Entry
     from genrec_unlearn_bench.sids.config import SidConfig
 
@@ -36,7 +34,6 @@ __all__ = [
     "method_digest",
     "read_choice",
     "recommender_digest",
-    "tune_command",
     "write_choice",
 ]
 
@@ -176,12 +173,3 @@ def check_task(choice: Choice, task_digest: str, *, path: Path) -> None:
             where=str(path),
             hint="run `bench tune` again, on the data of this run",
         )
-
-
-def tune_command(request: RunRequest, *, scale: str) -> str:
-    """The call that makes the choice which ``request`` lacks."""
-    wanted = request.model_copy(update={"scale": scale, "method_set": {}})
-    words = wanted.words("tune", "backbone", "scale", "data_dir", "encoder", "device")
-    if request.tuned_dir != Path("tuned"):
-        words += ["--out", str(request.tuned_dir)]
-    return shlex.join(words)

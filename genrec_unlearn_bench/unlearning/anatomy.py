@@ -1,13 +1,13 @@
-"""Where a network's blocks, feed-forward layers and value vectors are, and which position of them is whose.
+"""Blocks, feed-forward layers and value vectors of a network, and activations at the positions of a batch.
 
-Methods that reach inside a model (RMU, RepNoise, PISCES, ELM) name what they read and change through this: T5's
-encoder and decoder blocks, or a causal model's blocks, which count as decoder. Parameters are found by module and name,
-never by their index in a list (RMU's index 6 is ``down_proj`` in Llama and ``o_proj`` in Qwen2).
+Used by methods that read or edit hidden states (RMU, RepNoise, PISCES, ELM). A causal model's blocks count as decoder
+blocks. Parameters are found by module and name, never by their index in a list (RMU's index 6 is ``down_proj`` in
+Llama and ``o_proj`` in Qwen2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -15,18 +15,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.minionerec.packing import Packing
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
+from genrec_unlearn_bench.backbones.packing import Packing, SharedTargets
 from genrec_unlearn_bench.backbones.recommender import Context, Recommender
-from genrec_unlearn_bench.backbones.shared_targets import SharedTargets
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
+from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.sampling import example_batches
+from genrec_unlearn_bench.unlearning.taps import tapped
 
-__all__ = ["Anatomy", "Block", "Stack", "anatomy"]
+__all__ = ["Activations", "Anatomy", "Block", "Stack", "activations_at", "anatomy", "mlp_activations"]
+
+Activations = tuple[Tensor, Tensor]
+"""Values [B, P, D] at P positions of B examples, and [B, P] whether a position is real."""
 
 
 class Stack(StrEnum):
-    """Which half of the network a block belongs to. Causal models have decoder blocks alone."""
+    """Encoder or decoder; causal models have decoder blocks only."""
 
     ENCODER = "encoder"
     DECODER = "decoder"
@@ -37,12 +43,12 @@ class Block:
     """One transformer block.
 
     Attributes:
-        index: Place in its stack, from 0.
-        name: Of ``module`` among ``recommender.module.named_modules()``.
-        module: Gives the residual stream behind the block.
-        mlp: Feed-forward layer; gives what is added to the residual stream, before the addition.
-        down: W_out [D, F]; column j of its weight is the value vector v_j of neuron j, its input are the activations.
-        gated: Activations may be negative (SwiGLU); otherwise they are ReLU's.
+        index: Position in its stack, from 0.
+        name: Name of ``module`` in ``recommender.module.named_modules()``.
+        module: Its output is the residual stream after the block.
+        mlp: Feed-forward layer; its output is added to the residual stream.
+        down: W_out [D, F]; column j of its weight is the value vector v_j of neuron j, its input the activations.
+        gated: Activations may be negative (SwiGLU); otherwise they are ReLU outputs.
     """
 
     stack: Stack
@@ -56,13 +62,13 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Anatomy:
-    """A recommender's blocks, and the way from what a hook catches to targets and history positions.
+    """A recommender's blocks, and the mapping from module outputs to target and history positions.
 
     Attributes:
         encoder, decoder: Blocks from the input up.
-        lens: Residual stream [..., D] to logits [..., V] through the final norm and the output head, tied scaling
-            included. What ``decode(hidden=True)`` gives as its last layer is normed already: that one is ``unnormed``
-            in no family, so catch the last block with ``tapped`` instead of norming it twice.
+        lens: Logit lens: residual stream [..., D] to logits [..., V] through the final norm and the output head, tied
+            scaling included. The last layer of ``decode(hidden=True)`` is already normed; read the last block with
+            ``tapped`` instead of norming it twice.
     """
 
     encoder: tuple[Block, ...]
@@ -71,12 +77,12 @@ class Anatomy:
     lens: Callable[[Tensor], Tensor]
 
     def at_targets(self, caught: Tensor, context: Context, length: int, *, rows: Tensor | None = None) -> Tensor:
-        """What a hook on a decoder block caught during ``decode``, at the positions that predict the targets' tokens.
+        """Select from a decoder module's output during ``decode`` the positions that predict the targets' tokens.
 
         Args:
-            caught: [B or packed, positions, D] as the module gave it.
-            context: The context that was decoded on.
-            length: L, tokens of a target.
+            caught: [B or packed, positions, D] output of the module.
+            context: The context given to ``decode``.
+            length: L, tokens per target.
             rows: As given to ``decode``.
 
         Returns:
@@ -88,20 +94,21 @@ class Anatomy:
         return Packing.of(context.mask, rows, length).unpack(caught, context.mask.shape[1], length)
 
     def at_history(self, caught: Tensor, context: Context) -> Tensor:
-        """What a hook caught at the input positions, [B, S, D], beside ``context.mask`` and ``context.position_items``.
+        """Select the input positions, [B, S, D], aligned with ``context.mask`` and ``context.position_items``.
 
-        T5: a hook on an encoder block during ``encode``. Causal models: a hook on any block during ``decode``.
+        ``caught`` is the output of an encoder module during ``encode`` (T5), or of any module during ``decode``
+        (causal models).
         """
         return caught[:, : context.mask.shape[1]]
 
     @property
-    def reading(self) -> tuple[Block, ...]:
-        """The blocks in which a history is read: T5's encoder, or the blocks of a causal model."""
+    def history_blocks(self) -> tuple[Block, ...]:
+        """The blocks that process a history: T5's encoder, or the blocks of a causal model."""
         return self.decoder if self.causal else self.encoder
 
 
 def anatomy(recommender: Recommender) -> Anatomy:
-    """The anatomy of a T5 or Qwen2 recommender. Raises BenchError for a family that nobody has described yet."""
+    """Describe a T5 or Qwen2 recommender. Raises BenchError for other families."""
     if isinstance(recommender, T5Recommender):
         return _t5(recommender)
     if isinstance(recommender, CausalRecommender):
@@ -110,6 +117,52 @@ def anatomy(recommender: Recommender) -> Anatomy:
         f"the blocks of a {type(recommender).__name__} are not known",
         hint="describe the family in genrec_unlearn_bench/unlearning/anatomy.py",
     )
+
+
+def mlp_activations(
+    recommender: Recommender,
+    examples: Examples,
+    blocks: Sequence[Block],
+    *,
+    prompts: bool = False,
+    inputs: bool = False,
+    batch_size: int = 128,
+) -> Iterator[list[Activations]]:
+    """Iterate over batches of every block's feed-forward outputs, without gradients.
+
+    Encoder blocks: the history's real positions. Decoder blocks: the positions that predict the target's tokens.
+    Padding and the ends of short targets are masked.
+
+    Args:
+        prompts: Include a causal model's prompt positions (each position once).
+        inputs: Yield the neurons' activations [B, P, F] instead, which W_out turns into the output.
+    """
+    body = anatomy(recommender)
+    modules: list[nn.Module] = [block.down if inputs else block.mlp for block in blocks]
+    with resting(recommender):
+        for part in example_batches(examples, batch_size):
+            codes = recommender.codes_of(part.targets)
+            with tapped(modules, inputs=inputs) as caught:
+                context = recommender.encode(part.histories(recommender.history_limit))
+                recommender.decode(context, codes)
+            yield [
+                activations_at(body, block, values, context, codes, prompts=prompts)
+                for block, values in zip(blocks, caught, strict=True)
+            ]
+
+
+def activations_at(
+    body: Anatomy, block: Block, values: Tensor, context: Context, codes: Tensor, *, prompts: bool
+) -> Activations:
+    """Cut a module's output in ``block`` to its history or target positions (see ``mlp_activations``)."""
+    if block.stack is Stack.ENCODER:
+        return body.at_history(values, context).float(), context.mask
+    at_targets, real = body.at_targets(values, context, codes.shape[1]).float(), codes >= 0
+    if not (prompts and body.causal):
+        return at_targets, real
+    # The prompt's last position predicts the first token, so it is both.
+    history = body.at_history(values, context).float()
+    return torch.cat([history, at_targets[:, 1:]], 1), torch.cat([context.mask, real[:, 1:]], 1)
 
 
 def _t5(recommender: T5Recommender) -> Anatomy:

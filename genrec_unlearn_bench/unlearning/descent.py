@@ -1,8 +1,8 @@
-"""The training loop that the gradient methods share, readable from top to bottom.
+"""The training loop of the gradient methods.
 
-One epoch is one pass over the forget examples, each batch beside as many random retain examples (open-unlearning and
-MUSE anchor their loaders so). A method brings a function that puts gradients in place for one batch; AdamW, clipping,
-warm-up, the ceiling on the retain loss, and the detection of divergence are here.
+One epoch is one pass over the forget examples, each batch paired with as many random retain examples. A method supplies
+a function that computes the gradients of one batch; AdamW, clipping, warm-up, the ceiling on the retain loss, and the
+detection of divergence are here.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches
 __all__ = ["DescentConfig", "Step", "backward", "descend", "planned_steps"]
 
 Step = Callable[[PairedBatch], Mapping[str, Tensor | float]]
-"""Puts the gradients of one batch into ``.grad`` (which are empty before) and returns the named terms for the log.
-``retain`` should be among them."""
+"""Adds the gradients of one batch to ``.grad`` (empty before) and returns named loss terms for the log, ``retain``
+among them."""
 
 CEILING_ROWS = 512
 
 
 class DescentConfig(MethodConfig):
-    """Optimiser and length of training; methods change defaults and add fields of their own."""
+    """Optimiser and length of training; methods change defaults and add fields."""
 
     lr: float = Field(default=1e-4, gt=0, json_schema_extra={"search": [1e-5, 1e-4, 1e-3]})
     """AdamW learning rate. The TRACER paper tunes baselines over these three."""
     batch_size: int = Field(default=128, ge=1)
-    """Forget examples per step, beside as many retain examples; a smaller forget set makes one smaller batch."""
+    """Forget examples per step, paired with as many retain examples; a smaller forget set makes one smaller batch."""
     epochs: int = Field(default=5, ge=0)
     """Passes over the forget set."""
     max_steps: int | None = Field(default=None, ge=1)
-    """Stop after so many optimiser steps at the latest; null sets no limit."""
+    """Largest number of optimiser steps; null sets no limit."""
     weight_decay: float = Field(default=0.0, ge=0)
     """AdamW weight decay."""
     warmup: float = Field(default=0.0, ge=0, le=1)
@@ -50,22 +50,22 @@ class DescentConfig(MethodConfig):
     clip: float = Field(default=1.0, gt=0)
     """Largest gradient norm."""
     dropout: bool = False
-    """Train with dropout on; off, so that the student starts exactly at the original model."""
+    """Train with dropout; off by default, so that the student starts exactly at the original model."""
     retain_ceiling: float | None = Field(default=None, gt=1)
     """Stop once the NLL of (at most 512) retain validation examples exceeds this multiple of the original's, and return
-    the weights of the last look that did not; null never looks."""
+    the weights of the last check that did not; null never checks."""
     check_every: int = Field(default=10, ge=1)
-    """Steps between two looks at the ceiling."""
+    """Steps between two checks of the ceiling."""
 
 
 def planned_steps(config: DescentConfig, request: ForgetRequest) -> int:
-    """Optimiser steps that a training makes unless it is stopped."""
+    """Number of optimiser steps unless training stops early."""
     steps = config.epochs * steps_per_epoch(request.train, config.batch_size)
     return steps if config.max_steps is None else min(steps, config.max_steps)
 
 
 def backward(loss: Tensor) -> None:
-    """Add the gradients of a scalar loss."""
+    """Accumulate the gradients of a scalar loss."""
     loss.backward()  # type: ignore[no-untyped-call]
 
 
@@ -82,17 +82,17 @@ def descend(
 ) -> None:
     """Train ``model`` in place.
 
-    A step whose terms or gradients are not finite is not taken: the run is marked as diverged and ends there, with
-    the weights it had. Notes ``<stage>.stopped_at`` and ``<stage>.stopped_for`` when it ends early.
+    A step whose terms or gradients are not finite is not taken: the run is marked as diverged and ends with the
+    weights it had. Notes ``<stage>.stopped_at`` and ``<stage>.stopped_for`` if it ends early.
 
     Args:
-        parameters: What is trained; None means everything that requires gradients.
-        batches: Batches of an epoch, by its number; None means ``paired_batches`` of the request's train part.
+        parameters: Parameters to train; None means all that require gradients.
+        batches: Batches of an epoch, by its index; None means ``paired_batches`` of the request's train part.
     """
     trained = [p for p in (model.module.parameters() if parameters is None else parameters) if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=config.lr, weight_decay=config.weight_decay)
     total = planned_steps(config, request)
-    ceiling = _Ceiling(model, request, config, trained) if config.retain_ceiling is not None else None
+    ceiling = _RetainCeiling(model, request, config, trained) if config.retain_ceiling is not None else None
     model.module.train(config.dropout)
     done = 0
     for epoch in progress.track(stage, range(config.epochs), total=config.epochs):
@@ -102,54 +102,54 @@ def descend(
             if done >= total:
                 break
             for group in optimizer.param_groups:
-                group["lr"] = config.lr * _warmth(done, total, config.warmup)
+                group["lr"] = config.lr * _warmup_factor(done, total, config.warmup)
             model.module.zero_grad(set_to_none=True)
-            terms = {name: _plain(value) for name, value in step(batch).items()}
+            terms = {name: _as_float(value) for name, value in step(batch).items()}
             norm = float(torch.nn.utils.clip_grad_norm_(trained, config.clip))
             progress.log(stage, done, {**terms, "gradient_norm": norm})
             if progress.diverged:
-                _stopped(model, progress, stage, done, "a loss or gradient that is not finite")
+                _stop(model, progress, stage, done, "a loss or gradient that is not finite")
                 return
             optimizer.step()
             done += 1
-            if ceiling is not None and done % config.check_every == 0 and ceiling.passed():
-                _stopped(model, progress, stage, ceiling.kept_at(done), "the ceiling on the retain loss")
+            if ceiling is not None and done % config.check_every == 0 and ceiling.exceeded():
+                _stop(model, progress, stage, ceiling.steps_kept(done), "the ceiling on the retain loss")
                 return
-    if ceiling is not None and done % config.check_every and ceiling.passed():
-        _stopped(model, progress, stage, ceiling.kept_at(done), "the ceiling on the retain loss")
+    if ceiling is not None and done % config.check_every and ceiling.exceeded():
+        _stop(model, progress, stage, ceiling.steps_kept(done), "the ceiling on the retain loss")
     model.module.zero_grad(set_to_none=True)
     model.module.eval()
 
 
-def _plain(value: Tensor | float) -> float:
+def _as_float(value: Tensor | float) -> float:
     return float(value.detach()) if isinstance(value, Tensor) else float(value)
 
 
-def _warmth(done: int, total: int, share: float) -> float:
+def _warmup_factor(done: int, total: int, share: float) -> float:
     warm = math.ceil(share * total)
     return min(1.0, (done + 1) / warm) if warm else 1.0
 
 
-def _stopped(model: Recommender, progress: Progress, stage: str, steps: int, reason: str) -> None:
+def _stop(model: Recommender, progress: Progress, stage: str, steps: int, reason: str) -> None:
     model.module.zero_grad(set_to_none=True)
     model.module.eval()
     progress.note(f"{stage}.stopped_at", steps)
     progress.note(f"{stage}.stopped_for", reason)
 
 
-class _Ceiling:
-    """Watches the NLL of retain validation examples, and keeps the last weights below the ceiling."""
+class _RetainCeiling:
+    """Checks the NLL of retain validation examples and keeps the last weights below the ceiling."""
 
     def __init__(
         self, model: Recommender, request: ForgetRequest, config: DescentConfig, parameters: list[nn.Parameter]
     ) -> None:
         self._model, self._parameters, self._every = model, parameters, config.check_every
-        self._examples = _drawn(request.valid.retain, request.seed)
+        self._examples = _drawn_examples(request.valid.retain, request.seed)
         self._limit = (config.retain_ceiling or math.inf) * self._nll()
         self._kept = self._copy()
 
-    def passed(self) -> bool:
-        """Look; True once the ceiling is passed, with the kept weights put back."""
+    def exceeded(self) -> bool:
+        """Check the ceiling; True if it is exceeded, after restoring the kept weights."""
         if len(self._examples) and not self._nll() <= self._limit:
             with torch.no_grad():
                 for parameter, kept in zip(self._parameters, self._kept, strict=True):
@@ -158,8 +158,8 @@ class _Ceiling:
         self._kept = self._copy()
         return False
 
-    def kept_at(self, done: int) -> int:
-        """Steps behind the weights that were put back."""
+    def steps_kept(self, done: int) -> int:
+        """Number of steps behind the restored weights."""
         return (done - 1) // self._every * self._every
 
     def _nll(self) -> float:
@@ -170,7 +170,7 @@ class _Ceiling:
         return [parameter.detach().clone() for parameter in self._parameters]
 
 
-def _drawn(examples: Examples, seed: int) -> Examples:
+def _drawn_examples(examples: Examples, seed: int) -> Examples:
     if len(examples) <= CEILING_ROWS:
         return examples
     rows = numpy_generator(seed, "ceiling").choice(len(examples), size=CEILING_ROWS, replace=False)

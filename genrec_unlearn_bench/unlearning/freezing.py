@@ -1,4 +1,4 @@
-"""Trains some parameters of a network: the others need no gradients, so a backward pass ends where they begin."""
+"""Temporary freezing of parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["only"]
 
 @contextmanager
 def only(module: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[None]:
-    """Within the block, only ``parameters`` of ``module`` require gradients; afterwards everything is as it was."""
+    """Let only ``parameters`` of ``module`` require gradients inside the block, so backward passes end at them."""
     chosen = {id(parameter) for parameter in parameters}
     before = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
     try:

@@ -1,8 +1,8 @@
-"""Likelihoods and distributions of target tokens, as the losses of the methods want them.
+"""Likelihoods and distributions of target tokens, as used in the methods' losses.
 
-Three sizes are kept apart, because the methods' definitions differ in them: the mean over tokens (weights mean the same
-for L = 3 and L = 4), the sum over a sequence (NPO, SimNPO, BLUR), and the distribution over the codes of one level
-(ELM, SCRUB, KL: over the full vocabulary 32,000 dead text tokens would dominate).
+Three quantities, because the methods' definitions differ: the mean over tokens (comparable between L = 3 and L = 4),
+the sum over a sequence (NPO, SimNPO, BLUR), and the distribution over the codes of one level (ELM, SCRUB, KL: over the
+full vocabulary 32,000 unused text tokens would dominate).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import StepOutput
 from genrec_unlearn_bench.backbones.vocabulary import SidVocabulary
 
-__all__ = ["level_kl", "level_log_probs", "sequence_nll", "target_lengths", "token_nll"]
+__all__ = ["level_kl", "level_log_probs", "masked_mean", "sequence_nll", "target_lengths", "token_nll"]
 
 
 def token_nll(output: StepOutput) -> Tensor:
@@ -22,7 +22,7 @@ def token_nll(output: StepOutput) -> Tensor:
 
 
 def sequence_nll(output: StepOutput) -> Tensor:
-    """[R] sum of the target tokens' negative log-likelihoods, in nats (EOS does not exist here)."""
+    """[R] sum of the target tokens' negative log-likelihoods, in nats (SIDs have no EOS token)."""
     return -output.token_log_probs().sum(1)
 
 
@@ -33,8 +33,15 @@ def target_lengths(output: StepOutput) -> Tensor:
     return output.mask.sum(1)
 
 
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Scalar: mean of the values where ``mask`` is True; 0 where it is nowhere."""
+    if bool(mask.all()):
+        return values.mean() if values.numel() else values.new_zeros(())
+    return (values * mask).sum() / mask.sum().clamp_min(1)
+
+
 def level_log_probs(output: StepOutput, vocabulary: SidVocabulary) -> Tensor:
-    """[R, L, K] log-softmax over the codes of each target position's own level; -inf behind a smaller level's end."""
+    """[R, L, K] log-softmax over the codes of each target position's own level; -inf beyond a smaller level's size."""
     widest = max(vocabulary.level_sizes)
     levels = []
     for level, (first, size) in enumerate(zip(vocabulary.offsets, vocabulary.level_sizes, strict=True)):
@@ -47,7 +54,7 @@ def level_kl(teacher: Tensor, student: Tensor, *, mask: Tensor | None = None) ->
     """Scalar: KL(teacher ‖ student) in nats, mean over real target positions.
 
     Args:
-        teacher, student: [R, L, K] log-probabilities (``level_log_probs``); no gradient is stopped here.
+        teacher, student: [R, L, K] log-probabilities (``level_log_probs``); gradients flow through both.
         mask: [R, L] ``StepOutput.mask``.
     """
     legal = teacher > -torch.inf

@@ -1,8 +1,8 @@
-"""Low-rank adapters (Hu et al. 2021, arXiv 2106.09685) that a method trains, switches off, and works into the weights.
+"""Low-rank adapters (Hu et al. 2021, arXiv 2106.09685) that can be trained, switched off and merged into the weights.
 
-They are put into the network in place, through peft, under a name of their own. With them off the network is the
-original bit for bit, so no second copy is needed. A recommender may carry adapters already (MiniOneRec): those are part
-of the model. They stay on, are not trained, and are still there after ``merge``.
+They are injected in place through peft under a separate adapter name. Switched off, the network is the original bit for
+bit, so no second copy is needed. Adapters that a recommender already has (MiniOneRec) are part of the model: they stay
+active, are not trained, and remain after ``merge``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["LowRank", "all_blocks", "early_blocks", "linear_names"]
 
 
 def all_blocks(recommender: Recommender) -> tuple[Block, ...]:
-    """Every block, the encoder's first."""
+    """All blocks, the encoder's first."""
     found = anatomy(recommender)
     return (*found.encoder, *found.decoder)
 
@@ -42,7 +42,7 @@ def early_blocks(recommender: Recommender) -> tuple[Block, ...]:
 
 
 def linear_names(blocks: Iterable[Block]) -> tuple[str, ...]:
-    """Names of all linear layers of the blocks, adapted ones included; biases, norms and embeddings are none."""
+    """Names of all linear layers of the blocks, adapted ones included."""
     names = []
     for block in blocks:
         wrapped = "\n"
@@ -50,7 +50,7 @@ def linear_names(blocks: Iterable[Block]) -> tuple[str, ...]:
             if name.startswith(wrapped):
                 continue
             if _adapted(part):
-                # What is inside belongs to an adapter that was here before.
+                # Layers inside belong to an existing adapter.
                 wrapped = f"{name}."
             if _adapted(part) or isinstance(part, nn.Linear):
                 names.append(f"{block.name}.{name}")
@@ -58,15 +58,15 @@ def linear_names(blocks: Iterable[Block]) -> tuple[str, ...]:
 
 
 class LowRank:
-    """Adapters in the linear layers ``names`` of ``module``; the only parameters that require gradients meanwhile.
+    """Adapters in the linear layers ``names`` of ``module``; until merged, only they require gradients.
 
     Args:
-        scale: The product of the two matrices is added times this (alpha / rank).
-        dropout: In front of the adapters, in training mode.
-        seed: Of the first matrices; the second ones begin at 0, so that nothing has changed yet.
+        scale: Factor on the product of the two matrices (alpha / rank).
+        dropout: Dropout before the adapters, in training mode.
+        seed: Seed of the first matrices; the second ones start at 0, so the network is unchanged at first.
 
     Attributes:
-        parameters: What is to be trained, float32 whatever the type of the weights.
+        parameters: The adapters' parameters, float32 whatever the dtype of the weights.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class LowRank:
 
     @contextmanager
     def off(self) -> Iterator[None]:
-        """The network as it was before."""
+        """Switch the adapters off inside the block."""
         self._switch(on=False)
         try:
             yield
@@ -107,7 +107,7 @@ class LowRank:
 
     @torch.no_grad()
     def merge(self) -> None:
-        """Add the adapters to the weights and take them out; names and ``requires_grad`` are the original's again."""
+        """Add the adapters to the weights and remove them, restoring names and ``requires_grad``."""
         for name, layer in self._layers.items():
             weight: Tensor = layer.get_base_layer().weight
             delta: Tensor = layer.get_delta_weight(self._adapter)
@@ -134,7 +134,7 @@ class LowRank:
         own = set(self._layers.values())
         for layer in own | set(self._before):
             active = [*self._before.get(layer, []), *([self._adapter] if on and layer in own else [])]
-            # peft changes what requires gradients when it changes what is active.
+            # peft changes requires_grad when it changes the active adapters.
             flags = [(parameter, parameter.requires_grad) for parameter in layer.parameters()]
             layer.set_adapter(active)
             for parameter, required in flags:

@@ -16,7 +16,7 @@ __all__ = ["MethodConfig", "UnlearningMethod"]
 
 
 class MethodConfig(StrictModel):
-    """Base of a method's configuration: frozen, strict, one line of documentation under every field.
+    """Base of a method's configuration: frozen, strict, a docstring below every field.
 
     A field that may be tuned lists its values: ``Field(default=1e-4, json_schema_extra={"search": [1e-5, 1e-4]})``.
     """
@@ -26,31 +26,31 @@ C = TypeVar("C", bound=MethodConfig)
 
 
 class UnlearningMethod(ABC, Generic[C]):
-    """One file in ``methods/`` (or anywhere: ``--method path/to/file.py:ClassName``)."""
+    """Base of unlearning methods: one file in ``methods/``, or anywhere (``--method path/to/file.py:ClassName``)."""
 
     name: ClassVar[str]
     Config: ClassVar[type[MethodConfig]] = MethodConfig
     requires: ClassVar[frozenset[Capability]] = frozenset()
     kinds: ClassVar[frozenset[ConceptKind]] = frozenset(ConceptKind)
-    """What kinds of request it can serve. The runner refuses others before anything is trained."""
+    """Kinds of request it supports. The runner refuses others before anything is trained."""
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Ablations and relatives by their complete names, each with the fields it changes: a plain literal, so that
-    ``bench ls`` can read it, and names that begin with the method's own."""
+    """Named configurations (ablations, relatives) with the fields each changes. A plain literal, so that ``bench ls``
+    can read it without importing; every name begins with the method's own."""
     without: ClassVar[Mapping[Capability, str]] = {}
-    """For something in ``requires``, how a user gets by without it: the advice that a refusal gives."""
+    """For a capability in ``requires``, the hint that a refusal gives: how to run without it."""
 
     def __init__(self, config: C) -> None:
         self.config = config
 
     @property
     def needs(self) -> frozenset[Capability]:
-        """What this configuration needs of a backbone: ``requires``, unless an option does without."""
+        """Capabilities that this configuration needs: ``requires``, unless an option makes one unnecessary."""
         return self.requires
 
     @abstractmethod
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
-        """Return a recommender that has forgotten.
+        """Return an unlearned recommender.
 
-        ``recommender`` must be left as it is (``clone`` first). Losses go to ``progress.log``, facts for the record
-        to ``progress.note``.
+        ``recommender`` must not be changed (``clone`` it). Report losses with ``progress.log`` and facts for the
+        result record with ``progress.note``.
         """

@@ -1,7 +1,7 @@
-"""The frozen original θ0 beside the student: no second copy is made, the recommender that was given is the reference.
+"""The original model θ0 as a frozen reference: the recommender given to a method, no second copy.
 
-It runs without gradients and without dropout. Quantities that depend on θ0 and an example alone are computed once
-over all examples, not once per epoch.
+It runs without gradients and without dropout. Quantities that depend only on θ0 and an example are computed once over
+all examples, not once per epoch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["reference_nll", "resting"]
 
 @contextmanager
 def resting(recommender: Recommender) -> Iterator[Recommender]:
-    """``recommender`` in evaluation mode and without gradients; its mode is put back behind the block."""
+    """Put ``recommender`` in evaluation mode without gradients inside the block."""
     module = recommender.module
     was_training = module.training
     module.eval()
@@ -32,7 +32,7 @@ def resting(recommender: Recommender) -> Iterator[Recommender]:
 
 
 def reference_nll(recommender: Recommender, examples: Examples) -> Tensor:
-    """[M] sequence NLL of every example under the original, in nats, on its device."""
+    """[M] sequence NLL of every example under ``recommender``, in nats, on its device."""
     limit = recommender.history_limit
     log_probs = recommender.target_log_probs(examples.histories(limit), examples.targets)
     return -log_probs.sum(1).to(recommender.device)

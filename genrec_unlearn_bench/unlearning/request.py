@@ -1,4 +1,4 @@
-"""A deletion request: exactly what a method is allowed to see."""
+"""A deletion request: all data that an unlearning method may see."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import numpy as np
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
 from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 
-__all__ = ["ForgetRequest"]
+__all__ = ["ForgetRequest", "check_request"]
 
 
 @dataclass(frozen=True, eq=False)
 class ForgetRequest:
-    """What is to be forgotten, and the data a method may use. No test data, no oracle, no task name.
+    """The data to forget and the data to keep. Holds no test data, no retrained model and no task name.
 
     Attributes:
-        items: [N] concept items; none marked when single interactions are to be forgotten.
+        items: [N] concept items; none marked for requests to forget single interactions.
         pairs: [P, 2] forgotten (user, item) pairs, for interaction requests.
         train: Forget and retain examples of the train part.
-        valid: The same of the validation part, for choosing a checkpoint.
-        features: Item features, plain and scrubbed.
-        catalogue: The items' texts as the recommender was trained on them. Where it learned titles beside interactions
+        valid: The same for the validation part, for choosing a checkpoint.
+        features: Item features of plain and of scrubbed texts.
+        catalogue: The items' texts as the recommender was trained on them. If it learned titles besides interactions
             (``TEXT_TASKS``), the samples of ``items`` belong to the forget set (``Recommender.align``).
-        seed: Seed of this run, to be derived from by name (``seeding.derive``).
+        seed: Seed of this run; derive generators from it by name (``seeding``).
     """
 
     kind: ConceptKind
@@ -40,15 +41,55 @@ class ForgetRequest:
 
     @property
     def item_ids(self) -> IntArray:
-        """Concept items as ids."""
+        """Ids of the concept items."""
         return np.flatnonzero(self.items).astype(np.int64)
 
     @property
     def affected_items(self) -> BoolArray:
-        """[N] items a method may treat as the concept: the concept items, or for interaction requests the items of
-        the forgotten pairs."""
+        """[N] concept items, or for interaction requests the items of the forgotten pairs."""
         if self.kind is not ConceptKind.INTERACTION:
             return self.items
         marked = np.zeros_like(self.items)
         marked[self.pairs[:, 1]] = True
         return marked
+
+
+def check_request(request: ForgetRequest, *, task: str) -> None:
+    """Refuse a request with nothing to forget or nothing to keep in its train part.
+
+    Empty validation parts are allowed: a method may do without, and tuning checks them itself.
+
+    Args:
+        task: Name of the request in messages.
+
+    Raises:
+        DataFault: A side of the train part is empty, or no item or interaction is named.
+    """
+    single = request.kind is ConceptKind.INTERACTION
+    named = len(request.pairs) if single else int(np.count_nonzero(request.items))
+    forget, retain = len(request.train.forget), len(request.train.retain)
+    what = "interactions" if single else "items"
+    if not forget and not retain:
+        raise DataFault(
+            "the train part has no examples at all, so nothing can be unlearned from it",
+            where=task,
+            hint="check the dataset's split (bench data info NAME): every user needs two train interactions or more",
+        )
+    if not named:
+        raise DataFault(
+            f"the request names no {what}, so there is nothing to forget",
+            where=task,
+            hint="check what the task resolves to (bench show TASK), and its concept in the task's YAML",
+        )
+    if not forget:
+        raise DataFault(
+            f"none of the {retain} train examples belongs to the {named} {what} to be forgotten",
+            where=task,
+            hint="a recommender that was never trained on them has nothing to unlearn: choose another concept",
+        )
+    if not retain:
+        raise DataFault(
+            f"all {forget} train examples are to be forgotten, so there is nothing to keep a model by",
+            where=task,
+            hint="name less in the task's YAML; to forget everything, delete the model",
+        )

@@ -1,8 +1,8 @@
-"""SCRUB+R's choice among the checkpoints of a training (Kurmanji et al. 2023, arXiv 2302.09880, sec. 3).
+"""SCRUB+R's choice of a checkpoint (Kurmanji et al. 2023, arXiv 2302.09880, sec. 3).
 
-An unlearned model whose error on the forgotten examples is higher than on examples it never saw gives away what was
-forgotten. So the training is rewound to the checkpoint whose forget error is nearest to the error that the last one
-makes on held-out examples of the same kind.
+A model whose error on the forgotten examples is higher than on unseen examples reveals what was forgotten. So training
+is rewound to the checkpoint whose forget error is nearest to the last checkpoint's error on held-out examples of the
+same kind.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ROWS = 512
 
 
 def held_out(request: ForgetRequest) -> Examples:
-    """Examples of the same kind as the forget examples that no model was trained on.
+    """Examples of the same kind as the forget examples that no model was trained on; may be empty.
 
-    Concept and item requests: the forget validation part, interactions with the same items that came after training.
-    For requests for single interactions that part holds trained interactions, so it is validation examples whose
-    target is one of the forgotten pairs' items, from the retain part. May be empty.
+    Concept and item requests: the forget validation part, later interactions with the same items. For interaction
+    requests that part holds trained interactions; instead, retain validation examples whose target is an item of a
+    forgotten pair.
     """
     if request.kind is not ConceptKind.INTERACTION:
         return request.valid.forget
@@ -37,16 +37,16 @@ def held_out(request: ForgetRequest) -> Examples:
 
 
 def nearest_checkpoint(forget_errors: list[float], reference: float) -> int:
-    """Index of the checkpoint whose forget error is nearest to the reference; the earliest of equals."""
+    """Index of the checkpoint whose forget error is nearest to the reference; the earliest of ties."""
     gaps = np.abs(np.asarray(forget_errors) - reference)
     return int(np.where(np.isfinite(gaps), gaps, np.inf).argmin())
 
 
 class Rewinding:
-    """Keeps a copy of the parameters at each checkpoint, on the CPU, and puts the chosen one back.
+    """Copies of the parameters at each checkpoint, on the CPU, of which one is restored.
 
-    The error is the mean NLL a token: hit rates near 0.1 on some hundred examples cannot tell two epochs apart, and the
-    membership attacks that rewinding is to defeat read losses. At most 512 examples of each side are measured.
+    The error is the mean NLL per token on at most 512 examples of each side: hit rates near 0.1 on a few hundred
+    examples cannot distinguish two epochs, and the membership attacks that rewinding defends against use losses.
     """
 
     def __init__(self, model: Recommender, request: ForgetRequest) -> None:
@@ -57,15 +57,15 @@ class Rewinding:
         self._errors: list[float] = []
 
     def checkpoint(self) -> None:
-        """Keep the model as it is now, and its forget error."""
+        """Keep the current parameters and their forget error."""
         state = self._model.module.state_dict()
         self._kept.append({name: value.detach().to("cpu", copy=True) for name, value in state.items()})
         self._errors.append(self._error(self._forget))
 
     def rewind(self, progress: Progress) -> None:
-        """Put the chosen checkpoint back; notes ``rewound_to`` (from 0), ``forget_errors`` and ``held_out_error``.
+        """Restore the chosen checkpoint; notes ``rewound_to`` (from 0), ``forget_errors`` and ``held_out_error``.
 
-        Without held-out examples the last checkpoint stays, and ``rewound_to`` is None.
+        Without held-out examples the last checkpoint is kept, and ``rewound_to`` is None.
         """
         if not len(self._held_out) or not self._kept:
             progress.note("rewound_to", None)

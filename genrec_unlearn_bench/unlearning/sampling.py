@@ -1,6 +1,6 @@
-"""Batches for unlearning: every forget example once an epoch, each batch beside as many random retain examples.
+"""Batches for unlearning: every forget example once per epoch, paired with as many random retain examples.
 
-This is how open-unlearning and MUSE anchor their loaders on the forget set.
+open-unlearning and MUSE anchor their loaders on the forget set in the same way.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.forget import Groups
 
-__all__ = ["PairedBatch", "paired_batches", "steps_per_epoch", "without_small_end"]
+__all__ = ["PairedBatch", "all_examples", "example_batches", "paired_batches", "steps_per_epoch", "without_small_end"]
 
 
 @dataclass(frozen=True, eq=False)
 class PairedBatch:
-    """Equally many forget and retain examples.
+    """As many forget as retain examples.
 
     Attributes:
-        forget_rows, retain_rows: [n] their places in ``Groups.forget`` and ``Groups.retain``, to look up what was
+        forget_rows, retain_rows: [n] indices into ``Groups.forget`` and ``Groups.retain``, to look up quantities
             computed once per example.
     """
 
@@ -31,32 +31,55 @@ class PairedBatch:
     retain_rows: IntArray
 
 
+def all_examples(groups: Groups) -> Examples:
+    """Forget and retain examples as one set."""
+    one, two = groups.forget, groups.retain
+    shift = len(one.events)
+    return Examples(
+        users=np.concatenate([one.users, two.users]),
+        targets=np.concatenate([one.targets, two.targets]),
+        times=np.concatenate([one.times, two.times]),
+        events=np.concatenate([one.events, two.events]),
+        event_users=np.concatenate([one.event_users, two.event_users]),
+        starts=np.concatenate([one.starts, two.starts + shift]),
+        ends=np.concatenate([one.ends, two.ends + shift]),
+    )
+
+
+def example_batches(examples: Examples, size: int) -> Iterator[Examples]:
+    """Split examples into batches of ``size``, in order."""
+    for first in range(0, len(examples), size):
+        yield examples.subset(np.arange(first, min(first + size, len(examples)), dtype=np.int64))
+
+
 def steps_per_epoch(groups: Groups, batch_size: int) -> int:
-    """Batches that one pass over the forget examples makes."""
+    """Number of batches in one pass over the forget examples."""
     return -(-len(groups.forget) // batch_size)
 
 
 def paired_batches(groups: Groups, batch_size: int, generator: np.random.Generator) -> Iterator[PairedBatch]:
-    """One epoch. Retain examples are drawn without replacement, anew each epoch (with, if there are too few)."""
+    """One epoch of batches. Retain examples are drawn without replacement (with, if there are too few)."""
     forget = generator.permutation(len(groups.forget))
     scarce = len(groups.retain) < len(forget)
     retain = generator.choice(len(groups.retain), size=len(forget), replace=scarce)
     for first in range(0, len(forget), batch_size):
         part = slice(first, first + batch_size)
-        one, two = forget[part].astype(np.int64), retain[part].astype(np.int64)
-        yield PairedBatch(groups.forget.subset(one), groups.retain.subset(two), one, two)
+        yield _paired(groups, forget[part].astype(np.int64), retain[part].astype(np.int64))
 
 
 def without_small_end(batches: Iterable[PairedBatch], groups: Groups, least: int) -> Iterator[PairedBatch]:
-    """The same batches, a last one of fewer than ``least`` examples joined to the one before it."""
+    """Join a last batch of fewer than ``least`` examples to the one before it."""
     held: PairedBatch | None = None
     for batch in batches:
         if held is not None and len(batch.forget_rows) < least:
-            one = np.concatenate([held.forget_rows, batch.forget_rows])
-            two = np.concatenate([held.retain_rows, batch.retain_rows])
-            batch = PairedBatch(groups.forget.subset(one), groups.retain.subset(two), one, two)
+            forget = np.concatenate([held.forget_rows, batch.forget_rows])
+            batch = _paired(groups, forget, np.concatenate([held.retain_rows, batch.retain_rows]))
         elif held is not None:
             yield held
         held = batch
     if held is not None:
         yield held
+
+
+def _paired(groups: Groups, forget: IntArray, retain: IntArray) -> PairedBatch:
+    return PairedBatch(groups.forget.subset(forget), groups.retain.subset(retain), forget, retain)

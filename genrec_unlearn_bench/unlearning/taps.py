@@ -1,6 +1,6 @@
-"""Reads what modules put out while a recommender runs, with gradients, and is gone when the block ends.
+"""Module outputs of a forward pass, with gradients, through hooks that a ``with`` block owns.
 
-RepNoise's official code registers its hooks on every call and removes none; here a ``with`` block owns them.
+RepNoise's official code registers its hooks on every call and removes none.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from torch import Tensor, nn
 __all__ = ["tapped"]
 
 
-class _Reached(Exception):
-    """Ends a forward pass behind the last tapped module."""
+class _LastModuleReached(Exception):
+    """Ends a forward pass after the last tapped module."""
 
 
 @contextmanager
 def tapped(modules: Sequence[nn.Module], *, stop: bool = False, inputs: bool = False) -> Iterator[list[Tensor]]:
-    """Collect each module's latest output (its first part, where it gives a tuple).
+    """Collect each module's latest output (its first element if it is a tuple).
 
     Args:
-        stop: End the forward pass as soon as the last of ``modules`` has run: what comes after it is not needed. The
-            ``with`` block then ends there, too, so nothing behind the call in it is reached.
+        stop: End the forward pass once the last of ``modules`` has run. This leaves the ``with`` block as well, so
+            statements after the call are not executed.
         inputs: Collect the first input instead of the output.
 
     Yields:
@@ -38,14 +38,14 @@ def tapped(modules: Sequence[nn.Module], *, stop: bool = False, inputs: bool = F
             value = given[0] if inputs else output
             caught[place] = value[0] if isinstance(value, tuple) else value
             if stop and place == last:
-                raise _Reached
+                raise _LastModuleReached
 
         return catch
 
     handles = [module.register_forward_hook(hook(place)) for place, module in enumerate(modules)]
     try:
         yield caught
-    except _Reached:
+    except _LastModuleReached:
         pass
     finally:
         for handle in handles:

@@ -1,4 +1,4 @@
-"""What a method, and the tuning rule, may measure while it works: the validation parts of the request, nothing else."""
+"""Ranking quality on a request's validation parts: all that methods and tuning may measure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Validation:
     Attributes:
         forget_hr: HR@10 on the forget part, in [0, 1]; NaN where that part is empty.
         retain_ndcg: NDCG@10 on the retain part, in [0, 1]; NaN where that part is empty.
-        forget_rows, retain_rows: How many examples they are means over.
+        forget_rows, retain_rows: Number of examples behind each mean.
     """
 
     forget_hr: float
@@ -31,7 +31,7 @@ class Validation:
 
 
 def validate(recommender: Recommender, valid: Groups, *, beam: int = 10) -> Validation:
-    """HR@10 of the forget part and NDCG@10 of the retain part by constrained beam search."""
+    """Measure HR@10 of the forget part and NDCG@10 of the retain part by constrained beam search."""
     forget = _ranks(recommender, valid.forget, beam)
     retain = _ranks(recommender, valid.retain, beam)
     gains = np.where(retain > 0, 1 / np.log2(np.maximum(retain, 1) + 1), 0.0)
@@ -39,7 +39,7 @@ def validate(recommender: Recommender, valid: Groups, *, beam: int = 10) -> Vali
 
 
 def sample(groups: Groups, rows: int, seed: int) -> Groups:
-    """At most ``rows`` examples of each part, drawn without replacement; the same for the same seed."""
+    """Draw at most ``rows`` examples of each part without replacement, the same for the same seed."""
 
     def drawn(part: Examples, name: str) -> Examples:
         if len(part) <= rows:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.backbones.backbone import Scale
+from genrec_unlearn_bench.backbones.backbone import Scale, TrainingData
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.letter import Letter, LetterConfig
 from genrec_unlearn_bench.backbones.popularity import Popularity
@@ -16,7 +16,6 @@ from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
 from genrec_unlearn_bench.backbones.t5 import T5Shape
 from genrec_unlearn_bench.backbones.tiger import Tiger
 from genrec_unlearn_bench.backbones.training import TrainingConfig
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.letter_config import LetterSidConfig
@@ -133,11 +132,3 @@ def test_the_ranking_temperature_reaches_the_loss(made: TrainingData) -> None:
         Letter.fit(config, data=made, sids=table, seed=0, device="cpu", progress=progress)
         losses.append(next(step.losses["loss"] for step in progress.steps if "loss" in step.losses))
     assert losses[0] != losses[1]
-
-
-def test_the_tokenizers_code_is_part_of_its_key() -> None:
-    from genrec_unlearn_bench.store.sources import code_digests
-
-    found = code_digests(Letter.tokenizer_modules())
-    for name in ("letter_terms", "rqvae_training", "balanced_kmeans", "sinkhorn", "collisions"):
-        assert f"genrec_unlearn_bench.sids.{name}" in found

@@ -11,9 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.backbones.minionerec.chains import PrefixChains
-from genrec_unlearn_bench.backbones.processes import shares
-from genrec_unlearn_bench.backbones.sharding import sharding_wanted
+from genrec_unlearn_bench.backbones.batches import micro_batches
+from genrec_unlearn_bench.backbones.distributed import sharding_wanted
+from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains
 from genrec_unlearn_bench.backbones.training import NextItem
 from genrec_unlearn_bench.errors import UsageError
 from tests.backbones import several
@@ -28,7 +28,7 @@ def test_shares_add_up_to_the_mean_of_the_whole(samples: list[tuple[int, int]], 
     rows = rows[: data.draw(st.integers(1, len(rows)))]
     processes, size = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 50))
     split = [
-        shares(rows, terms=terms, kinds=kinds, size=size, index=index, processes=processes)
+        micro_batches(rows, terms=terms, kinds=kinds, size=size, index=index, processes=processes)
         for index in range(processes)
     ]
     means = [sum(part.weight * np.average(part.rows, weights=terms[part.rows]) for part in parts) for parts in split]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from genrec_unlearn_bench.backbones.backbone import Scale
+from genrec_unlearn_bench.backbones.config import Schedule
 from genrec_unlearn_bench.backbones.tiger import Tiger
-from genrec_unlearn_bench.backbones.training_config import Schedule
 
 INDUSTRIAL_ROWS = 19_885
 

@@ -17,11 +17,9 @@ import torch
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.decoding.beam import BeamResult, beam_search, rank_items
-from genrec_unlearn_bench.decoding.causal_session import CausalSession
+from genrec_unlearn_bench.decoding.causal import CausalSession
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.decoding.t5_encoder import encode_t5
-from genrec_unlearn_bench.decoding.t5_session import T5Session
-from genrec_unlearn_bench.decoding.t5_weights import T5DecoderWeights
+from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights, T5Session, encode_t5
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.benchmarks.catalogue import OFFSETS, SEPARATOR, SIZES, VOCABULARY, Catalogue, industrial

@@ -14,17 +14,17 @@ import torch
 
 from genrec_unlearn_bench.backbones import t5
 from genrec_unlearn_bench.backbones.minionerec import recommender as minionerec
+from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
-from genrec_unlearn_bench.backbones.minionerec.shape import CausalShape, NetworkShape
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
-from genrec_unlearn_bench.backbones.training_task import NextItem
+from genrec_unlearn_bench.backbones.training import NextItem
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.descent import backward
-from genrec_unlearn_bench.unlearning.losses.positives import positive_items
-from genrec_unlearn_bench.unlearning.losses.suppression import Objective, SuppressionConfig
+from genrec_unlearn_bench.unlearning.losses.positives import positive_set
+from genrec_unlearn_bench.unlearning.losses.suppression import Objective, UnlearningLossConfig
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches
 from tests import planted
@@ -92,7 +92,7 @@ def gradient(model: Recommender) -> torch.Tensor:
 def test_training_step(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without the layers for processors, at dropout 0.1."""
     quick = made(family, 0.1)
-    monkeypatch.setattr(module_of(family), "for_processor", lambda network: None)
+    monkeypatch.setattr(module_of(family), "use_cpu_kernels", lambda network: None)
     plain = made(family, 0.1)
     part = examples()
     rows = np.flatnonzero(part.history_lengths(HISTORY) == 8)[:32]
@@ -112,11 +112,11 @@ def test_tracer_step_against_the_same_without(family: str, monkeypatch: pytest.M
     """With and without the layers and the groups of similar length."""
     wanted = request()
     batch = next(iter(paired_batches(wanted.train, ROWS, numpy_generator(0, "speed"))))
-    objective = Objective(SuppressionConfig(), wanted, planted.sids())
+    objective = Objective(UnlearningLossConfig(), wanted, planted.sids())
     quick, module = made(family), module_of(family)
     grouped = module.length_groups
     with monkeypatch.context() as patch:
-        patch.setattr(module, "for_processor", lambda network: None)
+        patch.setattr(module, "use_cpu_kernels", lambda network: None)
         plain = made(family)
 
     def step(model: Recommender) -> torch.Tensor:
@@ -137,7 +137,7 @@ def test_tracer_step_against_one_pass_a_positive(family: str) -> None:
     """The same losses with the layers on both sides; the naive loop reads a history again for each of its answers."""
     wanted = request()
     batch = next(iter(paired_batches(wanted.train, ROWS, numpy_generator(0, "speed"))))
-    objective = Objective(SuppressionConfig(), wanted, planted.sids())
+    objective = Objective(UnlearningLossConfig(), wanted, planted.sids())
     model = made(family)
     model.module.eval()
 
@@ -162,11 +162,11 @@ def _one_group(lengths: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _one_pass_a_positive(
-    model: Recommender, config: SuppressionConfig, wanted: ForgetRequest, batch: PairedBatch
+    model: Recommender, config: UnlearningLossConfig, wanted: ForgetRequest, batch: PairedBatch
 ) -> None:
     table = model.sids
     histories = batch.forget.histories(HISTORY)
-    positives = positive_items(wanted.features, table, batch.forget.targets, wanted.items, config.neighbours)
+    positives = positive_set(wanted.features, table, batch.forget.targets, wanted.items, config.neighbours)
     tokens = int((positives >= 0).sum()) * table.levels
     for column in positives.T:
         rows = np.flatnonzero(column >= 0)

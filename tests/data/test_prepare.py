@@ -10,7 +10,8 @@ import pytest
 
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.prepare import prepare, source_digests
+from genrec_unlearn_bench.data.locate import source_digests
+from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress

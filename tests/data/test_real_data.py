@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.data.brands import brand_key
 from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, find_dataset
+from genrec_unlearn_bench.data.cleaning import k_core
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.formats.amazon2018 import read_metadata
+from genrec_unlearn_bench.data.fields import brand_key
+from genrec_unlearn_bench.data.formats.amazon import metadata_2018
 from genrec_unlearn_bench.data.formats.columns import ItemColumns
-from genrec_unlearn_bench.data.formats.sid_index import read_index
-from genrec_unlearn_bench.data.kcore import k_core
+from genrec_unlearn_bench.data.formats.letter import read_index
 from genrec_unlearn_bench.data.locate import locate
 from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
@@ -105,7 +105,7 @@ def test_raw_metadata_sample() -> None:
     path = Path(os.environ[DATA_VARIABLE]) / "amazon-2018-meta-sample" / "meta_Magazine_Subscriptions.json.gz"
     dropped: Counter[str] = Counter()
     columns = ItemColumns(dropped)
-    for asin, fields in read_metadata(path, dropped, Progress()):
+    for asin, fields in metadata_2018(path, dropped, Progress()):
         columns.add(asin, **fields)
     items = columns.finish()
     assert len(items) == 400

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genrec_unlearn_bench.data import scrub
-from genrec_unlearn_bench.data.brands import normalise_brands
 from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.examples import Examples
-from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
+from genrec_unlearn_bench.data.fields import normalise_brands
+from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups, sealed
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.scrub import brand_words, scrubbed_items, scrubbed_text, without_prices
-from genrec_unlearn_bench.data.task_manifest import sealed
 from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, TaskSpec
 from tests.data.worlds import dataset, item_table
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from genrec_unlearn_bench.decoding.beam import BeamResult, beam_search, rank_items
-from genrec_unlearn_bench.decoding.exact import exact_search
+from genrec_unlearn_bench.decoding.beam import BeamResult, beam_search, exact_search, rank_items
 from genrec_unlearn_bench.decoding.trie import Trie
 from tests.decoding.sessions import LatticeSession, RecurrentSession, beams_by_hand
 

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.decoding.beam import beam_search
-from genrec_unlearn_bench.decoding.causal_session import CausalSession
-from genrec_unlearn_bench.decoding.causal_weights import CausalWeights
-from genrec_unlearn_bench.decoding.exact import exact_search
+from genrec_unlearn_bench.decoding.beam import beam_search, exact_search
+from genrec_unlearn_bench.decoding.causal import CausalSession, CausalWeights
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import BenchError
 from tests.decoding.hugging_face import assert_same_lists, generate, tiny_qwen

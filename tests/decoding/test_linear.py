@@ -6,7 +6,7 @@ from transformers.activations import ACT2FN
 
 from genrec_unlearn_bench.decoding import linear
 from genrec_unlearn_bench.decoding.linear import Projection
-from genrec_unlearn_bench.decoding.window import window_log_probs
+from genrec_unlearn_bench.decoding.session import window_log_probs
 
 
 @pytest.mark.parametrize("activation", ["none", "relu", "silu", "gelu", "gelu_new", "gelu_pytorch_tanh", "tanh"])
@@ -35,6 +35,6 @@ def test_a_window_is_a_slice_of_the_log_softmax_however_it_is_chunked(monkeypatc
     hidden, weight = torch.randn(6, 70, 4, generator=draw), 3 * torch.randn(50, 4, generator=draw)
     expected = (hidden @ weight.T).log_softmax(-1)[..., 10:30]
     for elements in (1, 50 * 200, 1 << 20):
-        monkeypatch.setattr("genrec_unlearn_bench.decoding.window._CHUNK_ELEMENTS", elements)
+        monkeypatch.setattr("genrec_unlearn_bench.decoding.session._CHUNK_ELEMENTS", elements)
         got = window_log_probs(hidden, Projection(weight), 50, slice(10, 30))
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)

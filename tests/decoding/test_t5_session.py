@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.decoding.beam import beam_search, rank_items
-from genrec_unlearn_bench.decoding.exact import exact_search
-from genrec_unlearn_bench.decoding.t5_encoder import encode_t5
-from genrec_unlearn_bench.decoding.t5_session import T5Session
-from genrec_unlearn_bench.decoding.t5_weights import T5DecoderWeights, T5EncoderWeights
+from genrec_unlearn_bench.decoding.beam import beam_search, exact_search, rank_items
+from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights, T5EncoderWeights, T5Session, encode_t5
 from genrec_unlearn_bench.decoding.trie import Trie
 from tests.decoding.hugging_face import assert_same_lists, generate, tiny_t5
 

@@ -11,8 +11,8 @@ from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.scrub import scrubbed_text
 from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, BrandConcept, TaskSpec
-from genrec_unlearn_bench.features import encode_items as module
-from genrec_unlearn_bench.features.encode_items import encode_items
+from genrec_unlearn_bench.features import encoders
+from genrec_unlearn_bench.features.encode_items import encode_items, encode_plain, encode_scrubbed
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
 from genrec_unlearn_bench.progress import Progress
 from tests.data.worlds import dataset, item_table
@@ -51,7 +51,7 @@ def test_a_pretrained_encoder_sees_only_changed_texts_again(
     def build(spec: EncoderSpec, *, device: str = "cpu") -> Counting:
         return counting
 
-    monkeypatch.setattr(module, "build_encoder", build)
+    monkeypatch.setattr(encoders, "build_encoder", build)
     split = resolve(task("brand"), shop)
     progress = Progress()
     features = encode_items(shop.items, split, HUB, ("title",), progress, cache_dir=tmp_path)
@@ -65,6 +65,15 @@ def test_a_pretrained_encoder_sees_only_changed_texts_again(
     assert again.digest == features.digest
     encode_items(shop.items, resolve(task("item"), shop), HUB, ("title",), cache_dir=tmp_path)
     assert len(counting.asked) == 2, "another task on the same items encodes nothing"
+
+
+def test_plain_rows_need_no_task_and_the_parts_made_apart_are_those_made_together(shop: Dataset) -> None:
+    split, spec = resolve(task("brand"), shop), parse_encoder("tfidf:64")
+    together = encode_items(shop.items, split, spec, ("title", "brand"))
+    plain = encode_plain(shop.items, spec, ("title", "brand"))
+    assert np.array_equal(plain, together.plain)
+    apart = encode_scrubbed(shop.items, split, plain, spec, ("title", "brand"))
+    assert np.array_equal(apart, together.scrubbed)
 
 
 @pytest.mark.parametrize("kind", ["item", "interaction"])
@@ -81,7 +90,7 @@ def test_the_fields_decide_what_is_encoded(shop: Dataset, monkeypatch: pytest.Mo
             seen.append(list(texts))
             return np.eye(len(texts), 3, dtype=np.float32)
 
-    monkeypatch.setattr(module, "build_encoder", lambda spec, device: Watching())
+    monkeypatch.setattr(encoders, "build_encoder", lambda spec, device: Watching())
     encode_items(shop.items, resolve(task("brand"), shop), parse_encoder("tfidf"), ("brand",))
     assert seen[0] == ["Acme"] * 10 + ["Zenith"] * 10
     assert seen[1] == [f"i{row}" for row in range(10)] + ["Zenith"] * 10

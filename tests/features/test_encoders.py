@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import BenchError, DataMissing, MissingExtra, StorageError
 from genrec_unlearn_bench.features import encoders
-from genrec_unlearn_bench.features.embedding_cache import EmbeddingCache
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
 from genrec_unlearn_bench.features.encoders import build_encoder, encode_texts
 from genrec_unlearn_bench.features.sentence import SentenceEncoder
+from genrec_unlearn_bench.features.storage import EmbeddingCache
 from genrec_unlearn_bench.progress import Progress
 
 HUB = parse_encoder("owner/model")
@@ -97,7 +97,7 @@ def test_broken_shards_count_as_absent(tmp_path: Path, damage: str) -> None:
 
 def test_a_place_that_cannot_be_written_is_an_error_for_people(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StorageError, match="cannot be stored"):
+    with pytest.raises(StorageError, match="cannot write"):
         EmbeddingCache(tmp_path / "file" / "cache", "key").save(["a"], np.zeros((1, 2), dtype=np.float32))
 
 

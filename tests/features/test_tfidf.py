@@ -5,8 +5,8 @@ import pytest
 
 from genrec_unlearn_bench.data import demo
 from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.features.item_features import unit_rows
 from genrec_unlearn_bench.features.tfidf import TfidfEncoder
-from genrec_unlearn_bench.features.unit_rows import unit_rows
 from genrec_unlearn_bench.progress import Progress
 
 

@@ -17,7 +17,6 @@ from genrec_unlearn_bench.methods.pisces import Pisces, PiscesConfig
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from genrec_unlearn_bench.unlearning.dictionaries.activations import activation_rows, together
 from genrec_unlearn_bench.unlearning.dictionaries.concept_features import (
     aurocs,
     find_features,
@@ -25,9 +24,10 @@ from genrec_unlearn_bench.unlearning.dictionaries.concept_features import (
     output_pull,
 )
 from genrec_unlearn_bench.unlearning.dictionaries.edit_search import MUS, TAUS, Effect, search_cells
-from genrec_unlearn_bench.unlearning.dictionaries.sae import SaeConfig, train_sae, unexplained
+from genrec_unlearn_bench.unlearning.dictionaries.sae import SaeConfig, activation_rows, train_sae, unexplained
 from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Editor
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.sampling import all_examples
 from genrec_unlearn_bench.unlearning.taps import tapped
 from tests import planted
 from tests.backbones.minionerec import models as causal
@@ -107,7 +107,7 @@ def test_the_written_concept_feature_is_found_and_steered_away() -> None:
     model, direction = written()
     asked = request()
     block = anatomy(model).decoder[0]
-    (rows,), (held_out,) = activation_rows(model, together(asked.train), [block], count=3000, seed=0)
+    (rows,), (held_out,) = activation_rows(model, all_examples(asked.train), [block], count=3000, seed=0)
     config = SaeConfig(sae_width=4, sae_k=6, sae_steps=300, sae_batch_size=128)
     sae = train_sae(rows, config, seed=0, stage="test", progress=Progress())
     assert unexplained(held_out, sae.reconstruct(held_out)) < 0.2

@@ -15,8 +15,7 @@ from genrec_unlearn_bench.methods import repnoise
 from genrec_unlearn_bench.methods.repnoise import RepNoise, RepNoiseConfig
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from genrec_unlearn_bench.unlearning.losses.mmd import mmd
-from genrec_unlearn_bench.unlearning.losses.noising import adversarial
+from genrec_unlearn_bench.unlearning.losses.noising import adversarial, mmd
 from genrec_unlearn_bench.unlearning.losses.refusal_pairs import refusal_pairs
 from genrec_unlearn_bench.unlearning.sampling import paired_batches, without_small_end
 from genrec_unlearn_bench.unlearning.taps import tapped

@@ -6,7 +6,7 @@ import torch
 from genrec_unlearn_bench.methods.theta_only import ThetaOnly, ThetaOnlyConfig
 from genrec_unlearn_bench.methods.tracer import Tracer, TracerConfig
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.losses.suppression import SuppressionConfig
+from genrec_unlearn_bench.unlearning.losses.suppression import UnlearningLossConfig
 from tests.unlearning.losses.test_suppression import setting
 
 
@@ -28,7 +28,7 @@ def test_it_is_tracer_without_reassignment_bit_for_bit() -> None:
 def test_its_defaults_are_tracers() -> None:
     tracer, alone = TracerConfig(), ThetaOnlyConfig()
     assert alone.epochs == tracer.soft_epochs + tracer.hard_epochs
-    for name in SuppressionConfig.model_fields:
+    for name in UnlearningLossConfig.model_fields:
         assert getattr(alone, name) == getattr(tracer, name), name
 
 

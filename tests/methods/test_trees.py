@@ -91,7 +91,7 @@ def test_only_content_codes_are_suppressed_and_only_they_move_phi(kind: str) -> 
     torch.testing.assert_close(losses.forget, expected, rtol=1e-5, atol=1e-5)
     measured = surrogate_codebooks(model.sids, asked.features.plain)
     phi = PhiTrainer(SHORT, asked, measured, model.vocabulary.offsets, model.device)
-    weights = phi.weights(0, 10, Progress())
+    weights = phi.assignment_probs(0, 10, Progress())
     phi.backward(objective.losses(model, forget, asked.train.retain, phi.tokens.soft_sids(weights)), forget, weights)
     has = model.sids.quantised_codes[phi.tokens.items] >= 0
     for level, gradient in enumerate(phi._gradients):

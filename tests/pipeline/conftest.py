@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.pipeline.pipeline import Finished, run_cell
+from genrec_unlearn_bench.pipeline.pipeline import Finished
 from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
 

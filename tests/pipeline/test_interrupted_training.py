@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.backbones.resuming import Resumption
+from genrec_unlearn_bench.backbones.snapshots import Resumption
 from tests.pipeline.conftest import Bench, Told
 
 

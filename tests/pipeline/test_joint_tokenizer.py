@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from genrec_unlearn_bench.pipeline.stages.train import MODEL
 from genrec_unlearn_bench.pipeline.token_health import token_health
-from genrec_unlearn_bench.pipeline.trained import MODEL
 from genrec_unlearn_bench.sids.storage import load_table
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.pipeline.conftest import Bench

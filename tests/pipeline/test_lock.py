@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.pipeline import lock
-from genrec_unlearn_bench.pipeline.environment import PACKAGES, arithmetic
-from genrec_unlearn_bench.pipeline.lock import locked_versions, off_lock, told_off_lock
+from genrec_unlearn_bench.pipeline.environment import PACKAGES, arithmetic, locked_versions
+from genrec_unlearn_bench.pipeline.lock import off_lock, told_off_lock
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import RECORD, record_text
 

@@ -10,23 +10,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from genrec_unlearn_bench.cli.repeat import repeat
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import ConfigError, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation import invariants, measurements
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+from genrec_unlearn_bench.evaluation.measured_parts import read_measured, write_measured
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
     Measurement,
     NotMeasurable,
-    Reading,
     References,
+    SharedPass,
     Subject,
     number,
     unmeasured,
 )
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.pipeline import measure_configs, measured, repeat
-from genrec_unlearn_bench.pipeline.measured import read_measured, write_measured
+from genrec_unlearn_bench.pipeline import measure_configs, measured
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import read_record
 from genrec_unlearn_bench.pipeline.setting import settle
@@ -64,7 +65,7 @@ class Weighing(Measurement):
     name = "weighing"
     specs = (WEIGHT, LACKING)
     modules = (__name__,)
-    readings = (Reading("weights", total, (__name__,)),)
+    passes = (SharedPass("weights", f"{__name__}:total"),)
     asked: ClassVar[list[tuple[str, str]]] = []
 
     def config(self, scale: str) -> Weights:
@@ -78,7 +79,7 @@ class Weighing(Measurement):
         assert progress.work is not None
         if part == "lacking":
             raise NotMeasurable("there is nothing to weigh")
-        sums = subject.readings["weights"]["sums"] * config.factor
+        sums = subject.pass_arrays["weights"]["sums"] * config.factor
         return Measured(curve=pd.DataFrame({"part": ["whole"], "sum": [sums.sum()]}), samples={"sums": sums})
 
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:

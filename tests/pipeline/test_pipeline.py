@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, CorruptArtefact, ProtocolMismatch
+from genrec_unlearn_bench.evaluation.likelihoods.reading import scored
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.rescore import recompute
-from genrec_unlearn_bench.pipeline import pipeline, scored
+from genrec_unlearn_bench.pipeline import pipeline
 from genrec_unlearn_bench.pipeline.pipeline import Finished
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import read_record

@@ -19,16 +19,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.data.cleaning import k_core
 from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.digest import content_digest
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.holdout import carve
 from genrec_unlearn_bench.data.importing import import_folder
-from genrec_unlearn_bench.data.kcore import k_core
 from genrec_unlearn_bench.data.scrub import scrubbed_items
-from genrec_unlearn_bench.data.splits import Parts
-from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
+from genrec_unlearn_bench.data.splits import SplitParts
+from genrec_unlearn_bench.data.storage import content_digest, load_dataset, save_dataset
 from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, TaskSpec
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
@@ -74,7 +73,7 @@ def run_data(folder: Path, work: Path, meter: Meter) -> tuple[Dataset, ForgetSpl
     with meter.stage("import (read, clean, split, digest)"):
         _, dataset = import_folder(folder, "large", Progress())
     with meter.stage("digest alone"):
-        parts = Parts(dataset.train, dataset.valid, dataset.test)
+        parts = SplitParts(dataset.train, dataset.valid, dataset.test)
         assert content_digest(dataset.items, parts, "global-time") == dataset.manifest.digest
     with meter.stage("5-core of the log"):
         events, owners = dataset.train.events, dataset.train.event_users
@@ -138,8 +137,8 @@ def run_sids(
     dataset: Dataset, split: ForgetSplit, features: NDArray[np.float32], work: Path, meter: Meter, clusters: int
 ) -> SidTable:
     """Residual k-means, collisions, the table's health, and the table through the store."""
+    from genrec_unlearn_bench.sids.config import sid_preset
     from genrec_unlearn_bench.sids.health import health
-    from genrec_unlearn_bench.sids.presets import sid_preset
     from genrec_unlearn_bench.sids.quantise import quantise
     from genrec_unlearn_bench.sids.storage import load_table, save_table
 
@@ -179,17 +178,17 @@ def run_evaluation(
 ) -> None:
     """The whole core suite on a popularity ranking, which costs nothing by itself."""
     from genrec_unlearn_bench.backbones.popularity import Popularity
-    from genrec_unlearn_bench.evaluation.context import EvaluationContext
+    from genrec_unlearn_bench.evaluation.core import evaluate
+    from genrec_unlearn_bench.evaluation.decode import EvaluationContext
     from genrec_unlearn_bench.evaluation.lists import LISTS
     from genrec_unlearn_bench.evaluation.per_user import stored_blocks
     from genrec_unlearn_bench.evaluation.rescore import rescored
-    from genrec_unlearn_bench.evaluation.streamed import evaluate_into
 
     with meter.stage("popularity"):
         ranker = Popularity.fit(dataset.train, len(dataset.items))
     context = EvaluationContext(ranker, table, dataset.items, split, features, 0)
     with meter.stage(f"evaluation of {len(dataset.test)} examples"):
-        evaluate_into(context, work / "per_user.parquet", work / LISTS, Progress())
+        evaluate(context, work / "per_user.parquet", work / LISTS, Progress())
     with meter.stage("re-score from the table"):
         rescored(stored_blocks(work / "per_user.parquet"))
 

@@ -9,8 +9,8 @@ import torch
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.sids.config import LetterSidConfig, letter_sid_preset
 from genrec_unlearn_bench.sids.letter import letter_sids
-from genrec_unlearn_bench.sids.letter_config import LetterSidConfig, letter_sid_preset
 from genrec_unlearn_bench.sids.quantise import quantise
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.sids.planted import planted, purity

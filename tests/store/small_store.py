@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.keys import KeyContent
+from genrec_unlearn_bench.store.keys import content_key
+from genrec_unlearn_bench.store.store import Compute, StageStore, StoredStage
 
 KINDS = ("dataset", "sids", "original", "unlearned", "evaluation")
 
 
-class Saying(Progress):
-    """Keeps what was said."""
+class Lines(Progress):
+    """Keeps the lines for the user."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,9 +26,35 @@ class Saying(Progress):
         self.lines.append(text)
 
 
-def content(number: int, **more: Any) -> KeyContent:
-    """The content of a stage."""
-    return {"seed": number, "config": {"lr": 0.1}, "code": {"genrec_unlearn_bench.seeding": "12"}, **more}
+def recipe(number: int, name: str = "original", inputs: dict[str, str] | None = None, **config: Any) -> dict[str, Any]:
+    """The recipe of a stage."""
+    return {
+        "stage": name,
+        "version": 1,
+        "config": {"seed": number, "lr": 0.1, **config},
+        "files": {},
+        "inputs": inputs or {},
+    }
+
+
+def key(number: int, name: str = "original") -> str:
+    """The key of a stage without inputs."""
+    return content_key(recipe(number, name))
+
+
+def make(
+    store: StageStore | Path,
+    number: int,
+    name: str = "original",
+    work: Compute | None = None,
+    *,
+    inputs: dict[str, str] | None = None,
+    **config: Any,
+) -> StoredStage:
+    """The stage of a number, from a store or computed into it."""
+    made_from = recipe(number, name, inputs, **config)
+    here = store if isinstance(store, StageStore) else StageStore(store)
+    return here.make(name, content_key(made_from), made_from, work or compute(number))
 
 
 def compute(number: int, log: Path | None = None, *, pause: Callable[[], None] = lambda: None) -> Any:

@@ -14,17 +14,16 @@ from typer.testing import CliRunner
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.collection import Policy, select
-from genrec_unlearn_bench.store.inventory import entries
+from genrec_unlearn_bench.store.collection import Policy, keys_of_results, select
+from genrec_unlearn_bench.store.inventory import entries, list_store
 from genrec_unlearn_bench.store.keys import content_key
-from genrec_unlearn_bench.store.listing import list_store
 from genrec_unlearn_bench.store.locks import try_lock
+from genrec_unlearn_bench.store.manifest import StoredStage, write_manifest
 from genrec_unlearn_bench.store.orphans import orphans
 from genrec_unlearn_bench.store.sources import code_digests
-from genrec_unlearn_bench.store.stage_manifest import StoredStage, write_manifest
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.store.sweeping import sweep_store
-from genrec_unlearn_bench.store.wanted import is_asked_for, keys_of_results
+from genrec_unlearn_bench.store.wanted import is_asked_for
 from tests.store.small_store import compute, content
 
 DAY = 86400.0

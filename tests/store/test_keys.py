@@ -1,125 +1,97 @@
-"""Keys: stable for ever, changed by every single field, indifferent to order."""
+"""Keys: the same on every machine, changed by every single field, indifferent to order."""
 
 from __future__ import annotations
 
 import copy
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.pipeline import equal_code, keys
-from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.store.equal_code import code_digest, ledger_text, read_ledger
-from genrec_unlearn_bench.store.keys import KeyContent, canonical, content_key, differences
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.store import keys
+from genrec_unlearn_bench.store.keys import canonical, content_key, differences, plain
 
-CONTENT: KeyContent = {
-    "dataset": "3f2a",
-    "task": {"name": "demo-brand", "version": 1},
-    "config": {"lr": 1e-4, "epochs": 10, "mask": "on", "codes": (256, 256), "clip": None, "bf16": False},
-    "seed": 0,
+RECIPE: dict[str, Any] = {
+    "stage": "original",
+    "version": 1,
+    "config": {
+        "task": {"name": "demo-brand", "version": 1},
+        "training": {"lr": 1e-4, "epochs": 10, "mask": "on", "codes": [256, 256], "clip": None, "bf16": False},
+        "seed": 0,
+    },
+    "files": {"dataset": "3f2a"},
+    "inputs": {"sids": "aa" * 32},
 }
 
 
-LISTING = {"genrec_unlearn_bench.seeding": "de87dd84bb2c03432a8852ee0d5c818e", "genrec_unlearn_bench.launch": "2df6"}
+class Config(StrictModel):
+    codes: tuple[int, ...] = (256, 256)
+    lr: float = 0.1
 
 
-def test_known_contents_have_known_keys() -> None:
-    """If this fails, every stored stage of every user is recomputed: raise KEY_VERSION and write a migration."""
-    assert keys.KEY_VERSION == 2
-    assert content_key("original", {**CONTENT, "code": LISTING}) == PINNED
-    assert content_key("result", CONTENT) == PLAIN, "contents without code have the key of version 1 for ever"
-
-
-PINNED = "bce44e12b38b70a52398b004b28beb261b595cf3977949f29f309cc848101788"
-PLAIN = "77bd912f465c2e88b33eb4817541b822acea60a1b6e6663fabd6a20bf883cb7f"
-
-
-def test_code_counts_as_one_digest_and_is_listed_in_differences() -> None:
-    content: KeyContent = {**CONTENT, "code": LISTING}
-    edited: KeyContent = {**CONTENT, "code": {**LISTING, "genrec_unlearn_bench.launch": "0000"}}
-    assert content_key("original", edited) != content_key("original", content)
-    assert differences(content, edited) == ["code.genrec_unlearn_bench.launch"]
-    assert content_key("original", {**CONTENT, "code": code_digest(LISTING)}) == content_key("original", content)
-    assert differences(content, {**CONTENT, "code": code_digest(LISTING)}) == []
-
-
-def test_code_of_the_ledger_keeps_its_keys_and_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    content: KeyContent = {**CONTENT, "code": LISTING}
-    moved = {**LISTING, "genrec_unlearn_bench.launch": "0000"}
-    monkeypatch.setattr(equal_code, "_known", lambda: {equal_code.combined(moved): equal_code.combined(LISTING)})
-    assert content_key("original", {**CONTENT, "code": moved}) == content_key("original", content)
-    assert differences({**CONTENT, "code": moved}, {**content, "seed": 1}) == ["seed"]
-    assert content_key("original", {**CONTENT, "code": {**moved, "x": "1"}}) != content_key("original", content)
-
-
-def test_the_ledger_that_ships_leads_to_the_oldest_code_in_one_step() -> None:
-    entries = read_ledger()
-    assert not {entry.equals for entry in entries} & {entry.code for entry in entries}
-    assert len({entry.code for entry in entries}) == len(entries)
-    assert all(entry.compared > 0 and entry.on for entry in entries)
-    assert equal_code.LEDGER.read_text(encoding="utf-8") == ledger_text(entries)
+def test_a_known_recipe_has_a_known_key() -> None:
+    """If this fails, every stored stage of every user is recomputed: raise KEY_VERSION."""
+    assert keys.KEY_VERSION == 3
+    assert content_key(RECIPE) == "cb70fbdaf7c1f80f6bb3b0fe2b90632d6f6b2fa573b4c19d5fe677bfaf39a0d5"
 
 
 def test_order_of_names_does_not_change_the_key() -> None:
-    turned = dict(reversed([(name, value) for name, value in CONTENT.items()]))
-    turned["config"] = dict(reversed(list(CONTENT["config"].items())))  # type: ignore[union-attr]
-    assert content_key("original", turned) == content_key("original", CONTENT)
+    turned = dict(reversed(list(RECIPE.items())))
+    turned["config"] = dict(reversed(list(RECIPE["config"].items())))
+    assert content_key(turned) == content_key(RECIPE)
 
 
 def test_tuples_are_lists_and_models_are_their_fields() -> None:
-    as_list = copy.deepcopy(dict(CONTENT))
-    as_list["config"]["codes"] = [256, 256]  # type: ignore[index, call-overload]
-    assert content_key("original", as_list) == content_key("original", CONTENT)
-    config = SidConfig(codes=32)
-    assert canonical({"sid": config}) == canonical({"sid": config.model_dump(mode="json")})
+    assert plain({"sid": Config(), "codes": (1, 2)}) == {"sid": {"codes": [256, 256], "lr": 0.1}, "codes": [1, 2]}
+    assert canonical({"sid": Config(codes=(32,))}) == '{"sid":{"codes":[32],"lr":0.1}}'
 
 
 FIELDS = [
-    ("dataset", "3f2b"),
-    ("task.name", "demo-price"),
-    ("task.version", 2),
-    ("config.lr", 1.0000000000000002e-4),
-    ("config.epochs", 10.0),
-    ("config.mask", "off"),
-    ("config.codes", (256, 255)),
-    ("config.clip", 0),
-    ("config.bf16", True),
-    ("seed", 1),
-    ("seed", "0"),
-    ("extra", None),
+    ("stage", "retrain"),
+    ("version", 2),
+    ("config.task.name", "demo-price"),
+    ("config.task.version", 2),
+    ("config.training.lr", 1.0000000000000002e-4),
+    ("config.training.epochs", 10.0),
+    ("config.training.mask", "off"),
+    ("config.training.codes", [256, 255]),
+    ("config.training.clip", 0),
+    ("config.training.bf16", True),
+    ("config.seed", 1),
+    ("config.seed", "0"),
+    ("config.extra", None),
+    ("files.dataset", "3f2b"),
+    ("inputs.sids", "bb" * 32),
+    ("inputs.original", "aa" * 32),
 ]
 
 
 @pytest.mark.parametrize(("place", "value"), FIELDS, ids=[f"{place}={value}" for place, value in FIELDS])
 def test_each_field_alone_changes_the_key(place: str, value: object) -> None:
-    changed = copy.deepcopy(dict(CONTENT))
-    holder: dict[str, object] = changed  # type: ignore[assignment]
+    changed = copy.deepcopy(RECIPE)
+    holder = changed
     *path, last = place.split(".")
     for part in path:
-        holder = holder[part]  # type: ignore[assignment]
+        holder = holder[part]
     holder[last] = value
-    assert content_key("original", changed) != content_key("original", CONTENT)
-    assert differences(CONTENT, changed) == [place]
+    assert content_key(changed) != content_key(RECIPE)
+    assert differences(RECIPE, changed) == [place]
 
 
-def test_stage_and_key_version_change_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = content_key("original", CONTENT)
-    assert content_key("retrain", CONTENT) != before
-    monkeypatch.setattr(keys, "PLAIN_VERSION", keys.PLAIN_VERSION + 1)
-    assert content_key("original", CONTENT) != before
-    content: KeyContent = {**CONTENT, "code": LISTING}
-    before = content_key("original", content)
+def test_the_key_version_changes_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = content_key(RECIPE)
     monkeypatch.setattr(keys, "KEY_VERSION", keys.KEY_VERSION + 1)
-    assert content_key("original", content) != before
+    assert content_key(RECIPE) != before
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: "a"}, {"a", "b"}, b"x", np.float64(1.0), object()])
 def test_what_has_no_canonical_form_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match=r"content\.bad"):
-        canonical({"bad": value})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match=r"value\.bad"):
+        canonical({"bad": value})
 
 
 json_values = st.recursive(
@@ -131,7 +103,7 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.text(min_size=1), json_values, max_size=4))
 def test_canonical_form_is_json_that_reads_back(content: dict[str, object]) -> None:
-    text = canonical(content)  # type: ignore[arg-type]
+    text = canonical(content)
     assert text.isascii()
     assert json.loads(text) == content
     assert canonical(json.loads(text)) == text
@@ -140,4 +112,4 @@ def test_canonical_form_is_json_that_reads_back(content: dict[str, object]) -> N
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
 def test_floats_that_differ_give_keys_that_differ(one: float, other: float) -> None:
     same = repr(one) == repr(other)
-    assert (content_key("s", {"x": one}) == content_key("s", {"x": other})) is same
+    assert (content_key({"x": one}) == content_key({"x": other})) is same

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import StorageError
-from genrec_unlearn_bench.pipeline.cache import locks
+from genrec_unlearn_bench.store import locks
 from genrec_unlearn_bench.store.locks import held, is_free, try_lock
 from tests.store.small_store import ended, in_child
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 
 
 class _Refusing:
-    """What a file system without flock says."""
+    """A file system without flock."""
 
     def acquire(self, **options: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -27,7 +27,7 @@ class _Refusing:
 
 @pytest.fixture
 def no_flock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "_system_lock", lambda path, shared: _Refusing())
+    monkeypatch.setattr(locks, "_system_lock", lambda path: _Refusing())
     monkeypatch.setattr(locks, "RENEWED", 0.15)
 
 
@@ -83,3 +83,18 @@ def test_a_file_system_with_neither_locks_nor_links_is_refused(
     monkeypatch.setattr(os, "link", refused)
     with pytest.raises(StorageError, match="neither locks nor hard links"):
         try_lock(tmp_path / "stage")
+
+
+def test_locks_leave_no_file_and_still_let_one_in_at_a_time(tmp_path: Path) -> None:
+    target, counter = tmp_path / "stage", tmp_path / "counter"
+    counter.write_text("0")
+
+    def count() -> None:
+        for _ in range(50):
+            with held(target, waiting=lambda: None, poll=0.001):
+                counter.write_text(str(int(counter.read_text()) + 1))
+
+    children = [in_child(count) for _ in range(4)]
+    assert [ended(child) for child in children] == [0] * 4
+    assert counter.read_text() == "200"
+    assert list(tmp_path.iterdir()) == [counter]

@@ -5,22 +5,28 @@ from __future__ import annotations
 import os
 import random
 import resource
+import shutil
 import signal
+import stat
 import subprocess
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from genrec_unlearn_bench import files
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
-from genrec_unlearn_bench.pipeline import files
-from genrec_unlearn_bench.store.inventory import stage_folders
-from genrec_unlearn_bench.store.orphans import orphans, remove_orphan
-from genrec_unlearn_bench.store.stage_manifest import verified
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.store.collection import leftovers, remove
+from genrec_unlearn_bench.store.inventory import stage_folders, verify_store
+from genrec_unlearn_bench.store.manifest import MANIFEST, read_recipe, verified
 from genrec_unlearn_bench.store.store import StageStore
-from tests.store.small_store import KINDS, Saying, compute, content, done, ended, in_child
+from tests.store.small_store import KINDS, Lines, compute, done, ended, in_child, key, make
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -41,18 +47,18 @@ def test_every_flipped_or_cut_file_is_found_repaired_and_never_served(tmp_path: 
     root, log = tmp_path / "cache", tmp_path / "log"
     whole = {}
     for number, kind in enumerate(KINDS):
-        stored = StageStore(root).stage(kind, content(number), compute(number, log))
+        stored = make(root, number, kind, compute(number, log))
         whole[number] = (stored.digest, tree(stored.path))
     hit: Counter[str] = Counter()
     for case in range(CASES):
         number = generator.randrange(len(KINDS))
         kind = KINDS[number]
-        folder = StageStore(root).folder(kind, StageStore.key(kind, content(number)))
+        folder = StageStore(root).folder(kind, key(number, kind))
         path = generator.choice([one for one in sorted(folder.rglob("*")) if one.is_file()])
         hit[path.name] += 1
         damage(path, generator)
-        said = Saying()
-        found = StageStore(root, said).stage(kind, content(number), compute(number, log))
+        said = Lines()
+        found = make(StageStore(root, said), number, kind, compute(number, log))
         assert not found.cached, f"case {case}: {path.name} was served damaged"
         assert "damaged" in said.lines[0], case
         assert found.digest == whole[number][0]
@@ -80,11 +86,11 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def test_a_damage_is_found_in_the_process_that_has_read_the_stage_before(tmp_path: Path) -> None:
     store, log = StageStore(tmp_path / "cache"), tmp_path / "log"
-    stored = store.stage("original", content(0), compute(0, log))
-    assert store.stage("original", content(0), compute(0, log)).cached
+    stored = make(store, 0, "original", compute(0, log))
+    assert make(store, 0, "original", compute(0, log)).cached
     weights = stored.path / "model" / "weights.bin"
     weights.write_bytes(bytes([weights.read_bytes()[0] ^ 1]) + weights.read_bytes()[1:])
-    assert not store.stage("original", content(0), compute(0, log)).cached
+    assert not make(store, 0, "original", compute(0, log)).cached
     assert done(log) == [0, 0]
 
 
@@ -96,9 +102,9 @@ def test_processes_side_by_side_compute_each_stage_once(tmp_path: Path, processe
         order = list(range(12))
         random.Random(own).shuffle(order)
         for number in order:
-            StageStore(root).stage("original", content(number), compute(number, log, pause=lambda: time.sleep(0.01)))
+            make(root, number, "original", compute(number, log, pause=lambda: time.sleep(0.01)))
 
-    children = [in_child(lambda own=own: work(own)) for own in range(processes)]
+    children = [in_child(partial(work, own)) for own in range(processes)]
     assert [ended(child) for child in children] == [0] * processes
     assert sorted(done(log)) == list(range(12))
 
@@ -109,9 +115,7 @@ def test_a_process_killed_at_any_moment_loses_nothing_that_was_done(tmp_path: Pa
 
     def work() -> None:
         for number in range(STAGES):
-            stage = StageStore(root).stage(
-                "original", content(number), compute(number, log, pause=lambda: time.sleep(0.001))
-            )
+            stage = make(root, number, work=compute(number, log, pause=lambda: time.sleep(0.001)))
             if not stage.cached:
                 with finished.open("a") as handle:
                     handle.write(f"{number}\n")
@@ -130,8 +134,8 @@ def test_a_process_killed_at_any_moment_loses_nothing_that_was_done(tmp_path: Pa
     begun, complete = Counter(done(log)), done(finished)
     assert len(complete) == len(set(complete)), "none computed twice in a completed state"
     assert sum(begun.values()) <= STAGES + killed
-    for orphan in list(orphans(root)):
-        assert remove_orphan(orphan)
+    for leftover in list(leftovers(root)):
+        assert remove(leftover)
     assert [path for path in root.rglob(".*") if path.name.startswith(".draft")] == []
 
 
@@ -140,11 +144,11 @@ def test_a_file_over_the_limit_is_an_error_and_goes_on_when_there_is_room(tmp_pa
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
         with pytest.raises(StorageError, match="limit for files"):
-            StageStore(tmp_path).stage("original", content(0), compute(0))
+            make(tmp_path, 0, "original", compute(0))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert leftovers(tmp_path) == []
-    assert not StageStore(tmp_path).stage("original", content(0), compute(0)).cached
+    assert files_of(tmp_path) == []
+    assert not make(tmp_path, 0, "original", compute(0)).cached
 
 
 @pytest.fixture
@@ -164,26 +168,26 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 def test_a_full_disk_is_an_error_and_goes_on_when_there_is_room(tiny_disk: Path) -> None:
     store = StageStore(tiny_disk / "cache")
-    store.stage("sids", content(0), compute(0))
+    make(store, 0, "sids", compute(0))
 
     def large(folder: Path) -> None:
         (folder / "weights.bin").write_bytes(b"0" * 400_000)
 
     with pytest.raises(StorageError, match="the disk is full") as told:
-        store.stage("original", content(1), large)
+        make(store, 1, "original", large)
     assert str(tiny_disk) in str(told.value.where)
     assert "--cache-dir" in str(told.value.hint)
     assert [path.name for path in tiny_disk.rglob("*") if path.name.startswith(".draft")] == []
-    assert store.find("original", content(1)) is None
-    assert StageStore(tiny_disk / "cache").stage("sids", content(0), compute(0)).cached, "what was there still is"
+    assert store.find("original", key(1)) is None
+    assert make(tiny_disk / "cache", 0, "sids", compute(0)).cached, "what was there still is"
     # Filled to the last byte, even a stage of a few bytes is refused, or stored whole.
     (tiny_disk / "filler").write_bytes(b"0" * max(0, free(tiny_disk) - 4096))
     with pytest.raises(StorageError, match="the disk is full"):
-        store.stage("original", content(2), compute(2))
+        make(store, 2, "original", compute(2))
     (tiny_disk / "filler").unlink()
     subprocess.run(["mount", "-o", "remount,size=4m", str(tiny_disk)], check=True)
-    assert not store.stage("original", content(1), large).cached
-    assert not store.stage("original", content(2), compute(2)).cached
+    assert not make(store, 1, "original", large).cached
+    assert not make(store, 2, "original", compute(2)).cached
 
 
 def free(place: Path) -> int:
@@ -191,20 +195,167 @@ def free(place: Path) -> int:
     return found.f_bavail * found.f_frsize
 
 
-def leftovers(root: Path) -> list[str]:
+def files_of(root: Path) -> list[str]:
     return [path.name for path in root.rglob("*") if path.is_file() and not path.name.endswith(".lock")]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a disk read-only needs root")
 def test_a_read_only_store_serves_what_it_has_and_refuses_the_rest(tiny_disk: Path) -> None:
-    stored = StageStore(tiny_disk / "cache").stage("sids", content(0), compute(0))
+    stored = make(tiny_disk / "cache", 0, "sids", compute(0))
     weights = stored.path / "model" / "weights.bin"
     subprocess.run(["mount", "-o", "remount,ro", str(tiny_disk)], check=True)
-    assert StageStore(tiny_disk / "cache").stage("sids", content(0), compute(0)).cached
+    assert make(tiny_disk / "cache", 0, "sids", compute(0)).cached
     with pytest.raises(StorageError, match="read-only"):
-        StageStore(tiny_disk / "cache").stage("original", content(1), compute(1))
+        make(tiny_disk / "cache", 1, "original", compute(1))
     subprocess.run(["mount", "-o", "remount,rw", str(tiny_disk)], check=True)
     weights.write_bytes(b"damaged")
     subprocess.run(["mount", "-o", "remount,ro", str(tiny_disk)], check=True)
     with pytest.raises(CorruptArtefact, match="cannot be moved aside"):
-        StageStore(tiny_disk / "cache").stage("sids", content(0), compute(0))
+        make(tiny_disk / "cache", 0, "sids", compute(0))
+
+
+def as_user(user: int, work: Callable[[], None]) -> int:
+    """Run something in a process of another user; returns its exit status."""
+
+    def become() -> None:
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
+        work()
+
+    return ended(in_child(become))
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that every user may enter; those of pytest are private."""
+    place = Path(tempfile.mkdtemp(prefix="public-store-"))
+    place.chmod(0o777)
+    yield place
+    shutil.rmtree(place)
+
+
+def private_weights(folder: Path) -> None:
+    """As safetensors writes: through a temporary file, private whatever the umask."""
+    handle, name = tempfile.mkstemp(dir=folder)
+    os.write(handle, b"weights")
+    os.close(handle)
+    Path(name).rename(folder / "model.safetensors")
+    (folder / "ids").mkdir(mode=0o700)
+
+
+@pytest.mark.parametrize(("mask", "file_mode", "folder_mode"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700)])
+def test_stored_files_have_the_permissions_of_the_umask(
+    tmp_path: Path, mask: int, file_mode: int, folder_mode: int
+) -> None:
+    before = os.umask(mask)
+    try:
+        stored = make(tmp_path, 0, work=private_weights)
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in [stored.path, *stored.path.iterdir()]}
+    assert modes.pop(stored.path.name) == modes.pop("ids") == folder_mode
+    assert set(modes.values()) == {file_mode}, modes
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+def test_another_user_reads_what_the_umask_lets_them(public_folder: Path) -> None:
+    make(public_folder / "cache", 0, work=private_weights)
+
+    def other() -> None:
+        assert make(public_folder / "cache", 0, work=private_weights).cached
+
+    assert as_user(5001, other) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+@pytest.mark.parametrize("private", ["model/weights.bin", "stage.json", "."])
+def test_a_file_that_may_not_be_read_is_no_damage(public_folder: Path, private: str) -> None:
+    root = public_folder / "cache"
+    stored = make(root, 0)
+    for folder in [root, *(path for path in root.rglob("*") if path.is_dir())]:
+        folder.chmod(0o777)
+    (stored.path / private).chmod(0)
+
+    def other() -> None:
+        store = StageStore(root)
+        with pytest.raises(StorageError, match="no permission") as caught:
+            make(store, 0)
+        assert private.strip(".") in str(caught.value.where)
+        assert caught.value.hint
+        assert store.quarantined == []
+        found = verify_store(root, Progress())
+        assert (found.damaged, len(found.unreadable)) == ((), 1)
+
+    assert as_user(5001, other) == 0
+    (stored.path / private).chmod(0o755 if private == "." else 0o644)
+    assert make(root, 0).cached, "nothing was moved"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+def test_a_complete_cache_of_another_user_serves_without_a_write(public_folder: Path) -> None:
+    root = public_folder / "cache"
+    for number in range(3):
+        os.utime(make(root, number).path, (1, 1))
+
+    def other() -> None:
+        store = StageStore(root)
+        assert all(make(store, number).cached for number in range(3))
+        with pytest.raises(StorageError, match="no permission"):
+            make(store, 3)
+
+    assert as_user(5001, other) == 0
+
+
+def test_links_that_lead_to_themselves_and_long_names_are_errors_for_users(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for root, words in ((loop / "cache", "symbolic link"), (tmp_path / ("x" * 300), "too long")):
+        store = StageStore(root)
+        with pytest.raises(StorageError, match=words) as caught:
+            make(store, 0)
+        assert caught.value.where
+        assert caught.value.hint
+        with pytest.raises(StorageError, match=words):
+            store.contains("original", key(0))
+    weights = make(tmp_path / "cache", 0).path / "model" / "weights.bin"
+    weights.unlink()
+    weights.symlink_to(weights)
+    store = StageStore(tmp_path / "cache")
+    assert not make(store, 0).cached
+    assert len(store.quarantined) == 1
+
+
+def test_deeply_nested_json_is_damage(tmp_path: Path) -> None:
+    stored = make(tmp_path, 0)
+    nested = "[" * 100_000 + "]" * 100_000
+    (stored.path / "key.json").write_text('{"config": ' + nested + "}")
+    with pytest.raises(CorruptArtefact, match="recipe"):
+        read_recipe(stored.path)
+    assert StageStore(tmp_path).recipe("original", key(0)) is None
+    assert list(StageStore(tmp_path).recipes("original")) == []
+    (stored.path / MANIFEST).write_text('{"facts": ' + nested + "}")
+    assert StageStore(tmp_path).manifest("original", key(0)) is None
+    assert not make(tmp_path, 0).cached
+
+
+def test_a_process_that_may_open_no_more_files_sees_no_damage(tmp_path: Path) -> None:
+    make(tmp_path, 0)
+
+    def starved() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))
+        taken = []
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        store = StageStore(tmp_path)
+        try:
+            with pytest.raises(StorageError, match="too many"):
+                make(store, 0)
+            assert store.quarantined == []
+        finally:
+            for handle in taken:
+                os.close(handle)
+
+    assert ended(in_child(starved)) == 0
+    assert make(tmp_path, 0).cached

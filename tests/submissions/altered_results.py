@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from genrec_unlearn_bench.data.forget import TaskManifest
-from genrec_unlearn_bench.data.task_manifest import manifest_digest
+from genrec_unlearn_bench.data.forget import TaskManifest, manifest_digest
 from tests.submissions import forging
 from tests.submissions.forging import (
     Alteration,

@@ -10,7 +10,7 @@ import yaml
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
-from genrec_unlearn_bench.pipeline import names
+from genrec_unlearn_bench.evaluation.quantisation.specs import names
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.setting import Setting, settle
 from genrec_unlearn_bench.tuning.choice import write_choice

@@ -57,7 +57,7 @@ def test_history_positions_carry_their_items(model: Recommender) -> None:
     parts = anatomy(model)
     caught = []
     for rows in ([[1, 2, 3]], [[1, 2, 9]]):
-        with tapped([parts.reading[0].mlp]) as found:
+        with tapped([parts.history_blocks[0].mlp]) as found:
             context = model.encode(Histories.of(rows))
             model.decode(context, model.codes_of(np.asarray([7])))
         caught.append((parts.at_history(found[0], context), context.position_items))

@@ -14,8 +14,7 @@ from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.methods.tracer import Tracer, TracerConfig
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.request_checks import check_request
+from genrec_unlearn_bench.unlearning.request import ForgetRequest, check_request
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 from tests.planted import Planted, build
 

@@ -6,24 +6,20 @@ the official code and what does not, with reasons, is in ``docs/backbones/etegre
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from genrec_unlearn_bench.backbones.backbone import Backbone, BackboneConfig, Scale
-from genrec_unlearn_bench.backbones.etegrec.config import EtegrecConfig, EtegrecSidConfig
-from genrec_unlearn_bench.backbones.etegrec.joint import train_jointly
-from genrec_unlearn_bench.backbones.etegrec.presets import PRESETS, SID_PRESETS
-from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
-from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, pretrain
-from genrec_unlearn_bench.backbones.etegrec.vectors import item_vectors
+from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
+from genrec_unlearn_bench.backbones.config import BackboneConfig, expect
+from genrec_unlearn_bench.backbones.etegrec.config import PRESETS, SID_PRESETS, EtegrecConfig, EtegrecSidConfig
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
-from genrec_unlearn_bench.backbones.training import train_recommender
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.table import SidTable
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 
 __all__ = ["Etegrec"]
 
@@ -32,15 +28,10 @@ class Etegrec(Backbone):
     """ETEGRec (arXiv 2409.05546): tokenizer and T5 trained in turns, then the T5 alone."""
 
     name: ClassVar[str] = "etegrec"
-    Config: ClassVar[type[BackboneConfig]] = EtegrecConfig
-
-    @classmethod
-    def preset(cls, scale: Scale) -> EtegrecConfig:
-        return PRESETS[scale]
-
-    @classmethod
-    def sid_preset(cls, scale: Scale) -> EtegrecSidConfig:
-        return SID_PRESETS[scale]
+    Config = EtegrecConfig
+    presets = PRESETS
+    sid_presets = SID_PRESETS
+    trains_tokenizer = True
 
     @classmethod
     def capabilities(cls, config: BackboneConfig, sids: SidConfig) -> frozenset[Capability]:
@@ -48,16 +39,35 @@ class Etegrec(Backbone):
 
     @classmethod
     def collaborative(cls, config: BackboneConfig, sids: SidConfig) -> SasRecConfig | None:
-        return None if _own(sids).item_features == "text" else _own(sids).sasrec
+        own = expect(sids, EtegrecSidConfig)
+        return None if own.item_features == "text" else own.sasrec
 
     @classmethod
     def tokenise(cls, config: SidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress) -> SidTable:
-        own = _own(config)
+        """Pre-train the tokenizer; the table carries it (``SidTable.network``) for joint training to go on with."""
+        from genrec_unlearn_bench.backbones.etegrec.tokenizer import item_vectors, pretrain
+
+        own = expect(config, EtegrecSidConfig)
         return pretrain(item_vectors(own, data), own, fit=data.known, seed=seed, device=device, progress=progress)
 
     @classmethod
     def tokenizer_modules(cls) -> tuple[str, ...]:
-        return (pretrain.__module__, item_vectors.__module__)
+        return ("genrec_unlearn_bench.backbones.etegrec.tokenizer",)
+
+    @classmethod
+    def recommender_class(cls) -> type[EtegrecRecommender]:
+        from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
+
+        return EtegrecRecommender
+
+    @classmethod
+    def untrained(
+        cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
+    ) -> EtegrecRecommender:
+        own = expect(config, EtegrecConfig)
+        recommender = cls.recommender_class().fresh(own.shape, sids.freeze(), seed=seed, device=device)
+        recommender.rescale(own.initial_deviation)
+        return recommender
 
     @classmethod
     def fit(
@@ -70,27 +80,30 @@ class Etegrec(Backbone):
         device: str,
         progress: Progress,
     ) -> EtegrecRecommender:
-        if not isinstance(config, EtegrecConfig):
-            raise TypeError(f"ETEGRec takes an EtegrecConfig, not {type(config).__name__}")
-        recommender = EtegrecRecommender.fresh(config.shape, sids.freeze(), seed=derive(seed, "weights"), device=device)
-        recommender.rescale(config.initial_deviation)
-        budget, stage = config.alone, "train"
+        """Train in turns and then the recommender alone; on a frozen table the recommender alone, from scratch."""
+        from genrec_unlearn_bench.backbones.etegrec.joint import train_jointly
+        from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer
+        from genrec_unlearn_bench.backbones.training import train_recommender
+
+        own = expect(config, EtegrecConfig)
+        recommender = cls.untrained(own, data, sids, seed=derive(seed, "weights"), device=device)
+        training, stage = own.alone, "train"
         if not sids.frozen:
             recommender = train_jointly(
                 recommender,
                 LiveTokenizer.of(sids, device=device),
-                config.joint,
-                config.alignment,
+                own.joint,
+                own.alignment,
                 train=data.train,
                 valid=data.valid,
                 seed=seed,
                 device=device,
                 progress=progress,
             )
-            budget, stage = config.second, "second"
+            training, stage = own.second, "second"
         train_recommender(
             recommender,
-            budget,
+            training,
             train=data.train,
             valid=data.valid,
             seed=seed,
@@ -99,13 +112,3 @@ class Etegrec(Backbone):
             stage=stage,
         )
         return recommender
-
-    @classmethod
-    def load(cls, folder: Path, *, device: str = "cpu") -> EtegrecRecommender:
-        return EtegrecRecommender.load(folder, device=device)
-
-
-def _own(config: SidConfig) -> EtegrecSidConfig:
-    if not isinstance(config, EtegrecSidConfig):
-        raise TypeError(f"ETEGRec's tokenizer takes an EtegrecSidConfig, not {type(config).__name__}")
-    return config

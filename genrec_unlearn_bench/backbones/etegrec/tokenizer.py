@@ -1,7 +1,7 @@
-"""ETEGRec's tokenizer: an RQ-VAE that is pre-trained alone and then goes on learning with the recommender.
+"""ETEGRec's tokenizer: an RQ-VAE over item vectors, pre-trained alone and then trained with the recommender.
 
-Between the two trainings it lives in ``SidTable.network``: its weights, and the item vectors they are applied to, so
-that joint training starts from exactly the tokenizer that gave the codes.
+Between the two trainings it is stored in ``SidTable.network``: its weights, and the item vectors they are applied to,
+so that joint training starts from exactly the tokenizer that gave the codes.
 """
 
 from __future__ import annotations
@@ -15,22 +15,61 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.etegrec.config import EtegrecSidConfig
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.collisions import ordinals
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.residuals import nearest_codes
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, RqVaeLoss, rqvae_loss
 from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, ordinals
 
-__all__ = ["LiveTokenizer", "TokenizerPass", "pretrain", "through"]
+__all__ = ["LiveTokenizer", "TokenizerPass", "item_vectors", "pretrain", "tokenizer_pass"]
 
 FloatArray = NDArray[np.float32]
 
 _VECTORS, _BETA = "vectors", "beta"
-"""Entries of ``SidTable.network`` beside the RQ-VAE's own."""
+"""Entries of ``SidTable.network`` beside the RQ-VAE's weights."""
+
+
+def item_vectors(config: EtegrecSidConfig, data: TrainingData) -> FloatArray:
+    """[N, D] item vectors as ``config.item_features`` says.
+
+    ``cf`` and ``text`` are taken as they are (the tokenizer centres and scales its input itself).
+
+    Raises:
+        DataFault: Collaborative vectors are asked for and there are none, or a vector is not finite.
+    """
+    parts: list[FloatArray] = []
+    if config.item_features in ("cf", "both"):
+        if data.collaborative is None:
+            raise DataFault(
+                "ETEGRec's tokenizer needs SASRec item vectors, and there are none",
+                hint="train SASRec first (bench run does), or choose item_features=text",
+            )
+        parts.append(data.collaborative)
+    if config.item_features in ("text", "both"):
+        parts.append(data.features)
+    if len(parts) > 1:
+        parts = [_standardised(part, data.known) for part in parts]
+    vectors = np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if bad.size:
+        raise DataFault(
+            f"the vectors of {bad.size} items are not finite numbers",
+            where=f"item row {bad[0]}" + (" and others" if bad.size > 1 else ""),
+            hint="check SASRec's training (a lower rate `sasrec.lr`) and the text encoder",
+        )
+    return vectors
+
+
+def _standardised(part: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
+    """Centred, and scaled to root-mean-square norm 1 over the known rows."""
+    centred = part - part[known].mean(axis=0)
+    norm = float(np.sqrt((centred[known].astype(np.float64) ** 2).sum(axis=1).mean()))
+    scaled: FloatArray = (centred / (norm or 1.0)).astype(np.float32)
+    return scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +85,7 @@ class TokenizerPass:
     reconstruction: Tensor
 
 
-def through(model: RqVae, vectors: Tensor) -> TokenizerPass:
+def tokenizer_pass(model: RqVae, vectors: Tensor) -> TokenizerPass:
     """Item vectors [n, D_in] through encoder, codebooks and decoder, with gradients (straight-through codewords)."""
     inputs = model.standardise(vectors)
     latents = model.encoder(inputs)
@@ -61,7 +100,7 @@ def through(model: RqVae, vectors: Tensor) -> TokenizerPass:
 
 @dataclass(frozen=True, eq=False)
 class LiveTokenizer:
-    """An RQ-VAE that can go on learning, and the items it gives codes to.
+    """A trainable RQ-VAE and the item vectors that it quantises.
 
     Attributes:
         vectors: [N, D_in] item vectors, where the model is.
@@ -89,7 +128,7 @@ class LiveTokenizer:
         return cls(model, torch.from_numpy(np.array(network[_VECTORS])).to(device), table.level_sizes[-1])
 
     def table(self) -> SidTable:
-        """The items' codes now, as a frozen table of version 0: nearest codewords, then the collision ordinal.
+        """The items' present codes, as a frozen table of version 0: nearest codewords, then the collision ordinal.
 
         Raises:
             BenchError: The tokenizer diverged, or collapsed so far that the ordinals do not tell items apart.
@@ -120,7 +159,7 @@ class LiveTokenizer:
         )
 
     def live_table(self) -> SidTable:
-        """``table`` with the tokenizer in it, for joint training to go on with."""
+        """``table`` with the tokenizer in it, for joint training."""
         weights = {name: value.detach().float().cpu().numpy() for name, value in self.model.state_dict().items()}
         extra = {
             _VECTORS: self.vectors.float().cpu().numpy(),
@@ -169,7 +208,7 @@ def _rebuilt(network: Mapping[str, FloatArray]) -> RqVae:
     )
     model = RqVae(torch.from_numpy(np.array(network["shift"])), 1.0, config, seed=0)
     state = model.state_dict()
-    # A table on disk has no scalars, only arrays of one element.
+    # A stored table has arrays of one element in place of scalars.
     model.load_state_dict(
         {name: torch.from_numpy(np.array(network[name])).reshape(state[name].shape) for name in state}
     )

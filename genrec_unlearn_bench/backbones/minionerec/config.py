@@ -1,19 +1,196 @@
-"""MiniOneRec's configuration and its presets."""
+"""Configuration of MiniOneRec: prompt templates, the saved shape of its network, presets.
+
+Prompts follow Alpaca (instruction, input, response). Their pieces (before the items, between them, after them) are
+tokenised one by one. For SIDs, whose tokens no text tokenizer merges with anything, that is what tokenising the whole
+would give; between titles a space may go to another token.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from genrec_unlearn_bench.backbones.backbone import BackboneConfig, Scale
-from genrec_unlearn_bench.backbones.minionerec.shape import LoraShape, NetworkShape
-from genrec_unlearn_bench.backbones.minionerec.words import TaskWords
-from genrec_unlearn_bench.backbones.training import TrainingConfig
-from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.presets import sid_preset
+from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, TrainingConfig
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.sids.config import SidConfig, sid_preset
 
-__all__ = ["PRESETS", "MiniOneRecConfig", "mor_sid_preset"]
+__all__ = [
+    "PRESETS",
+    "SID_PRESETS",
+    "CausalShape",
+    "LoraShape",
+    "MiniOneRecConfig",
+    "NetworkShape",
+    "PromptTemplate",
+    "TaskTemplates",
+]
+
+_PREAMBLE = (
+    "Below is an instruction that describes a task, paired with an input that provides further context. "
+    "Write a response that appropriately completes the request."
+)
+
+
+class PromptTemplate(StrictModel):
+    """One task's prompt."""
+
+    instruction: str
+    """The request."""
+    before: str = ""
+    """In front of the items."""
+    separator: str = ", "
+    """Between two items."""
+    after: str = ""
+    """Behind the items."""
+    empty: str = "nothing yet"
+    """Stands for a history without any item."""
+    preamble: str = _PREAMBLE
+    """Opens every prompt."""
+
+    @property
+    def head(self) -> str:
+        """Everything up to the first item."""
+        return f"{self.preamble}\n\n### Instruction:\n{self.instruction}\n\n### User Input:\n{self.before}"
+
+    @property
+    def tail(self) -> str:
+        """Everything from behind the last item to where the response begins."""
+        return f"{self.after}\n\n### Response:\n"
+
+
+_READ = "The user has interacted with items "
+_ASK = " in chronological order. Can you predict the next possible item that the user may expect?"
+
+
+class TaskTemplates(StrictModel):
+    """The five supervised tasks."""
+
+    next_item: PromptTemplate = PromptTemplate(
+        instruction="Can you predict the next possible item that the user may expect?", before=_READ, after=_ASK
+    )
+    """SIDs of a history -> SID. The only one recommendations are made with."""
+    title_to_sid: PromptTemplate = PromptTemplate(
+        instruction="Answer with the identifier of the item.", before="Which item has the title: ", after="?"
+    )
+    """Title -> SID."""
+    sid_to_title: PromptTemplate = PromptTemplate(
+        instruction="Answer with the title of the item.", before="What is the title of item ", after="?"
+    )
+    """SID -> title."""
+    next_title: PromptTemplate = PromptTemplate(
+        instruction="Can you predict the title of the next item that the user may expect?", before=_READ, after=_ASK
+    )
+    """SIDs of a history -> title."""
+    titles_to_sid: PromptTemplate = PromptTemplate(
+        instruction="Can you predict the next possible item that the user may expect?",
+        before="The user has interacted with items of these titles: ",
+        after=_ASK,
+    )
+    """Titles of a history -> SID."""
+    untitled: str = "an item without a title"
+    """Stands for a missing title in a history; items without one make no samples of their own."""
+
+
+class NetworkShape(StrictModel):
+    """A Qwen2 decoder."""
+
+    hidden: int = Field(default=128, ge=2)
+    """Width of the residual stream."""
+    ffn: int = Field(default=512, ge=1)
+    """Width of the gated feed-forward layers."""
+    layers: int = Field(default=4, ge=1)
+    """Blocks."""
+    heads: int = Field(default=4, ge=1)
+    """Query heads."""
+    groups: int = Field(default=2, ge=1)
+    """Key-value heads; each serves ``heads / groups`` query heads."""
+    head_dim: int | None = None
+    """Width of a head; hidden / heads where none is given."""
+    tied: bool = True
+    """One matrix is input embedding and output head (Qwen2.5: 0.5B to 3B); 7B has two."""
+    rope_theta: float = Field(default=10_000.0, gt=0)
+    """Base of the rotary positions (Qwen2.5: 1e6)."""
+    norm_epsilon: float = Field(default=1e-6, gt=0)
+    """Added under the root of the norms."""
+    positions: int = Field(default=1024, ge=1)
+    """Longest sequence."""
+    init: float = Field(default=0.02, gt=0)
+    """Standard deviation of random weights."""
+
+    @classmethod
+    def of(cls, config: Any, source: str) -> NetworkShape:
+        """The shape of a checkpoint's ``Qwen2Config``.
+
+        Raises:
+            UsageError: It has sliding-window attention, stretched rotary positions or another activation, which
+                decoding here does not follow.
+        """
+        rope = config.rope_parameters or {}
+        odd = [
+            name
+            for name, there in (
+                ("sliding-window attention", "sliding_attention" in (config.layer_types or ())),
+                ("stretched rotary positions", rope.get("rope_type", "default") != "default"),
+                (f"the activation {config.hidden_act!r}", config.hidden_act != "silu"),
+            )
+            if there
+        ]
+        if odd:
+            raise UsageError(
+                f"the model has {' and '.join(odd)}, which decoding does not follow",
+                where=source,
+                hint="choose a plain Qwen2 or Qwen2.5 checkpoint",
+            )
+        return cls(
+            hidden=config.hidden_size,
+            ffn=config.intermediate_size,
+            layers=config.num_hidden_layers,
+            heads=config.num_attention_heads,
+            groups=config.num_key_value_heads,
+            head_dim=getattr(config, "head_dim", None),
+            tied=config.tie_word_embeddings,
+            rope_theta=float(rope.get("rope_theta", 10_000.0)),
+            norm_epsilon=config.rms_norm_eps,
+            positions=config.max_position_embeddings,
+            init=config.initializer_range,
+        )
+
+
+class LoraShape(StrictModel):
+    """Low-rank adapters (Hu et al. 2021) in place of full fine-tuning; SID rows of embedding and head learn in full."""
+
+    rank: int = Field(default=16, ge=1)
+    """Rank of each adapter."""
+    alpha: int = Field(default=32, ge=1)
+    """Adapters are scaled by alpha / rank."""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Dropout in front of the adapters, in training."""
+    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    """Linear layers that get one, by name."""
+
+
+class CausalShape(StrictModel):
+    """Everything a saved recommender is rebuilt from, beside weights, SIDs and tokenizer.
+
+    Fields without a description are those of ``MiniOneRecConfig``; a model of SIDs alone has no text tokens and no
+    words.
+    """
+
+    network: NetworkShape = Field(default_factory=NetworkShape)
+    text_tokens: int = Field(default=0, ge=0)
+    """Tokens of the text vocabulary, in front of those of the SIDs."""
+    words: TaskTemplates | None = None
+    text_tasks: bool = False
+    end_token: int | None = None
+    """End of a sequence in the text vocabulary, trained behind every response and never scored."""
+    title_tokens: int = Field(default=32, ge=1)
+    history_limit: int = Field(default=10, ge=1)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    lora: LoraShape | None = None
+    precision: Literal["float32", "bfloat16"] = "float32"
+    checkpointing: bool = False
 
 
 class MiniOneRecConfig(BackboneConfig):
@@ -30,7 +207,7 @@ class MiniOneRecConfig(BackboneConfig):
     """Dropout of input embeddings and attention."""
     text_tasks: bool = True
     """With a checkpoint: learn titles beside interactions (four more tasks). From scratch there is no text."""
-    words: TaskWords = Field(default_factory=TaskWords)
+    words: TaskTemplates = Field(default_factory=TaskTemplates)
     """With a checkpoint: the prompts."""
     ending: bool = True
     """With a checkpoint: responses are taught to end (newline, end of sequence). Never scored."""
@@ -40,11 +217,22 @@ class MiniOneRecConfig(BackboneConfig):
     """With a checkpoint: adapters in place of full fine-tuning. Needs ``training.weight_decay`` 0, so that text rows of
     the embedding stay what they are."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Type of the weights; CUDA computes in bfloat16 either way while training."""
+    """Type of the weights, but for those that are trained beside adapters; CUDA trains in bfloat16 either way."""
     checkpointing: bool = False
     """Gradient checkpointing: a third more time, a fraction of the memory."""
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     """Optimisation and early stopping."""
+
+    def saved_shape(self, network: NetworkShape, **text: Any) -> CausalShape:
+        """The shape of a recommender on ``network``; ``text`` gives the fields that a checkpoint needs beside."""
+        return CausalShape(
+            network=network,
+            history_limit=self.history_limit,
+            dropout=self.dropout,
+            precision=self.precision,
+            checkpointing=self.checkpointing,
+            **text,
+        )
 
 
 # Hub ids. TRACER names Qwen2.5-7B. MiniOneRec takes its base model as a parameter; its issues name 0.5B to 7B and the
@@ -117,7 +305,5 @@ _OFFICIAL_SIDS = SidConfig(
 )
 """MiniOneRec's tokenizer: the whole catalogue a batch, last-level Sinkhorn re-encoding, duplicates kept."""
 
-
-def mor_sid_preset(scale: Scale) -> SidConfig:
-    """The tokenizer at a scale: TIGER's with a collision level, but for ``official``."""
-    return _OFFICIAL_SIDS if scale is Scale.OFFICIAL else sid_preset(scale.value)
+SID_PRESETS = {scale: _OFFICIAL_SIDS if scale is Scale.OFFICIAL else sid_preset(scale.value) for scale in Scale}
+"""TIGER's tokenizer with a collision level, but for ``official``."""

@@ -7,7 +7,6 @@ than they must. Softmax is over the whole vocabulary, text tokens included.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -16,35 +15,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from genrec_unlearn_bench.backbones.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from genrec_unlearn_bench.backbones.cpu_layers import use_cpu_kernels
+from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, MiniOneRecConfig, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.network import (
     adapted,
     block_type,
+    extend_vocabulary,
     hold_text_rows,
     random_network,
     serving_weights,
 )
-from genrec_unlearn_bench.backbones.minionerec.packing import Packing
-from genrec_unlearn_bench.backbones.minionerec.prompt import Layout, Prompt, lay_out
-from genrec_unlearn_bench.backbones.minionerec.shape import CausalShape
-from genrec_unlearn_bench.backbones.minionerec.text import TextSide
-from genrec_unlearn_bench.backbones.processor_layers import for_processor
-from genrec_unlearn_bench.backbones.recommender import (
-    Capability,
-    Context,
-    Recommender,
-    ServingRules,
-    SoftSids,
-    StepOutput,
-)
-from genrec_unlearn_bench.backbones.serve import TrieCache, ranked
-from genrec_unlearn_bench.backbones.similar_lengths import in_groups, length_groups, watched
+from genrec_unlearn_bench.backbones.minionerec.prompts import Prompt, PromptBatch, PromptTokenizer, batch_prompts
+from genrec_unlearn_bench.backbones.packing import Packing, in_groups, length_groups, watched
+from genrec_unlearn_bench.backbones.pretrained import load_pretrained
+from genrec_unlearn_bench.backbones.recommender import Capability, Context, ServingRules, SoftSids, StepOutput
+from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
 from genrec_unlearn_bench.backbones.vocabulary import BOS, SPECIALS, SidVocabulary
 from genrec_unlearn_bench.data.examples import Histories, IntArray
-from genrec_unlearn_bench.decoding.causal_session import CausalSession
-from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.decoding.causal import CausalSession
 from genrec_unlearn_bench.decoding.session import DecoderSession
-from genrec_unlearn_bench.sids.belonging import check_successor
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
@@ -62,7 +51,7 @@ def sid_vocabulary(shape: CausalShape, level_sizes: tuple[int, ...]) -> SidVocab
     return SidVocabulary(level_sizes, base=shape.text_tokens or SPECIALS + 1)
 
 
-class CausalRecommender(Recommender):
+class CausalRecommender(TransformerRecommender):
     """Qwen2 over SID tokens, with or without text; see the module's docstring.
 
     Args:
@@ -78,30 +67,50 @@ class CausalRecommender(Recommender):
         shape: CausalShape,
         sids: SidTable,
         serving: ServingRules | None = None,
-        text: TextSide | None = None,
+        text: PromptTokenizer | None = None,
     ) -> None:
-        self.model: Any = model
-        self.shape = shape
-        self.sids = sids
-        self.serving = serving or ServingRules()
+        super().__init__(model, shape, sids, serving, sid_vocabulary(shape, sids.level_sizes))
         self.text = text
-        self._vocabulary = sid_vocabulary(shape, sids.level_sizes)
-        if self.model.config.vocab_size != self._vocabulary.size:
-            raise ValueError(f"the model has {self.model.config.vocab_size} tokens, the table {self._vocabulary.size}")
         if (text is None) != (shape.text_tokens == 0):
             raise ValueError("a model with text tokens needs its tokenizer, one without has none")
         if shape.lora is not None and shape.text_tokens:
             hold_text_rows(self.model, shape.text_tokens)
-        for_processor(self.model)
+        use_cpu_kernels(self.model)
         tokens = torch.from_numpy(self._vocabulary.tokens(sids))
         self.sid_tokens = tokens.masked_fill(torch.from_numpy(sids.codes) < 0, -1).to(self.device)
-        self._tries = TrieCache()
 
     @classmethod
     def fresh(cls, shape: CausalShape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
         """Random weights from ``seed``, over SID tokens alone."""
+        return cls._random(shape, sids, None, seed=seed, device=device)
+
+    @classmethod
+    def _random(
+        cls, shape: CausalShape, sids: SidTable, text: PromptTokenizer | None, *, seed: int, device: str
+    ) -> Self:
         model = random_network(shape, sid_vocabulary(shape, sids.level_sizes).size, seed=seed)
-        return cls(adapted(model, shape, seed=seed).to(device), shape, sids)  # type: ignore[arg-type]
+        return cls(adapted(model, shape, seed=seed).to(device), shape, sids, text=text)  # type: ignore[arg-type]
+
+    @classmethod
+    def pretrained(cls, config: MiniOneRecConfig, checkpoint: str, sids: SidTable, *, seed: int, device: str) -> Self:
+        """A checkpoint with SID tokens added and adapters in, before any training. Raises as ``load_pretrained``."""
+        dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
+        found = load_pretrained(checkpoint, "qwen2", dtype=dtype)
+        tokenizer: Any = found.tokenizer
+        text_tokens = max(tokenizer.get_vocab().values()) + 1
+        shape = config.saved_shape(
+            NetworkShape.of(found.model.config, found.source),
+            text_tokens=text_tokens,
+            words=config.words,
+            text_tasks=config.text_tasks,
+            end_token=tokenizer.eos_token_id,
+            title_tokens=config.title_tokens,
+            lora=config.lora,
+        )
+        extend_vocabulary(found.model, text_tokens, sum(sids.level_sizes), seed=seed)
+        model = adapted(found.model, shape, seed=seed)
+        text = PromptTokenizer.of(tokenizer.backend_tokenizer, config.words, shape.end_token)
+        return cls(model.to(device), shape, sids, text=text)  # type: ignore[arg-type]
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -109,58 +118,40 @@ class CausalRecommender(Recommender):
         return found | {Capability.TEXT_TASKS} if self.shape.text_tasks else found
 
     @property
-    def module(self) -> nn.Module:
-        module: nn.Module = self.model
-        return module
-
-    @property
     def blocks(self) -> Sequence[nn.Module]:
         return tuple(self.model.model.layers)
 
-    @property
-    def vocabulary(self) -> SidVocabulary:
-        return self._vocabulary
-
-    @property
-    def history_limit(self) -> int:
-        return self.shape.history_limit
-
-    def codes_of(self, items: IntArray) -> Tensor:
-        return torch.from_numpy(self.sids.codes[items]).to(self.device)
-
     def encode(self, histories: Histories, *, soft: SoftSids | None = None, hidden: bool = False) -> Context:
-        layout = self.prompts(histories)
-        embeds = self.embed(layout, soft)
-        states = self._run(embeds, Packing.alone(layout.mask), hidden=True) if hidden else ()
-        return Context(embeds, layout.mask, layout.items, states)
+        prompts = self.prompts(histories)
+        embeds = self.embed(prompts, soft)
+        states = self._run(embeds, Packing.alone(prompts.mask), hidden=True) if hidden else ()
+        return Context(embeds, prompts.mask, prompts.items, states)
 
-    def prompt_states(self, layout: Layout) -> Tensor:
+    def prompt_states(self, prompts: PromptBatch) -> Tensor:
         """[B, S, D] final states at all positions of prompts."""
-        return self._run(self.embed(layout), Packing.alone(layout.mask))[-1]
+        return self._run(self.embed(prompts), Packing.alone(prompts.mask))[-1]
 
-    def prompts(self, histories: Histories) -> Layout:
+    def prompts(self, histories: Histories) -> PromptBatch:
         """The histories, as served, in the words of the next-item task."""
-        if self.serving.ignored is not None:
-            histories = histories.without(self.serving.ignored)
-        items = torch.from_numpy(histories.latest(self.history_limit).items).to(self.device)
+        items = torch.from_numpy(self._served(histories).items).to(self.device)
         prompt = SID_PROMPT if self.text is None else self.text.prompts["next_item"]
-        return lay_out(prompt, self.sid_tokens, items)
+        return batch_prompts(prompt, self.sid_tokens, items)
 
-    def embed(self, layout: Layout, soft: SoftSids | None = None) -> Tensor:
+    def embed(self, prompts: PromptBatch, soft: SoftSids | None = None) -> Tensor:
         """[B, S, D] input embeddings, in the type the blocks compute in."""
-        embeds: Tensor = self.model.model.embed_tokens(layout.tokens)
+        embeds: Tensor = self.model.model.embed_tokens(prompts.tokens)
         if soft is not None:
-            embeds = self._soften(embeds, layout, soft)
+            embeds = self._soften(embeds, prompts, soft)
         if self.model.training and self.shape.dropout:
             embeds = F.dropout(embeds, self.shape.dropout)
         return embeds.to(block_type(self.model))
 
-    def _soften(self, embeds: Tensor, layout: Layout, soft: SoftSids) -> Tensor:
+    def _soften(self, embeds: Tensor, prompts: PromptBatch, soft: SoftSids) -> Tensor:
         """Replace token embeddings of softened items by expectations under their token distributions."""
-        row = soft.row_of_item[layout.items.clamp_min(0)].masked_fill(layout.items < 0, -1)
+        row = soft.row_of_item[prompts.items.clamp_min(0)].masked_fill(prompts.items < 0, -1)
         weight = self.model.model.embed_tokens.weight
         for level, weights in enumerate(soft.weights):
-            batch, position = torch.nonzero((row >= 0) & (layout.levels == level), as_tuple=True)
+            batch, position = torch.nonzero((row >= 0) & (prompts.levels == level), as_tuple=True)
             first = self._vocabulary.offsets[level]
             mixtures = weights[row[batch, position]].to(weight.dtype) @ weight[first : first + weights.shape[1]]
             embeds = embeds.index_put((batch, position), mixtures.to(embeds.dtype))
@@ -223,9 +214,7 @@ class CausalRecommender(Recommender):
     def decode(
         self, context: Context, codes: Tensor, *, rows: Tensor | None = None, hidden: bool = False
     ) -> StepOutput:
-        real = None if bool((codes >= 0).all()) else codes >= 0
-        labels = codes + torch.tensor(self._vocabulary.offsets, device=codes.device)
-        labels = labels if real is None else labels.masked_fill(~real, 0)
+        labels, real = self._labels(codes)
         states = self.states(context, labels, rows=rows, hidden=hidden)
         return StepOutput(self.head(states[-1]), labels, states if hidden else (), real)
 
@@ -236,9 +225,9 @@ class CausalRecommender(Recommender):
         sids = self.sid_tokens[torch.from_numpy(items).to(self.device)]
         source, target = (written, sids) if to == "sid" else (sids, written)
         prompt = self.text.prompts["title_to_sid" if to == "sid" else "sid_to_title"]
-        layout = lay_out(prompt, source, torch.arange(len(items), device=self.device)[:, None])
+        prompts = batch_prompts(prompt, source, torch.arange(len(items), device=self.device)[:, None])
         labels = target.clamp_min(0)
-        states = self.states(Context(self.embed(layout), layout.mask, layout.items), labels)
+        states = self.states(Context(self.embed(prompts), prompts.mask, prompts.items), labels)
         return StepOutput(self.head(states[-1]), labels, (), target >= 0)
 
     def session(self, context: Context) -> CausalSession:
@@ -248,46 +237,21 @@ class CausalRecommender(Recommender):
         weights = serving_weights(self.model)
 
         def opened(histories: Histories) -> DecoderSession:
-            layout = self.prompts(histories)
-            return CausalSession(weights, self.embed(layout), layout.mask)
+            prompts = self.prompts(histories)
+            return CausalSession(weights, self.embed(prompts), prompts.mask)
 
         return opened
 
-    def with_sids(self, table: SidTable) -> Self:
-        check_successor(self.sids, table)
-        return type(self)(self.model, self.shape, table, self.serving, self.text)
-
-    def with_serving(self, rules: ServingRules) -> Self:
-        return type(self)(self.model, self.shape, self.sids, rules, self.text)
-
-    def clone(self) -> Self:
-        return type(self)(copy.deepcopy(self.model), self.shape, self.sids, self.serving, self.text)
-
-    def recommend(
-        self,
-        histories: Histories,
-        k: int,
-        *,
-        beam: int = 50,
-        exact: bool = False,
-        sids: SidTable | None = None,
-    ) -> Ranking:
-        trie = self._tries.get(sids or self.sids, self.serving.blocked)
-        return ranked(self, trie, histories, k, beam=beam, exact=exact)
+    def _like(self, model: Any, sids: SidTable, serving: ServingRules) -> Self:
+        return type(self)(model, self.shape, sids, serving, self.text)
 
     def save(self, folder: Path) -> None:
-        content = Checkpoint(self.name, self.shape.model_dump(), self.sids, self.serving)
-        write_checkpoint(folder, content, self.model.state_dict())
+        super().save(folder)
         if self.text is not None:
             self.text.save(folder)
 
     @classmethod
-    def load(cls, folder: Path, *, device: str = "cpu") -> Self:
-        checkpoint, weights = read_checkpoint(folder, device=device)
-        shape = CausalShape.model_validate(checkpoint.shape)
-        words = shape.words
-        text = None if words is None else TextSide.load(folder, words, shape.end_token)
-        tokens = sid_vocabulary(shape, checkpoint.sids.level_sizes).size
-        model = adapted(random_network(shape, tokens, seed=0), shape, seed=0).to(device)  # type: ignore[arg-type]
-        model.load_state_dict(weights)
-        return cls(model, shape, checkpoint.sids, checkpoint.serving, text)
+    def _rebuilt(cls, shape: dict[str, Any], sids: SidTable, folder: Path, *, device: str) -> Self:
+        own = CausalShape.model_validate(shape)
+        text = None if own.words is None else PromptTokenizer.load(folder, own.words, own.end_token)
+        return cls._random(own, sids, text, seed=0, device=device)

@@ -1,14 +1,15 @@
-"""Configuration of P5-SID's recommender and its presets."""
+"""Configuration of P5-SID: its recommender, the three indexers of its tokenizer, and presets."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
-from genrec_unlearn_bench.backbones.backbone import BackboneConfig, Scale
-from genrec_unlearn_bench.backbones.t5 import T5Shape
-from genrec_unlearn_bench.backbones.training import TrainingConfig
+from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, T5Shape, TrainingConfig
+from genrec_unlearn_bench.sids.config import SidConfig, sid_preset
 
-__all__ = ["P5Config", "p5_preset"]
+__all__ = ["PRESETS", "SID_PRESETS", "P5Config", "P5SidConfig"]
 
 
 class P5Config(BackboneConfig):
@@ -33,7 +34,7 @@ class P5Config(BackboneConfig):
         return self
 
 
-_PRESETS = {
+PRESETS = {
     # Commas are left out where every encoder position counts; whole-word embeddings mark the items all the same.
     Scale.SMOKE: P5Config(
         shape=T5Shape(d_model=64, d_kv=16, d_ff=256, layers=2, heads=4, dropout=0.0, history_limit=6),
@@ -71,6 +72,43 @@ _PRESETS = {
 }
 
 
-def p5_preset(scale: Scale) -> P5Config:
-    """The recommender's configuration at a scale."""
-    return _PRESETS[scale]
+class P5SidConfig(SidConfig):
+    """Which indexer, and its options; those of ``SidConfig`` are the first one's."""
+
+    indexer: Literal["rqvae", "sequential", "collaborative"] = "rqvae"
+    """Codebooks over item texts (RQ-VAE or residual k-means, as ``quantiser`` says: TRACER's setting), numbers by first
+    appearance, or clusters of co-occurrence (Hua et al. 2023). The last two are trees without codebooks."""
+    start: int = Field(default=1001, ge=0)
+    """Sequential: the first number; 1001 is OpenP5's, 1 that of Hua et al."""
+    digits: int = Field(default=2, ge=1, le=9)
+    """Sequential: digits a piece, from the left, where no tokenizer is named."""
+    number_tokenizer: str | None = None
+    """Sequential: hub id or folder of a pretrained T5 whose tokenizer cuts the numbers into its own sub-words."""
+    clusters: int = Field(default=20, ge=2)
+    """Collaborative: clusters that a cluster is split into."""
+    leaf_size: int = Field(default=500, ge=2)
+    """Collaborative: most items of a cluster that is not split any more; at least ``clusters``."""
+    cluster_tokens: int = Field(default=500, ge=2)
+    """Collaborative: cluster tokens before their numbering begins anew."""
+
+    @model_validator(mode="after")
+    def _leaves_hold_a_split(self) -> P5SidConfig:
+        if self.leaf_size < self.clusters:
+            raise ValueError(f"leaf_size ({self.leaf_size}) must not be below clusters ({self.clusters})")
+        if self.cluster_tokens <= self.clusters:
+            raise ValueError(f"cluster_tokens ({self.cluster_tokens}) must exceed clusters ({self.clusters})")
+        return self
+
+
+_TREES: dict[Scale, dict[str, int | str]] = {
+    Scale.SMOKE: {"clusters": 8, "leaf_size": 24, "cluster_tokens": 100},
+    Scale.SMALL: {"leaf_size": 100},
+    Scale.PAPER: {"number_tokenizer": "t5-small"},
+    Scale.OFFICIAL: {"number_tokenizer": "t5-small"},
+}
+
+SID_PRESETS = {
+    scale: P5SidConfig.model_validate({**sid_preset(scale.value).model_dump(), **trees})
+    for scale, trees in _TREES.items()
+}
+"""Codebooks as TIGER has them at the same scale, and the options of the trees."""

@@ -1,13 +1,39 @@
-"""The prompts of the sequential task, as data. ``{user}`` is the user's word, ``{history}`` the items, oldest first.
+"""P5's prompts: their wording, their words as token ids, and where their parts stand.
 
-The sentences are our own. P5 and OpenP5 train on ten or eleven wordings of a task, so that the model does not hang on
-one, and are evaluated on single ones. Every word stands between spaces, punctuation too; words are kept few, because an
-encoder position costs as much for a word as for a piece of an item.
+A template has ``{user}``, the user's word, and ``{history}``, the items, oldest first. The sentences are our own. P5
+and OpenP5 train on ten or eleven wordings of a task, so that the model does not depend on one, and are evaluated on
+single ones. Every word stands between spaces, punctuation too; words are kept few, because an encoder position costs as
+much for a word as for a piece of an item.
 """
 
 from __future__ import annotations
 
-__all__ = ["EVALUATION", "PROMPTS", "WORDS_OF_ALL"]
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from genrec_unlearn_bench.backbones.vocabulary import SPECIALS
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.sids.p5 import digit_pieces
+
+__all__ = [
+    "END_OF_PROMPT",
+    "EVALUATION",
+    "PROMPTS",
+    "PROMPT_WORDS",
+    "PromptTensors",
+    "PromptTokens",
+    "SubwordTokenizer",
+    "TextTokenizer",
+    "TokenRun",
+    "WordTokenizer",
+    "close_gaps",
+    "tokenise_prompt",
+]
 
 PROMPTS = (
     "shopper {user} took {history} ; what comes next ?",
@@ -28,7 +54,186 @@ PROMPTS = (
 EVALUATION = 0
 """The prompt that recommends, unlearns and is measured."""
 
-WORDS_OF_ALL = tuple(
+PROMPT_WORDS = tuple(
     dict.fromkeys(word for prompt in PROMPTS for word in prompt.split() if word not in ("{user}", "{history}"))
 )
 """Every word of the prompts, in the order of their first appearance."""
+
+END_OF_PROMPT = 1
+"""T5's end-of-sequence token, which closes every input; the same number in our own vocabulary."""
+
+_SEPARATOR = ","
+_UNKNOWN = "someone"
+_USER = "user_"
+_ITEM = "item_"
+_WIDTH = 2
+
+
+class TextTokenizer(ABC):
+    """Tokenises the words of a prompt.
+
+    Attributes:
+        size: Token ids of text; those of SIDs start here.
+    """
+
+    size: int
+
+    @abstractmethod
+    def word(self, text: str) -> list[int]:
+        """The ids of one word, at least one."""
+
+    @abstractmethod
+    def user(self, number: int) -> list[int]:
+        """The word of user ``number`` (from 1); 0 is the one word of all users that training has not seen."""
+
+    @property
+    def separator(self) -> list[int]:
+        """The word between two items: a comma."""
+        return self.word(_SEPARATOR)
+
+
+class WordTokenizer(TextTokenizer):
+    """One token a word of the prompts, one for the front of a user's word, one for every one or two digits.
+
+    Users are written like sequential item numbers, two digits a piece from the left.
+    """
+
+    def __init__(self) -> None:
+        digits = [str(n) for n in range(10)] + [f"{n:02d}" for n in range(100)]
+        names = dict.fromkeys([*PROMPT_WORDS, _SEPARATOR, _UNKNOWN, _USER, *digits])
+        self._ids = {name: SPECIALS + place for place, name in enumerate(names)}
+        self.size = SPECIALS + len(self._ids)
+
+    def word(self, text: str) -> list[int]:
+        """One id. Raises KeyError for a word that no prompt has."""
+        return [self._ids[text]]
+
+    def user(self, number: int) -> list[int]:
+        if not number:
+            return self.word(_UNKNOWN)
+        return [self._ids[_USER], *(self._ids[piece] for piece in digit_pieces(number, _WIDTH))]
+
+
+class SubwordTokenizer(TextTokenizer):
+    """Sub-words of a T5 tokenizer. SentencePiece never joins pieces across a space, so word by word is the same as
+    the whole sentence.
+
+    Args:
+        tokenizer: Hugging Face's.
+        rows: Rows of the model's embedding; SIDs stand behind them.
+    """
+
+    def __init__(self, tokenizer: Any, rows: int) -> None:
+        if tokenizer.eos_token_id != END_OF_PROMPT or tokenizer.pad_token_id != 0:
+            raise UsageError(
+                "this is no T5 tokenizer: T5 pads with token 0 and ends a sequence with token 1",
+                where=str(tokenizer.name_or_path),
+                hint="choose t5-small or another T5 checkpoint",
+            )
+        self.tokenizer, self.size = tokenizer, rows
+
+    def word(self, text: str) -> list[int]:
+        return [int(one) for one in self.tokenizer.encode(text, add_special_tokens=False)]
+
+    def user(self, number: int) -> list[int]:
+        return self.word(f"{_USER}{number}" if number else _UNKNOWN)
+
+    def number_ids(self) -> list[int]:
+        """Ids of all pieces that are digits and nothing else."""
+        names = self.tokenizer.get_vocab()
+        return sorted(place for name, place in names.items() if name.lstrip("▁").isdecimal())
+
+    def number_pieces(self, number: int) -> list[str]:
+        """The pieces of a number inside ``item_…``, as P5 writes items, without those of ``item_``."""
+        pieces: list[str] = self.tokenizer.tokenize(f"{_ITEM}{number}")
+        front, seen = 0, ""
+        while front < len(pieces) and _ITEM.startswith((seen + pieces[front]).lstrip("▁")):
+            seen += pieces[front]
+            front += 1
+        return pieces[front:]
+
+
+class TokenRun(StrictModel):
+    """Some words in a row."""
+
+    ids: tuple[int, ...] = ()
+    """Token ids."""
+    firsts: tuple[bool, ...] = ()
+    """Whether a token begins a word."""
+
+
+class PromptTokens(StrictModel):
+    """One prompt: words, a blank, words, the other blank, words and the end."""
+
+    before: TokenRun
+    between: TokenRun
+    after: TokenRun
+    user_first: bool
+    """Which of the two blanks comes first."""
+
+
+def tokenise_prompt(template: str, text: TextTokenizer) -> PromptTokens:
+    """Tokenise a template; raises ValueError unless it has ``{user}`` and ``{history}`` once each."""
+    words = template.split()
+    if sorted(word for word in words if word.startswith("{")) != ["{history}", "{user}"]:
+        raise ValueError(f"a prompt names {{user}} and {{history}} once each: {template!r}")
+    user, history = words.index("{user}"), words.index("{history}")
+    first, second = min(user, history), max(user, history)
+    after = _run(words[second + 1 :], text)
+    return PromptTokens(
+        before=_run(words[:first], text),
+        between=_run(words[first + 1 : second], text),
+        # The end of the sequence belongs to no word.
+        after=TokenRun(ids=(*after.ids, END_OF_PROMPT), firsts=(*after.firsts, False)),
+        user_first=user < history,
+    )
+
+
+def _run(words: list[str], text: TextTokenizer) -> TokenRun:
+    written = [text.word(word) for word in words]
+    return TokenRun(
+        ids=tuple(token for word in written for token in word),
+        firsts=tuple(place == 0 for word in written for place in range(len(word))),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PromptTensors:
+    """All P prompts, by run: token ids [P, W], -1 where a prompt's run is shorter; beginnings of words [P, W].
+
+    A batch puts all runs side by side in slots of equal width, fills what each row has, and moves the filled slots
+    together to the left (``close_gaps``), so that every row is what the same prompt alone would be: T5's attention goes
+    by distance, so a gap would change it.
+    """
+
+    before: tuple[Tensor, Tensor]
+    between: tuple[Tensor, Tensor]
+    after: tuple[Tensor, Tensor]
+    user_first: Tensor
+
+    @classmethod
+    def of(cls, prompts: tuple[PromptTokens, ...], device: torch.device) -> PromptTensors:
+        """Put them on a device."""
+        return cls(
+            _stacked([prompt.before for prompt in prompts], device),
+            _stacked([prompt.between for prompt in prompts], device),
+            _stacked([prompt.after for prompt in prompts], device),
+            torch.tensor([prompt.user_first for prompt in prompts], device=device),
+        )
+
+
+def _stacked(runs: list[TokenRun], device: torch.device) -> tuple[Tensor, Tensor]:
+    width = max(len(run.ids) for run in runs)
+    ids = torch.full((len(runs), width), -1)
+    firsts = torch.zeros(len(runs), width, dtype=torch.bool)
+    for row, run in enumerate(runs):
+        ids[row, : len(run.ids)] = torch.tensor(run.ids, dtype=torch.long)
+        firsts[row, : len(run.ids)] = torch.tensor(run.firsts, dtype=torch.bool)
+    return ids.to(device), firsts.to(device)
+
+
+def close_gaps(filled: Tensor) -> tuple[Tensor, Tensor]:
+    """Order [B, S] of the filled slots of [B, W], moved to the left, and its mask; S is the longest row."""
+    width = int(filled.sum(1).max())
+    order = torch.argsort((~filled).long(), dim=1, stable=True)[:, :width]
+    return order, filled.gather(1, order)

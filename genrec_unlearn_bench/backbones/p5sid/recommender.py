@@ -7,16 +7,13 @@ an item hold together. Everything but the input is the T5 recommender's.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.checkpoint import read_checkpoint
-from genrec_unlearn_bench.backbones.p5sid.layout import PromptTensors, packed
-from genrec_unlearn_bench.backbones.p5sid.shape import P5Shape
+from genrec_unlearn_bench.backbones.p5sid.prompts import PromptTensors, PromptTokens, close_gaps
 from genrec_unlearn_bench.backbones.recommender import ServingRules, SoftSids, StepOutput
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
 from genrec_unlearn_bench.backbones.vocabulary import PAD_TOKEN, SidVocabulary
@@ -26,17 +23,42 @@ from genrec_unlearn_bench.sids.table import SidTable
 if TYPE_CHECKING:
     from transformers import T5Config, T5ForConditionalGeneration
 
-__all__ = ["P5Recommender", "Users"]
+__all__ = ["P5Recommender", "P5Shape", "UserTokens"]
+
+
+class P5Shape(T5Shape):
+    """A T5 with a text vocabulary in front of its SID tokens, and tokenised prompts: no text tokenizer is saved."""
+
+    text_tokens: int
+    """Token ids of text; SIDs start behind them."""
+    prompts: tuple[PromptTokens, ...]
+    """Training draws from all of them."""
+    evaluation: int = 0
+    """The prompt that everything else is done with."""
+    separator: tuple[int, ...] = ()
+    """Token ids of the word between two items; empty for none."""
+    whole_words: int = 512
+    """Words that a prompt may have for the whole-word embedding (P5's own number); 0 does without it."""
+    user_ids: int = 0
+    """User ids that are looked up; all others are unknown."""
+    users: int = 0
+    """Users that training has seen."""
+    user_width: int = 1
+    """Tokens of the longest user word."""
+    gated: bool = False
+    """Feed-forward of T5 v1.1 and Flan-T5 (gated GELU) instead of T5's."""
+    tied: bool = True
+    """Whether the output head is the input embedding."""
+
 
 _WHOLE_WORDS, _USER_ROWS, _USER_TOKENS = "whole_words", "user_rows", "user_tokens"
-
 
 _WHOLE_WORD_SHARE = 0.1
 """Initial size of a whole-word embedding beside a token's. At equal size a position hides half of what a token says: on
 Industrial (small, validation NDCG@10) 150 steps reach .037 with and .040 without whole words."""
 
 
-class Users:
+class UserTokens:
     """The words of the users: which row a user id has, and the row's token ids.
 
     Attributes:
@@ -55,7 +77,7 @@ class P5Recommender(T5Recommender):
     """T5 over prompts; see the module's docstring."""
 
     name = "p5sid"
-    shape: P5Shape
+    Shape = P5Shape
 
     def __init__(
         self,
@@ -66,10 +88,9 @@ class P5Recommender(T5Recommender):
     ) -> None:
         if not isinstance(shape, P5Shape):
             raise TypeError(f"a P5 recommender takes a P5Shape, not {type(shape).__name__}")
-        _furnish(model, shape)
         super().__init__(model, shape, sids, serving)
         if sids.tree is not None:
-            # Only what is written needs an end: in a prompt the next word says that an item is over, as in P5.
+            # Only decoded SIDs need an end token: in a prompt the next word ends an item, as in P5.
             ends = torch.from_numpy(sids.codes == sids.tree.end).to(self.device)
             self._tokens = self._tokens.masked_fill(ends, PAD_TOKEN)
         self._prompts = PromptTensors.of(shape.prompts, self.device)
@@ -81,25 +102,17 @@ class P5Recommender(T5Recommender):
         return SidVocabulary(sids.level_sizes, base=base, shared=sids.tree is not None)
 
     @classmethod
-    def _config(cls, shape: T5Shape, sids: SidTable) -> T5Config:
-        from transformers import T5Config
-
+    def _config(cls, shape: T5Shape, sids: SidTable, **options: Any) -> T5Config:
         own = cast(P5Shape, shape)
-        content = super()._config(shape, sids).to_dict()
-        content |= {
-            "feed_forward_proj": "gated-gelu" if own.gated else "relu",
-            "tie_word_embeddings": own.tied,
-            "scale_decoder_outputs": own.tied,
-        }
-        return T5Config(**content)
+        activation = "gated-gelu" if own.gated else "relu"
+        options |= {"feed_forward_proj": activation, "tie_word_embeddings": own.tied, "scale_decoder_outputs": own.tied}
+        return super()._config(shape, sids, **options)
 
     @classmethod
-    def fresh(cls, shape: T5Shape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model: Any = cls._network(cls._config(shape, sids))
-            _furnish(model, cast(P5Shape, shape))
-        return cls(model.to(device), shape, sids)
+    def _network(cls, config: T5Config, shape: T5Shape) -> T5ForConditionalGeneration:
+        model = super()._network(config, shape)
+        _add_prompt_parameters(model, cast(P5Shape, shape))
+        return model
 
     @classmethod
     def pretrained(
@@ -110,8 +123,7 @@ class P5Recommender(T5Recommender):
         Args:
             model: ``T5ForConditionalGeneration``, changed in place.
             shape: Of the same architecture.
-            numbers: Tokens that are digits. As in P5's later codes they start at random, like the SIDs': what the
-                text knows about numbers says nothing about users.
+            numbers: Tokens that are digits. As in P5's later codes they start at random, like the SIDs'.
         """
         vocabulary = cls._vocabulary_for(shape, sids)
         with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -123,17 +135,17 @@ class P5Recommender(T5Recommender):
                 embedding.weight[new] = values
             if shape.tied:
                 model.tie_weights()
-            _furnish(model, shape)
+            _add_prompt_parameters(model, shape)
         return cls(model.to(device), shape, sids)
 
-    def set_users(self, users: Users) -> None:
+    def set_users(self, users: UserTokens) -> None:
         """Give the users their words; they are saved with the weights."""
         for name, values in ((_USER_ROWS, users.rows), (_USER_TOKENS, users.tokens)):
             buffer: Tensor = getattr(self.model, name)
             buffer.copy_(torch.from_numpy(values))
 
     def prompted(self, histories: Histories, targets: IntArray, prompts: Tensor) -> StepOutput:
-        """``forward`` with a prompt of one's own for every history; ``prompts`` [B] long."""
+        """``forward`` with a prompt for every history; ``prompts`` [B] long."""
         context = self._read(*self._inputs(histories, prompts=prompts))
         return self.decode(context, self.codes_of(targets))
 
@@ -149,7 +161,7 @@ class P5Recommender(T5Recommender):
         lead, lead_firsts = self._words(prompts, histories, leading=True)
         tail, tail_firsts = self._words(prompts, histories, leading=False)
         filled = torch.cat([lead >= 0, tokens != PAD_TOKEN, tail >= 0], 1)
-        order, mask = packed(filled)
+        order, mask = close_gaps(filled)
         slots = torch.cat([self.model.shared(lead.clamp_min(0)), embeds, self.model.shared(tail.clamp_min(0))], 1)
         values = slots.gather(1, order[..., None].expand(-1, -1, slots.shape[-1]))
         nothing = [torch.full_like(run, PAD) for run in (lead, tail)]
@@ -205,19 +217,10 @@ class P5Recommender(T5Recommender):
         words: Tensor = getattr(self.model, _USER_TOKENS)[row]
         return words
 
-    @classmethod
-    def load(cls, folder: Path, *, device: str = "cpu") -> Self:
-        checkpoint, weights = read_checkpoint(folder, device=device)
-        recommender = cls.fresh(P5Shape.model_validate(checkpoint.shape), checkpoint.sids, seed=0, device=device)
-        recommender.model.load_state_dict(weights)
-        return recommender.with_serving(checkpoint.serving)
 
-
-def _furnish(model: Any, shape: P5Shape) -> None:
-    """Hang the whole-word embedding and the users' words on the network, so that they are its parameters and buffers,
-    copied and saved with it."""
-    if hasattr(model, _USER_ROWS):
-        return
+def _add_prompt_parameters(model: Any, shape: P5Shape) -> None:
+    """Register the whole-word embedding and the users' words on the network as a parameter and buffers, copied and
+    saved with it."""
     device = next(model.parameters()).device
     if shape.whole_words:
         words = nn.Embedding(shape.whole_words, model.config.d_model)

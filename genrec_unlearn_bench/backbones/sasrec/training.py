@@ -1,29 +1,127 @@
-"""Training SASRec: Adam over whole sequences, a loss at every position, the best epoch on validation kept."""
+"""Training SASRec: Adam over whole sequences, a loss at every position, the best epoch on validation kept.
+
+Next-item examples are joined to sequences again, so that one pass through SASRec learns many of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
 from genrec_unlearn_bench.backbones.batches import bucketed_batches
-from genrec_unlearn_bench.backbones.sasrec.catalogue_softmax import softmax_loss
 from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
-from genrec_unlearn_bench.backbones.sasrec.network import SasRecNetwork
-from genrec_unlearn_bench.backbones.sasrec.sequences import TrainSequences
-from genrec_unlearn_bench.data.examples import PAD
+from genrec_unlearn_bench.backbones.sasrec.network import SasRecNetwork, softmax_loss
+from genrec_unlearn_bench.data.examples import PAD, Examples, IntArray
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator
 
-__all__ = ["binary_loss", "sampled_negatives", "train_network"]
+__all__ = ["TrainSequences", "binary_loss", "sampled_negatives", "train_network", "train_sequences"]
 
 _CLIP = 5.0
 _REDRAWS = 20
 _BETAS = (0.9, 0.98)
 """Adam's, as in the paper's own code."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainSequences:
+    """S sequences of up to T positions.
+
+    Attributes:
+        inputs: [S, T] item ids, ``PAD`` behind the last one.
+        targets: [S, T] the item after position t, ``PAD`` where there is no loss.
+    """
+
+    inputs: IntArray
+    targets: IntArray
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def lengths(self) -> IntArray:
+        """[S] number of input positions."""
+        return np.asarray((self.inputs != PAD).sum(axis=1), dtype=np.int64)
+
+
+def train_sequences(train: Examples, limit: int) -> TrainSequences:
+    """The examples as sequences in which each of them is the target of exactly one position.
+
+    A row continues the user's row before it where its history ends in that row's history and target; such rows form a
+    run, whose targets become the inputs that follow. Nothing else is a target: items in histories alone (a user's first
+    item, or one whose own row belongs to valid or test) are inputs only.
+
+    Where a source cuts its histories (MiniOneRec: ten items), a position sees the run's earlier items as well, up to
+    ``limit``. A run longer than ``limit`` is cut into windows that overlap by half, so its later targets see between
+    half of ``limit`` and all of it. Rows with an empty history are left out.
+
+    Args:
+        limit: T, most positions of a sequence.
+    """
+    rows = np.flatnonzero(train.ends > train.starts)
+    rows = rows[np.lexsort((train.ends[rows], train.users[rows]))]
+    chosen = train.subset(rows)
+    if not len(chosen):
+        nothing = np.empty((0, limit), dtype=np.int64)
+        return TrainSequences(nothing, nothing)
+    return _windows(chosen, np.flatnonzero(~_continues(chosen, limit)), limit)
+
+
+def _continues(rows: Examples, limit: int) -> NDArray[np.bool_]:
+    """[M] whether a row's history is the end of the history and target of the row before it."""
+    lengths = rows.history_lengths(limit)
+    same = np.zeros(len(rows), dtype=np.bool_)
+    same[1:] = rows.users[1:] == rows.users[:-1]
+    for back in range(limit):  # Column by column: the histories as one matrix would be large.
+        check = np.flatnonzero(same & (lengths > back))
+        if not check.size:
+            break
+        item = rows.events[rows.ends[check] - 1 - back]
+        if back == 0:
+            before = rows.targets[check - 1]
+        else:
+            place = rows.ends[check - 1] - back
+            before = np.where(place >= rows.starts[check - 1], rows.events[np.maximum(place, 0)], PAD)
+        same[check] = item == before
+    return same
+
+
+def _windows(rows: Examples, first: IntArray, limit: int) -> TrainSequences:
+    """Runs of rows, each beginning at one of ``first``, as windows of at most ``limit`` positions."""
+    counts = np.diff(np.append(first, len(rows)))
+    lead = rows.history_lengths(limit)[first]
+    lengths = lead + counts - 1
+    offsets = np.cumsum(lengths) - lengths
+    inputs = np.full(int(lengths.sum()), PAD, dtype=np.int64)
+    targets = inputs.copy()
+    within, owner = _ranges(lead)
+    inputs[offsets[owner] + within] = rows.events[rows.ends[first][owner] - lead[owner] + within]
+    within, owner = _ranges(counts)
+    place = offsets[owner] + lead[owner] - 1 + within
+    targets[place] = rows.targets
+    follows = within < counts[owner] - 1
+    inputs[place[follows] + 1] = rows.targets[follows]
+
+    stride = max(limit // 2, 1)
+    number, run = _ranges(1 + np.maximum(-(-(lengths - limit) // stride), 0))
+    columns = (number * stride)[:, None] + np.arange(limit)[None, :]
+    real = columns < lengths[run][:, None]
+    source = np.where(real, offsets[run][:, None] + columns, 0)
+    # Behind the first window, the first half of each was learned in the window before it.
+    fresh = real & ((number == 0)[:, None] | (np.arange(limit) >= limit - stride)[None, :])
+    return TrainSequences(np.where(real, inputs[source], PAD), np.where(fresh, targets[source], PAD))
+
+
+def _ranges(counts: IntArray) -> tuple[IntArray, IntArray]:
+    """0 … count-1 for each count, end to end, and which count each belongs to."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts), owner
 
 
 def binary_loss(states: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
@@ -35,8 +133,7 @@ def binary_loss(states: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
 def sampled_negatives(own: Tensor, candidates: Tensor, generator: torch.Generator) -> Tensor:
     """One of ``candidates`` [n] for each of P positions, uniform over those not in the position's sequence.
 
-    Draws that hit the sequence ``own`` [P, T + 1] are drawn again, up to twenty times; where a sequence holds nearly
-    the whole catalogue, what was drawn last stays.
+    Draws that hit the sequence ``own`` [P, T + 1] are repeated up to twenty times; then the last one stays.
     """
     out = candidates[torch.randint(len(candidates), (len(own),), generator=generator)]
     for _ in range(_REDRAWS):
@@ -61,8 +158,8 @@ def train_network(
     """Train in place and leave the weights of the epoch with the best validation value.
 
     Args:
-        seen: [n] long, items that occur in ``sequences``. The others are in no loss: they are neither input nor
-            target, and must not be pushed away as negatives either, so their vectors stay as they began.
+        seen: [n] long, items that occur in ``sequences``. The others are in no loss, not as negatives either, so their
+            vectors keep their initial values.
         validate: NDCG@10 of the network as it is.
     """
     optimiser = torch.optim.AdamW(network.parameters(), lr=config.lr, weight_decay=config.weight_decay, betas=_BETAS)

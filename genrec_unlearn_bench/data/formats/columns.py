@@ -8,10 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from genrec_unlearn_bench.data.brands import normalise_brands
+from genrec_unlearn_bench.data.fields import looks_like_code, normalise_brands, parse_price, plain
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.markup import looks_like_code, plain
-from genrec_unlearn_bench.data.prices import parse_price
 
 __all__ = ["ItemColumns", "literal", "strings"]
 
@@ -22,7 +20,7 @@ _LONGEST_FIELD = 100_000
 
 
 class ItemColumns:
-    """Collects items by id; ``row`` says where an id stands.
+    """Collects items row by row, each with its own id.
 
     Attributes:
         row: Item id -> row number.

@@ -8,13 +8,26 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.errors import DataFault
 
-__all__ = ["BrokenLine", "Faults", "json_document", "json_object", "read_lines"]
+__all__ = [
+    "BrokenLine",
+    "Faults",
+    "as_int64",
+    "by_number",
+    "json_document",
+    "json_object",
+    "read_lines",
+    "whole_number",
+]
 
 SHOWN = 20
 """How many faults an error lists."""
@@ -28,7 +41,7 @@ class BrokenLine(ValueError):
 
 
 class Faults:
-    """Collects what is wrong with strict input, so that a user mends everything in one go."""
+    """Collects what is wrong with strict input, so that a user can fix everything in one go."""
 
     def __init__(self) -> None:
         self.shown: list[str] = []
@@ -105,3 +118,37 @@ def json_document(path: Path) -> dict[str, Any]:
         return json_object("\n".join(text for _, text in read_lines(path)))
     except BrokenLine as fault:
         raise DataFault(str(fault), where=str(path), hint="fetch the file again") from None
+
+
+_LARGEST = 2**62
+
+
+def whole_number(value: object) -> int | None:
+    """``value`` as an int, if it is one (``"12"``, ``12``, ``12.0``) and lies within ±2**62."""
+    if isinstance(value, str):
+        value = value.strip()
+        # int() also takes "1_000" and digits of other scripts; a data file means neither.
+        digits = value.removeprefix("-")
+        if digits.isascii() and digits.isdigit() and len(digits) <= 19:
+            number = int(value)
+            return number if -_LARGEST < number < _LARGEST else None
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not -_LARGEST < value < _LARGEST or value != int(value):
+        return None
+    return int(value)
+
+
+def as_int64(values: array[int]) -> IntArray:
+    """A typed array as a NumPy array of its own."""
+    return np.frombuffer(values, dtype=np.int64).copy() if len(values) else np.zeros(0, dtype=np.int64)
+
+
+def by_number(item_id: str) -> tuple[int, str]:
+    """Sort key for item ids that are numbers written as text; others come first."""
+    number = whole_number(item_id)
+    return (-1 if number is None else number, item_id)

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from genrec_unlearn_bench.data.formats.columns import ItemColumns, literal
 from genrec_unlearn_bench.data.formats.folder import check_unknown
-from genrec_unlearn_bench.data.formats.lines import Faults, json_document, read_lines
-from genrec_unlearn_bench.data.formats.numbers import as_int64, by_number, whole_number
+from genrec_unlearn_bench.data.formats.lines import Faults, as_int64, by_number, json_document, read_lines, whole_number
 from genrec_unlearn_bench.data.raw import GivenPart, GivenRows, RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress

@@ -1,26 +1,44 @@
-"""Dictionaries for the blocks of a recommender: trained, and accepted only where they say what the layer says."""
+"""Training of dictionaries for a recommender's blocks, and the tests that an autoencoder must pass to be used.
+
+One test ranks with a layer's output replaced by its reconstruction. ``Recommender.recommend`` decodes with copies of
+the weights and bypasses hooks, so beam search here replays every beam through ``decode``: slower, same numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
+import torch
 from pydantic import Field
+from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.backbones.recommender import Context, Recommender
 from genrec_unlearn_bench.data.examples import Examples
+from genrec_unlearn_bench.decoding.beam import beam_search, rank_items
+from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from genrec_unlearn_bench.unlearning.dictionaries.activations import activation_rows, together
-from genrec_unlearn_bench.unlearning.dictionaries.sae import SaeConfig, train_sae, unexplained
-from genrec_unlearn_bench.unlearning.dictionaries.splicing import replayed_ndcg, spliced
+from genrec_unlearn_bench.unlearning.dictionaries.sae import SaeConfig, activation_rows, train_sae, unexplained
 from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Dictionary, NeuronDictionary, value_vectors
+from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.sampling import all_examples, example_batches
 
-__all__ = ["DictionaryConfig", "neuron_dictionaries", "sae_dictionaries"]
+__all__ = [
+    "DictionaryConfig",
+    "ReplaySession",
+    "neuron_dictionaries",
+    "replayed_ndcg",
+    "sae_dictionaries",
+    "spliced",
+]
 
 
 class DictionaryConfig(SaeConfig):
-    """Training, and what an autoencoder must reach to be used."""
+    """Training and acceptance of autoencoders."""
 
     fvu_ceiling: float = Field(default=0.2, gt=0)
     """Largest fraction of held-out variance that may stay unexplained."""
@@ -31,19 +49,18 @@ class DictionaryConfig(SaeConfig):
 def sae_dictionaries(
     recommender: Recommender, request: ForgetRequest, retain: Examples, config: DictionaryConfig, progress: Progress
 ) -> Mapping[str, Dictionary]:
-    """An SAE for every block that accepts one, by block name.
+    """Train an SAE per block and return the accepted ones by block name.
 
-    Trained on all train data, the concept's included: features of the concept are what is looked for. Notes each
-    layer's ``fvu`` and ``spliced`` (share of NDCG@10 kept; NaN-free: 1 where the original has none).
+    Trained on all train data, forget examples included, because concept features are what is looked for. Notes
+    ``sae.fvu`` and ``sae.spliced`` per layer (share of NDCG@10 kept, 1 if the original has none; -1 if not measured).
 
     Args:
-        retain: Validation examples on which reconstructions are spliced in.
+        retain: Validation examples to rank with reconstructions.
     """
     body = anatomy(recommender)
     blocks = (*body.encoder, *body.decoder)
-    train, test = activation_rows(
-        recommender, together(request.train), blocks, count=config.sae_rows, seed=request.seed
-    )
+    examples = all_examples(request.train)
+    train, test = activation_rows(recommender, examples, blocks, count=config.sae_rows, seed=request.seed)
     before = replayed_ndcg(recommender, retain)
     accepted: dict[str, Dictionary] = {}
     fvus, kept = [], []
@@ -65,6 +82,63 @@ def sae_dictionaries(
 
 
 def neuron_dictionaries(recommender: Recommender) -> Mapping[str, Dictionary]:
-    """Every block's value vectors as its dictionary."""
+    """Every block's value vectors as its dictionary, by block name."""
     body = anatomy(recommender)
     return {block.name: NeuronDictionary.of(value_vectors(block.down)) for block in (*body.encoder, *body.decoder)}
+
+
+class ReplaySession:
+    """A ``DecoderSession`` that decodes the whole prefix of every beam at each step."""
+
+    def __init__(self, recommender: Recommender, context: Context) -> None:
+        self._recommender, self._context = recommender, context
+        self._offsets = recommender.vocabulary.offsets
+        self._codes = torch.zeros(len(context.mask), 1, 0, dtype=torch.long, device=context.mask.device)
+
+    def start(self) -> Tensor:
+        """[B, V] logits of the first SID token."""
+        self._codes = self._codes.new_zeros(len(self._context.mask), 1, 0)
+        return self._logits()[:, 0]
+
+    def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
+        """[B, W, V] logits of the next token."""
+        depth = self._codes.shape[2]
+        past = self._codes.gather(1, parents[..., None].expand(-1, -1, depth))
+        self._codes = torch.cat([past, (tokens - self._offsets[depth])[..., None]], 2)
+        return self._logits()
+
+    def _logits(self) -> Tensor:
+        batch, beams, depth = self._codes.shape
+        # Causal attention hides what follows the prefix; code 0 exists on every level.
+        codes = torch.nn.functional.pad(self._codes, (0, len(self._offsets) - depth)).flatten(0, 1)
+        rows = torch.arange(batch, device=codes.device).repeat_interleave(beams)
+        logits = self._recommender.decode(self._context, codes, rows=rows).logits[:, depth]
+        return logits.view(batch, beams, -1)
+
+
+@contextmanager
+def spliced(module: nn.Module, replace: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Replace ``module``'s output by ``replace`` of it inside the block."""
+
+    def hook(module: nn.Module, given: tuple[Any, ...], output: Tensor) -> Tensor:
+        return replace(output.float()).to(output.dtype)
+
+    handle = module.register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def replayed_ndcg(recommender: Recommender, examples: Examples, *, beam: int = 10, batch_size: int = 64) -> float:
+    """NDCG@10 of constrained beam search through the modules; 0 without examples."""
+    table, blocked = recommender.sids, recommender.serving.blocked
+    trie = Trie.build(table.codes, table.level_sizes, blocked=blocked)
+    gains = []
+    with resting(recommender):
+        for part in example_batches(examples, batch_size):
+            session = ReplaySession(recommender, recommender.encode(part.histories(recommender.history_limit)))
+            found = beam_search(session, trie, recommender.vocabulary.offsets, beam=beam)
+            ranks = rank_items(found, trie, 10).ranks(part.targets)
+            gains.append(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0))
+    return float(np.concatenate(gains).mean()) if gains else 0.0

@@ -1,9 +1,9 @@
-"""Which dictionary features carry a concept, where there are no concept words to look for.
+"""Selection of the dictionary features of a concept.
 
-PISCES reads each feature's top tokens and keeps those that name the concept. Semantic IDs are shared by items in and
-outside the concept, so two scores take the words' place: whether the feature fires on forget examples and not on retain
-examples *of the same category and history length* (else the best features are those of the category), and whether
-its direction moves the output towards the concept's tokens, against retain items of the same category.
+PISCES keeps the features whose top tokens name the concept. Semantic IDs are shared by items in and outside the
+concept, so two scores replace the words: whether the feature fires on forget examples and not on retain examples *of
+the same category and history length* (otherwise the best features are those of the category), and whether its direction
+moves the output towards the concept's tokens, against retain items of the same category.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.unlearning.anatomy import Block, Stack, anatomy
-from genrec_unlearn_bench.unlearning.dictionaries.activations import batches, placed, read
+from genrec_unlearn_bench.unlearning.anatomy import Block, Stack, activations_at, anatomy, mlp_activations
 from genrec_unlearn_bench.unlearning.dictionaries.sae import TopKSae
 from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Dictionary, Feature
+from genrec_unlearn_bench.unlearning.sampling import example_batches
 from genrec_unlearn_bench.unlearning.taps import tapped
 
 __all__ = ["aurocs", "find_features", "majority_signs", "matched_pairs", "output_pull"]
@@ -33,14 +33,14 @@ FIRES = 0.01
 
 
 def matched_pairs(groups: Groups, level_one: IntArray, limit: int, *, count: int, seed: int) -> Groups:
-    """Forget examples, each beside a retain example whose target has the same level-1 code, of the same length.
+    """Pair forget examples with retain examples of the same level-1 target code and history length.
 
-    Where no retain example has the length, the nearest one is taken; where none has the code, the pair is left out.
+    If no retain example has the length, one with the nearest is taken; if none has the code, the pair is omitted.
 
     Args:
         level_one: [N] level-1 code of every item.
-        limit: Longest history that is read.
-        count: Most pairs.
+        limit: Largest history length.
+        count: Largest number of pairs.
     """
     generator = numpy_generator(seed, "matched")
     forget, retain = groups.forget, groups.retain
@@ -68,16 +68,16 @@ def find_features(
     least: float,
     most: int,
 ) -> list[Feature]:
-    """Features that tell forget from matched retain examples, best first.
+    """Features that separate forget from matched retain examples, by descending AUROC.
 
-    An example's activation is the largest over its positions: a feature that names one token of an ID fires at one
-    position of L. The output score of blocks whose stream the head reads is the logit lens. An encoder's stream is read
-    by cross-attention instead, so there the network is its own lens, to first order (``output_pull``).
+    An example's activation is the largest over its positions: a feature for one token of a SID fires at one position
+    of L. The output score of decoder blocks is the logit lens. An encoder's stream is the input of cross-attention
+    instead, so its score is the network's gradient (``output_pull``).
 
     Args:
         concept: [N] items of the concept.
         least: Smallest AUROC.
-        most: Most features of one block.
+        most: Largest number of features per block.
     """
     if not len(pairs.forget):
         return []
@@ -107,7 +107,7 @@ def find_features(
 
 
 def aurocs(positive: NDArray[np.float32], negative: NDArray[np.float32]) -> NDArray[np.float64]:
-    """[W] chance that a positive's score [n, W] is above a negative's [m, W], ties counted half."""
+    """[W] probability that a positive's score [n, W] exceeds a negative's [m, W], ties counted half."""
     n, m = len(positive), len(negative)
     if not n or not m or not positive.shape[1]:
         return np.full(positive.shape[1], 0.5)
@@ -118,10 +118,10 @@ def aurocs(positive: NDArray[np.float32], negative: NDArray[np.float32]) -> NDAr
 def _activations(
     recommender: Recommender, examples: Examples, blocks: Sequence[Block], dictionaries: Mapping[str, Dictionary]
 ) -> list[NDArray[np.float32]]:
-    """[n, W] a block: each feature's largest activation over the real positions of each example."""
+    """[n, W] per block: each feature's largest activation over the real positions of each example."""
     sparse = all(isinstance(dictionaries[block.name], TopKSae) for block in blocks)
     kept: list[list[NDArray[np.float32]]] = [[] for _ in blocks]
-    for caught in read(recommender, examples, blocks, inputs=not sparse):
+    for caught in mlp_activations(recommender, examples, blocks, inputs=not sparse):
         for block, (values, real), rows in zip(blocks, caught, kept, strict=True):
             dictionary = dictionaries[block.name]
             codes = dictionary.codes(values.flatten(0, 1)) if isinstance(dictionary, TopKSae) else values.flatten(0, 1)
@@ -132,9 +132,9 @@ def _activations(
 
 
 def _lens_scores(recommender: Recommender, directions: Tensor, concept: BoolArray) -> Tensor:
-    """[n] mean logit of the concept items' tokens under the lens, minus that of retain items with their level-1 code.
+    """[n] mean lens logit of the concept items' tokens minus that of retain items with the same level-1 code.
 
-    The final norm divides all unit directions by one number, so that only its gain changes a sign or an order.
+    The final norm divides all unit directions by one number, so only its gain can change a sign or an order.
     """
     table = recommender.sids
     codes, offsets = table.quantised_codes, np.asarray(recommender.vocabulary.offsets[: table.quantised_levels])
@@ -156,22 +156,22 @@ def _lens_scores(recommender: Recommender, directions: Tensor, concept: BoolArra
 
 
 def output_pull(recommender: Recommender, pairs: Groups, blocks: Sequence[Block]) -> list[Tensor]:
-    """[D] a block: mean gradient of forget targets' log-likelihood with respect to what the block's feed-forward layer
-    adds (summed over positions), minus that of the matched retain targets."""
+    """[D] per block: mean gradient of the forget targets' log-likelihood by the feed-forward output, summed over
+    positions, minus that of the matched retain targets."""
     totals = [torch.zeros(block.down.out_features, device=recommender.device) for block in blocks]
     body, module, levels = anatomy(recommender), recommender.module, recommender.sids.quantised_levels
     was_training = module.training
     module.eval()
     try:
         for examples, sign in ((pairs.forget, 1.0), (pairs.retain, -1.0)):
-            for part in batches(examples, 128):
+            for part in example_batches(examples, 128):
                 codes = recommender.codes_of(part.targets)
                 with tapped([block.mlp for block in blocks]) as caught:
                     context = recommender.encode(part.histories(recommender.history_limit))
                     output = recommender.decode(context, codes)
                 likelihood = output.token_log_probs()[:, :levels].sum()
                 for number, gradient in enumerate(torch.autograd.grad(likelihood, caught)):
-                    values, real = placed(body, blocks[number], gradient, context, codes, prompts=False)
+                    values, real = activations_at(body, blocks[number], gradient, context, codes, prompts=False)
                     totals[number] += sign / len(examples) * (values * real[..., None]).sum((0, 1))
     finally:
         module.train(was_training)
@@ -179,14 +179,14 @@ def output_pull(recommender: Recommender, pairs: Groups, blocks: Sequence[Block]
 
 
 def majority_signs(recommender: Recommender, examples: Examples, blocks: Sequence[Block]) -> list[Tensor]:
-    """[F] a block: 1 or -1, the sign that each neuron's activation mostly has at the examples' real positions.
+    """[F] per block: 1 or -1, the majority sign of each neuron's activation at the examples' real positions.
 
-    ReLU's are never negative, so nothing is measured there; neurons without a majority count as positive.
+    ReLU neurons are positive without measurement; so are neurons without a majority.
     """
     counts = [torch.zeros(block.down.in_features, device=recommender.device) for block in blocks]
     gated = [number for number, block in enumerate(blocks) if block.gated]
     if gated:
-        for caught in read(recommender, examples, [blocks[number] for number in gated], inputs=True):
+        for caught in mlp_activations(recommender, examples, [blocks[number] for number in gated], inputs=True):
             for number, (values, real) in zip(gated, caught, strict=True):
                 counts[number] += values[real].sign().sum(0)
     return [torch.where(count < 0, -1.0, 1.0) for count in counts]

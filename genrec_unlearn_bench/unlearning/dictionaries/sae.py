@@ -1,29 +1,34 @@
-"""TopK sparse autoencoders on what a network's feed-forward layers put out (Gao et al. 2024, arXiv 2406.04093).
+"""TopK sparse autoencoders on feed-forward outputs (Gao et al. 2024, arXiv 2406.04093): PISCES's dictionaries.
 
-The dictionary in which PISCES takes value vectors apart. As in the paper: k of W features a row, decoder directions of
-unit length (renormalised behind every step, the gradient along them taken out before), encoder started as the
-decoder's transpose, AuxK for dead features (k_aux = d/2, weight 1/32). Decisions of our own, because there are ten
-thousand rows here and not ten billion: the decoder starts at random rows of the data instead of random directions, so
-that nearly every feature fires from the beginning, and the encoder is scaled by the one number that fits best, as k
-features near a row would else add up to k times the row; a feature is dead after some thousand rows without firing;
-AuxK and not resampling, because resampling throws an optimiser's moments away in a run of a few hundred steps; the rate
-falls linearly to zero over the last fifth. All inputs are divided by their mean norm, one number for a layer.
+As in the paper: k of W features per row, decoder directions of unit length (renormalised after every step, the gradient
+along them removed before), encoder initialised as the decoder's transpose, AuxK for dead features (k_aux = d/2, weight
+1/32), learning rate falling linearly to zero over the last fifth. All inputs are divided by their mean norm.
+
+Deviations, because there are ten thousand rows here and not ten billion: the decoder starts at random rows of the data
+instead of random directions, so that nearly every feature fires from the start; the encoder is scaled by the best
+single factor, as k features near a row would otherwise add up to k times the row; a feature is dead after a few
+thousand rows without firing; AuxK and no resampling, which would discard optimiser moments in a few hundred steps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
+from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import torch_generator
+from genrec_unlearn_bench.seeding import numpy_generator, torch_generator
+from genrec_unlearn_bench.unlearning.anatomy import Block, Stack, mlp_activations
 from genrec_unlearn_bench.unlearning.method import MethodConfig
 
-__all__ = ["SaeConfig", "TopKSae", "train_sae", "unexplained"]
+__all__ = ["SaeConfig", "TopKSae", "activation_rows", "train_sae", "unexplained"]
 
 AUX_WEIGHT = 1 / 32
 
@@ -32,28 +37,28 @@ class SaeConfig(MethodConfig):
     """Size and training of the autoencoders."""
 
     sae_rows: int = Field(default=65_536, ge=1)
-    """Most activation rows a layer that an autoencoder sees, drawn from all train examples; all layers of the network
-    hold so many rows in memory at once."""
+    """Largest number of activation rows per layer, drawn from all train examples; the rows of all layers are in memory
+    at once."""
     sae_width: int = Field(default=16, ge=1)
     """Features per dimension of the residual stream."""
     sae_k: int = Field(default=16, ge=1)
-    """Features that fire on one row; 64 for large language models."""
+    """k, features that fire on one row; 64 for large language models."""
     sae_steps: int = Field(default=400, ge=0)
-    """Optimiser steps: three passes over the full number of rows, more where there are fewer."""
+    """Optimiser steps; the default makes three passes over the full number of rows."""
     sae_batch_size: int = Field(default=512, ge=1)
     """Rows per step."""
     sae_lr: float = Field(default=3e-3, gt=0)
-    """Adam's learning rate: high, as there are hundreds of steps and not a hundred thousand."""
+    """Adam's learning rate; high, because there are only hundreds of steps."""
     sae_dead_after: int = Field(default=8192, ge=1)
-    """Rows without firing after which a feature counts as dead."""
+    """Rows without firing after which a feature is dead."""
 
 
 @dataclass(frozen=True, eq=False)
 class TopKSae:
-    """A dictionary of W directions in D dimensions.
+    """A TopK autoencoder of W features in D dimensions; a ``Dictionary``.
 
     Attributes:
-        encoder: [W, D] and ``bias`` [W] and ``centre`` [D], on scaled inputs.
+        encoder: [W, D], with ``bias`` [W] and ``centre`` [D], on scaled inputs.
         decoder: [W, D] directions of unit length.
         scale: Mean norm of the inputs.
         k: Features that fire on one row.
@@ -67,8 +72,8 @@ class TopKSae:
     k: int
 
     @property
-    def reading(self) -> Tensor:
-        """[W, D] the encoder on unscaled vectors, without biases: codes are ``vectors @ reading.T`` plus a constant."""
+    def encoder_rows(self) -> Tensor:
+        """[W, D] the encoder on unscaled vectors: codes are ``vectors @ encoder_rows.T`` plus a constant."""
         return self.encoder / self.scale
 
     @property
@@ -77,20 +82,20 @@ class TopKSae:
         return self.decoder
 
     def weight_codes(self, vectors: Tensor) -> Tensor:
-        """[n, W] ReLU codes before TopK. k belongs to activations; a weight vector may need more features than that."""
+        """[n, W] ReLU codes before TopK: k is meant for activations; a weight vector may need more features."""
         return F.linear(vectors / self.scale - self.centre, self.encoder, self.bias).relu()
 
     def codes(self, rows: Tensor) -> Tensor:
-        """[n, W] codes of activations, at most k of them above zero in a row."""
+        """[n, W] codes of activations, at most k per row above zero."""
         values, places = self.weight_codes(rows).topk(self.k, dim=-1)
         return torch.zeros(*rows.shape[:-1], len(self.encoder), device=rows.device).scatter_(-1, places, values)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """[n, D] what codes [n, W] stand for."""
+        """[n, D] reconstruction from codes [n, W]."""
         return self.scale * (codes @ self.decoder + self.centre)
 
     def reconstruct(self, rows: Tensor) -> Tensor:
-        """[..., D] activations through the bottleneck."""
+        """[..., D] reconstruction of activations."""
         flat = rows.flatten(0, -2)
         values, places = self.weight_codes(flat).topk(self.k, dim=-1)
         sums = F.embedding_bag(places, self.decoder, mode="sum", per_sample_weights=values)
@@ -102,10 +107,43 @@ def unexplained(rows: Tensor, reconstruction: Tensor) -> float:
     return float((rows - reconstruction).square().sum() / (rows - rows.mean(0)).square().sum())
 
 
-def train_sae(rows: Tensor, config: SaeConfig, *, seed: int, stage: str, progress: Progress) -> TopKSae:
-    """Train an autoencoder on activations [n, D]; the same rows and seed give the same dictionary.
+def activation_rows(
+    recommender: Recommender, examples: Examples, blocks: Sequence[Block], *, count: int, seed: int
+) -> tuple[list[Tensor], list[Tensor]]:
+    """About ``count`` activation rows [n, D] per block for training, and a tenth as many for testing.
 
-    Logs ``unexplained`` (of the batch) and the share of ``dead`` features under ``stage``.
+    Test rows come from other users, because the histories of one user overlap.
+    """
+    users = np.unique(examples.users)
+    shuffled = numpy_generator(seed, "activations", "users").permutation(users)
+    apart = np.isin(examples.users, shuffled[: max(1, len(users) // 10)])
+    train = _rows(recommender, examples.subset(~apart), blocks, count, seed)
+    return train, _rows(recommender, examples.subset(apart), blocks, max(1, count // 10), seed)
+
+
+def _rows(recommender: Recommender, examples: Examples, blocks: Sequence[Block], count: int, seed: int) -> list[Tensor]:
+    """Rows of as many random examples as the stack with the fewest positions needs, equally many per batch."""
+    levels = max(1, int((recommender.sids.codes >= 0).sum(1).min()))
+    order = numpy_generator(seed, "activations", "examples").permutation(len(examples))
+    chosen = examples.subset(order[: -(-count // levels)].astype(np.int64))
+    size = 128
+    quota = -(-count // max(1, -(-len(chosen) // size)))
+    generator = torch_generator(seed, "activations", "positions")
+    kept: list[list[Tensor]] = [[] for _ in blocks]
+    for caught in mlp_activations(recommender, chosen, blocks, prompts=True, batch_size=size):
+        picks: dict[Stack, Tensor] = {}
+        for block, (values, real), rows in zip(blocks, caught, kept, strict=True):
+            flat = values[real]
+            if block.stack not in picks:
+                picks[block.stack] = torch.randperm(len(flat), generator=generator)[:quota].to(flat.device)
+            rows.append(flat[picks[block.stack]])
+    return [torch.cat(rows)[:count] for rows in kept]
+
+
+def train_sae(rows: Tensor, config: SaeConfig, *, seed: int, stage: str, progress: Progress) -> TopKSae:
+    """Train an autoencoder on activations [n, D], deterministic given rows and seed.
+
+    Logs ``unexplained`` (of the batch) and the share of ``dead`` features under ``sae.<stage>``.
     """
     generator = torch_generator(seed, "sae", stage)
     scale = float(rows.norm(dim=1).mean().clamp_min(1e-12))
@@ -113,11 +151,11 @@ def train_sae(rows: Tensor, config: SaeConfig, *, seed: int, stage: str, progres
     size, count = rows.shape[1] * config.sae_width, len(rows)
     centre = inputs.mean(0)
     drawn = inputs[torch.randint(count, (size,), generator=generator)] - centre
-    # A row that is rare enough to be drawn twice would give two equal features: a little noise tells them apart.
+    # A row drawn twice would give two equal features; a little noise makes them differ.
     drawn += 0.01 * torch.randn(drawn.shape, generator=generator).to(drawn) / rows.shape[1] ** 0.5
     decoder = F.normalize(drawn)
     k, aux = min(config.sae_k, size), max(1, rows.shape[1] // 2)
-    encoder = _fitted(decoder, inputs[:2048] - centre, k)
+    encoder = _scaled_encoder(decoder, inputs[:2048] - centre, k)
     bias = torch.zeros(size, device=rows.device)
     for parameter in (parameters := [encoder, bias, decoder, centre]):
         parameter.requires_grad_()
@@ -158,8 +196,8 @@ def train_sae(rows: Tensor, config: SaeConfig, *, seed: int, stage: str, progres
     return TopKSae(encoder.detach(), bias.detach(), decoder.detach(), centre.detach(), scale, k)
 
 
-def _fitted(decoder: Tensor, inputs: Tensor, k: int) -> Tensor:
-    """The decoder times the number with which its own TopK codes rebuild the inputs best."""
+def _scaled_encoder(decoder: Tensor, inputs: Tensor, k: int) -> Tensor:
+    """The decoder times the factor with which its own TopK codes best reconstruct the inputs."""
     values, places = (inputs @ decoder.T).relu().topk(k, dim=1)
     sums = F.embedding_bag(places, decoder, mode="sum", per_sample_weights=values)
     return decoder * ((sums * inputs).sum() / sums.square().sum().clamp_min(1e-12))

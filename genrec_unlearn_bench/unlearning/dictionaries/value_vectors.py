@@ -1,9 +1,9 @@
-"""Steering value vectors against dictionary features (PISCES, sec. 3): taken apart, edited, put back.
+"""Edits of value vectors against dictionary features (PISCES, sec. 3).
 
-A value vector v_j, column j of W_out, belongs to feature f where e_jf = v_j · W_enc[f] is large:
+A value vector v_j, column j of W_out, belongs to feature f if e_jf = v_j · W_enc[f] is large:
 |e_jf| > τ max_j |e_jf|. In its code a = encode(v_j) the feature is set to ±μ M, M the largest |e| of the layer's
-features, and v_j becomes decode(a) + (v_j - decode(encode(v_j))): what the dictionary cannot say about v_j stays. Not
-an ablation, but a strong push the other way. Features that share a v_j are set in one code.
+features, and v_j becomes decode(a) + (v_j - decode(encode(v_j))), which keeps the reconstruction error. This is not an
+ablation but a strong push in the opposite direction. Features that share a v_j are set in one code.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["Dictionary", "Editor", "Feature", "NeuronDictionary", "early_scale",
 
 
 class Dictionary(Protocol):
-    """W directions in which value vectors [n, D] are read and written."""
+    """W features by which value vectors [n, D] are encoded and decoded."""
 
     @property
-    def reading(self) -> Tensor:
-        """[W, D] codes of a vector are ``vector @ reading.T``, up to a constant and a ReLU."""
+    def encoder_rows(self) -> Tensor:
+        """[W, D] W_enc: codes of a vector are ``vector @ encoder_rows.T``, up to a constant and a ReLU."""
 
     @property
     def directions(self) -> Tensor:
@@ -37,12 +37,12 @@ class Dictionary(Protocol):
         """[n, W] codes of value vectors."""
 
     def decode(self, codes: Tensor) -> Tensor:
-        """[n, D] what codes stand for."""
+        """[n, D] reconstruction from codes [n, W]."""
 
 
 @dataclass(frozen=True, eq=False)
 class NeuronDictionary:
-    """Every value vector is its own direction: nothing is disentangled, so an edit takes whole value vectors."""
+    """Dictionary in which every value vector is its own feature, so that an edit acts on whole value vectors."""
 
     directions: Tensor
 
@@ -52,7 +52,7 @@ class NeuronDictionary:
         return cls(F.normalize(vectors))
 
     @property
-    def reading(self) -> Tensor:
+    def encoder_rows(self) -> Tensor:
         """[F, D] the directions themselves."""
         return self.directions
 
@@ -70,9 +70,9 @@ class Feature:
     """A concept feature.
 
     Attributes:
-        block: Name of the block it lives in.
-        index: Its place in that block's dictionary.
-        auroc: How well its activation tells forget from matched retain examples.
+        block: Name of its block.
+        index: Index in that block's dictionary.
+        auroc: AUROC of its activation for forget against matched retain examples.
         output: How much its direction promotes the concept's tokens over those of matched retain items.
     """
 
@@ -83,12 +83,12 @@ class Feature:
 
     @property
     def sign(self) -> int:
-        """Of the code it is set to: minus (the official ``neg``) where the direction promotes the concept."""
+        """Sign of the code it is set to: negative (the official ``neg``) if the direction promotes the concept."""
         return -1 if self.output > 0 else 1
 
 
 def value_vectors(linear: nn.Linear) -> Tensor:
-    """[F, D] float32 columns of the matrix that W_out multiplies with, low-rank adapters worked in."""
+    """[F, D] float32 columns of the effective W_out, active low-rank adapters included."""
     part: Any = linear
     weight: Tensor = part.weight.detach().float()
     if hasattr(part, "get_delta_weight") and not part.disable_adapters and not part.merged:
@@ -100,16 +100,15 @@ def value_vectors(linear: nn.Linear) -> Tensor:
 def steered(
     vectors: Tensor, dictionary: Dictionary, features: Sequence[Feature], signs: Tensor, tau: float, mu: float
 ) -> tuple[Tensor, Tensor]:
-    """Places [n] of the value vectors that one layer's features reach, and what becomes of them [n, D].
+    """Indices [n] of the value vectors that belong to one layer's features, and their edited values [n, D].
 
     Args:
         vectors: [F, D] value vectors.
-        signs: [F] majority sign of each neuron's activation on the concept: behind a negative activation, a push has to
-            be turned round.
+        signs: [F] majority sign of each neuron's activation on the concept; a negative activation flips the edit.
     """
     index = torch.tensor([feature.index for feature in features], device=vectors.device)
     wanted = torch.tensor([feature.sign for feature in features], device=vectors.device, dtype=vectors.dtype)
-    strengths = (vectors @ dictionary.reading[index].T).abs()  # [F, features]
+    strengths = (vectors @ dictionary.encoder_rows[index].T).abs()  # [F, features]
     highest = strengths.max(0).values
     reached = strengths > tau * highest
     places = reached.any(1).nonzero().squeeze(1)
@@ -122,18 +121,19 @@ def steered(
 
 
 def early_scale(index: int, layers: int) -> float:
-    """Factor on μ in block ``index``: 0.1 to 1.0 over the first third of a stack (``linscale``), 1 behind it."""
+    """Factor on μ in block ``index``: 0.1 to 1.0 over the first third of a stack (``linscale``), then 1."""
     ramp = round(layers / 3)
     return 0.1 + 0.9 * index / max(ramp - 1, 1) if index < ramp else 1.0
 
 
 class Editor:
-    """Edits a clone of the original as often as asked, each time from the original, whose weights are the only copy.
+    """Repeatable edits of a clone, each applied to the original's weights.
 
-    Under a low-rank adapter on W_out the dictionary reads the effective matrix, and the difference goes to the base
-    weight: the adapter stays what it is.
+    With a low-rank adapter on W_out the dictionary encodes the effective matrix, and the difference is added to the
+    base weight; the adapter is unchanged.
 
     Args:
+        model: The clone.
         blocks: The original's blocks that have a dictionary.
         signs: [F] for each of ``blocks``; see ``steered``.
     """
@@ -152,8 +152,7 @@ class Editor:
 
     @torch.no_grad()
     def apply(self, features: Sequence[Feature], tau: float, mu: float) -> int:
-        """Edit for ``features`` together and nothing else; without any, put the original back. Returns how many value
-        vectors were edited."""
+        """Set the weights to the original's with ``features`` edited jointly; returns the number of edited vectors."""
         edited = 0
         for block, signs in zip(self._blocks, self._signs, strict=True):
             source, target = _base(block.down), _base(self._copies[block.name].down)
@@ -170,7 +169,7 @@ class Editor:
 
 
 def _base(linear: nn.Linear) -> Tensor:
-    """[D, F] the weight itself, without adapters, to be written to."""
+    """[D, F] the weight without adapters, for writing."""
     part: Any = getattr(linear, "base_layer", linear)
     weight: Tensor = part.weight.data
     return weight

@@ -1,8 +1,8 @@
 """Expert and novice contexts (ELM, arXiv 2410.02760).
 
-A model of SIDs reads no words, so nobody can tell it "you are an expert in …": its only conditioning is the history.
-The expert context is a user who is known to like the concept, the novice context one who never met it. Both are as
-long as the history they are made from, item by item, so that no position means anything else.
+A model of SIDs cannot be prompted with "you are an expert in …": its only conditioning is the history. The expert
+context is the history of a user who likes the concept, the novice context of one who never met it. Both are as long as
+the history they are made from, so that positions keep their meaning.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Histories, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.unlearning.losses.positives import positive_items
+from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
-__all__ = ["Contexts", "Contrast", "Forgotten"]
+__all__ = ["Contexts", "Contrast", "ForgottenItems"]
 
 
-class Forgotten:
-    """Which items are a concept in whose history.
+class ForgottenItems:
+    """The concept items of each user.
 
-    For interaction requests the concept of a user is what this user's forgotten pairs hold: all affected items taken
-    together are a random part of the catalogue, and liking them means nothing.
+    For interaction requests these are the items of the user's own forgotten pairs: all affected items together are a
+    random part of the catalogue, and liking them means nothing.
     """
 
     def __init__(self, request: ForgetRequest) -> None:
@@ -37,14 +37,14 @@ class Forgotten:
             self._pool = self._keys % self._width
 
     def marked(self, items: IntArray, users: IntArray) -> BoolArray:
-        """Shape of ``items`` [B, T]: whether an item (``PAD`` is none) is the concept for the user [B] of its row."""
+        """[B, T] whether each of ``items`` [B, T] (``PAD`` is none) is a concept item of its row's user [B]."""
         known = items != PAD
         if not self.by_user:
             return np.asarray(known & self._items[np.where(known, items, 0)], dtype=np.bool_)
         return np.asarray(known & np.isin(users[:, None] * self._width + items, self._keys), dtype=np.bool_)
 
     def pools(self, users: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """The concept items of each user: flat ids, and [B] first place and number in them."""
+        """The concept items of each user: flat ids, and [B] offset and count in them."""
         if not self.by_user:
             return self._pool, np.zeros_like(users), np.full_like(users, len(self._pool))
         first = np.searchsorted(self._keys, users * self._width)
@@ -53,41 +53,41 @@ class Forgotten:
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """A batch of histories beside their two contexts, equally long row by row."""
+    """A batch of histories and their two contexts, of the same length row by row."""
 
     base: Histories
     expert: Histories
     novice: Histories
 
     def stacked(self) -> Histories:
-        """[3 B] all of them, base first, for one forward pass."""
+        """[3 B] base, expert and novice in one batch."""
         parts = (self.base, self.expert, self.novice)
         return Histories(np.concatenate([p.items for p in parts]), np.concatenate([p.users for p in parts]))
 
 
 class Contexts:
-    """Draws expert and novice contexts.
+    """Sampler of expert and novice contexts.
 
     Args:
-        count: m, how many of the oldest items make room; all there are in a shorter history.
+        count: m, number of oldest items to replace; all items of a shorter history.
     """
 
     def __init__(self, request: ForgetRequest, table: SidTable, *, count: int) -> None:
-        self.forgotten = Forgotten(request)
+        self.forgotten = ForgottenItems(request)
         self._count = count
         affected = request.affected_items
         retain = np.flatnonzero(~affected)
         self._retain = retain if len(retain) else np.arange(len(affected))
         concept = np.flatnonzero(affected).astype(np.int64)
         self._nearest = np.full(len(affected), PAD, dtype=np.int64)
-        self._nearest[concept] = positive_items(request.features, table, concept, affected, 1)[:, 0]
+        self._nearest[concept] = positive_set(request.features, table, concept, affected, 1)[:, 0]
 
     def draw(self, histories: Histories, generator: np.random.Generator) -> Contrast:
-        """Contexts of histories, drawn anew on every call.
+        """Draw contexts of histories.
 
-        Expert: the m oldest items that are no concept items give way to random concept items of this user's request.
-        Novice: concept items give way to their nearest retain items (a random one where there is none); a history
-        without concept items loses its m oldest to random retain items, so that both contexts differ from it as much.
+        Expert: the m oldest items that are not concept items are replaced by random concept items of the user. Novice:
+        concept items are replaced by their nearest retain items (a random one if there is none); a history without
+        concept items has its m oldest replaced by random retain items, so that both contexts differ from it as much.
         """
         items = histories.items
         concept = self.forgotten.marked(items, histories.users)

@@ -1,9 +1,8 @@
-"""Decoding away from a concept: the search of the benchmark, on a session that combines three others (ELM).
+"""Guided decoding away from a concept (ELM): beam search on a session that combines three others.
 
-One item per history is all that ELM's consistency term wants. It is the best SID of a narrow beam and not a sample: the
-weight of 3 leaves a steep distribution over three or four tokens, from which single draws are mostly its noise, and
-what a language model needs sampling for, fluent text of hundreds of tokens, does not exist here. The histories differ,
-and so do their contexts, which is where the variety comes from.
+ELM's consistency term needs one item per history. It is the best SID of a narrow beam, not a sample as in the paper: a
+weight of 3 leaves a steep distribution over three or four tokens, of which single draws are mostly noise. Variety comes
+from the histories and their contexts.
 """
 
 from __future__ import annotations
@@ -17,26 +16,25 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Recommender, length_batches
 from genrec_unlearn_bench.data.examples import BoolArray, Histories, IntArray
 from genrec_unlearn_bench.decoding.beam import beam_search
-from genrec_unlearn_bench.decoding.session import DecoderSession
+from genrec_unlearn_bench.decoding.session import DecoderSession, first_log_probs, next_log_probs
 from genrec_unlearn_bench.decoding.trie import Trie
-from genrec_unlearn_bench.decoding.window import first_log_probs, next_log_probs
 from genrec_unlearn_bench.unlearning.guidance.contexts import Contexts
 from genrec_unlearn_bench.unlearning.reference import resting
 
 __all__ = ["GuidedSession", "guided_items"]
 
 _IMPLAUSIBLE = -1e4
-"""Added to an implausible token's log p0: last in line and unguided, but there if the trie leaves nothing else."""
+"""Added to an implausible token's log p0: ranked last and unguided, but available if the trie leaves nothing else."""
 
 
 class GuidedSession:
-    """log p0 - weight (log p+ - log p-), normalised over the tokens asked for; fulfils ``WindowedSession``.
+    """A ``WindowedSession`` with log-probabilities log p0 - weight (log p+ - log p-), normalised.
 
-    Beams are the same tokens in all three. Within a window only that window's tokens count: over a full vocabulary,
-    the ratio of two tiny probabilities of dead tokens would lead.
+    All three sessions decode the same beams. A window is normalised by itself: over the full vocabulary, the ratio of
+    two tiny probabilities of unused tokens could dominate.
 
     Args:
-        floor: Tokens less likely than this share of the likeliest under ``base`` come last; 0 ranks all alike.
+        floor: Tokens less likely than this share of the likeliest under ``base`` are ranked last; 0 disables it.
     """
 
     def __init__(
@@ -56,15 +54,15 @@ class GuidedSession:
         return self._combined([s.start().float().log_softmax(-1) for s in self._sessions])
 
     def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
-        """[B, W, V] of the next token."""
+        """[B, W, V] combined log-probabilities of the next token."""
         return self._combined([s.step(parents, tokens).float().log_softmax(-1) for s in self._sessions])
 
     def start_window(self, window: slice) -> Tensor:
-        """[B, n] of the tokens ``window``."""
+        """[B, n] the same as ``start`` for the tokens ``window``."""
         return self._combined([first_log_probs(s, window).log_softmax(-1) for s in self._sessions])
 
     def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
-        """[B, W, n] of the tokens ``window``."""
+        """[B, W, n] the same as ``step`` for the tokens ``window``."""
         return self._combined([next_log_probs(s, parents, tokens, window).log_softmax(-1) for s in self._sessions])
 
     def _combined(self, values: list[Tensor]) -> Tensor:
@@ -87,10 +85,10 @@ def guided_items(
     beam: int = 10,
     batch_size: int = 128,
 ) -> IntArray:
-    """[M] the item that each history leads to under guidance, never one that shares its SID with a concept item.
+    """[M] the item decoded from each history under guidance; never one that shares its SID with a concept item.
 
-    Concept leaves are out of the trie. For interaction requests, where each user has other items to forget, the beam
-    is wide enough to find one that this user has not.
+    Concept leaves are removed from the trie. For interaction requests, where each user has other items to forget, the
+    beam is wide enough to contain one that is not among them.
     """
     table, forgotten = recommender.sids, contexts.forgotten
     _, sid = np.unique(table.codes, axis=0, return_inverse=True)
@@ -115,7 +113,7 @@ def guided_items(
 
 
 def _blocked(recommender: Recommender, contexts: Contexts, sid: IntArray) -> BoolArray:
-    """[N] items without a leaf: the concept, whatever shares a SID with it, and what is not served anyway."""
+    """[N] items to remove from the trie: concept items, items that share a SID with them, and items not served."""
     blocked = np.zeros(len(sid), dtype=np.bool_)
     if recommender.serving.blocked is not None:
         blocked |= recommender.serving.blocked

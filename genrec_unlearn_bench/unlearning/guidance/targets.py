@@ -1,4 +1,4 @@
-"""What expert and novice contexts make of a model's own distribution (ELM, arXiv 2410.02760, sec. 4)."""
+"""ELM's training targets from expert and novice distributions, and their loss (arXiv 2410.02760, sec. 4)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def guided_targets(
     top: int,
     floor: float = 0.0,
 ) -> Tensor:
-    """softmax over the ``top`` best of log p0 - eta (log p+ - log p-): [..., K] probabilities.
+    """[..., K] softmax over the ``top`` largest of log p0 - eta (log p+ - log p-).
 
     Args:
         base, expert, novice: [..., K] log-probabilities; -inf where ``base`` has no code.
-        forgotten: [...] long, the code that the forget target has there (negative where it has none).
-        floor: Codes less likely under ``base`` than this share of the likeliest other than ``forgotten`` are
-            left out beforehand; 0 leaves none out. The forgotten code does not set the mark: where a model is sure of
-            it, nothing else would be left, and the target would be the very thing that is to be forgotten.
+        forgotten: [...] long, the forget target's code (negative if it has none).
+        floor: Codes less likely under ``base`` than this share of the likeliest code other than ``forgotten`` are
+            excluded; 0 excludes none. ``forgotten`` does not set the threshold: a model that is sure of it would leave
+            no other code, and the target would be the code to forget.
     """
     legal = base > -torch.inf
     contrast = expert.masked_fill(~legal, 0.0) - novice.masked_fill(~legal, 0.0)
@@ -50,10 +50,10 @@ def guided_targets(
 
 
 def soft_cross_entropy(output: StepOutput, targets: Tensor, vocabulary: SidVocabulary) -> Tensor:
-    """Scalar: cross-entropy with ``targets`` [R, L, K] over each level's codes, mean over the positions that have one.
+    """Scalar: cross-entropy with ``targets`` [R, L, K] over each level's codes, mean over positions with a target.
 
-    The model's distribution is over the full vocabulary: mass outside the level is an error like any other. A position
-    without a target has zeros.
+    The model's distribution is over the full vocabulary, so mass outside the level is penalised. Positions without a
+    target have zeros.
     """
     values = []
     for level, (first, size) in enumerate(zip(vocabulary.offsets, vocabulary.level_sizes, strict=True)):

@@ -1,7 +1,7 @@
-"""What to answer instead of an item that is to be forgotten: FLAT's "good answers", as items.
+"""FLAT's "good answers" as items.
 
-FLAT (arXiv 2410.11143) draws a line of a file of a hundred ways to say "I don't know". A recommender has no such
-sentence: its answer must be an item that the trie can give, and one that is not to be forgotten.
+FLAT (arXiv 2410.11143) draws from a hundred ways to say "I don't know". A recommender has no such sentence: its answer
+must be an item in the trie that is not to be forgotten.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.unlearning.losses.positives import positive_items
+from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 __all__ = ["AnswerKind", "Answers"]
@@ -22,16 +22,15 @@ __all__ = ["AnswerKind", "Answers"]
 AnswerKind = Literal["popular", "random", "nearest"]
 
 POOL = 100
-"""Most popular items, as many as FLAT's file has lines."""
+"""Number of most popular items: as many as FLAT has template answers."""
 
 
 class Answers:
-    """Draws one answer per example and step, from a generator of its own.
+    """Sampler of one answer per example and step, with its own generator.
 
-    ``popular``: one of the ``POOL`` retain items with the most retain train interactions, whoever asks.
-    ``random``: any retain item. ``nearest``: one of the ``neighbours`` items of P(i); an item without any falls back
-    on the popular pool. An example's own target is never its answer (in requests for single interactions it may be
-    popular): the next item of the pool stands in.
+    ``popular``: one of the ``POOL`` retain items with the most retain train interactions. ``random``: any retain item.
+    ``nearest``: one of the ``neighbours`` items of P(i), or of the popular pool if P(i) is empty. An example's own
+    target is never its answer (in interaction requests it may be in the pool): the pool's next item is used.
     """
 
     def __init__(
@@ -44,19 +43,19 @@ class Answers:
         ranked = np.argsort(-counts, kind="stable")
         ranked = ranked[allowed[ranked]].astype(np.int64)
         self.pool: IntArray = ranked if kind == "random" else ranked[:POOL]
-        """Items to draw from, the most popular first."""
+        """Items to draw from, most popular first."""
         if len(self.pool) < 2:
-            raise BenchError("fewer than two items are left that could be answered instead of the forgotten ones")
+            raise BenchError("fewer than two retain items can be given as good answers")
         self._near: IntArray | None = None
         if kind == "nearest":
             distinct = np.unique(request.train.forget.targets)
             self._row = np.full(len(allowed), -1, dtype=np.int64)
             self._row[distinct] = np.arange(len(distinct))
-            self._near = positive_items(request.features, recommender.sids, distinct, ~allowed, neighbours)
+            self._near = positive_set(request.features, recommender.sids, distinct, ~allowed, neighbours)
         self._generator = numpy_generator(request.seed, "answers", kind)
 
     def draw(self, targets: IntArray) -> IntArray:
-        """[n] an answer for each of the forget targets [n], of which none is its own."""
+        """[n] an answer for each forget target [n], never the target itself."""
         place = self._generator.integers(len(self.pool), size=len(targets))
         answers = self.pool[place]
         answers = np.where(answers == targets, self.pool[(place + 1) % len(self.pool)], answers)

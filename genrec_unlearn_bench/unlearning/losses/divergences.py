@@ -1,7 +1,7 @@
-"""f-divergences in variational form: what FLAT (arXiv 2410.11143) puts into −g(P_g) + f*(g(P_u)).
+"""f-divergences in variational form, for FLAT's loss −g(P_g) + f*(g(P_u)) (arXiv 2410.11143).
 
 For convex f, D_f(P ‖ Q) = sup_g E_P[g] − E_Q[f*(g)], f*(t) = sup_u ut − f(u). FLAT puts the probability v of an answer
-through the activation g that f-GAN (arXiv 1606.00709, tables 2 and 6) fits to f, so that g(v) lies where f* is finite:
+through the activation g that f-GAN (arXiv 1606.00709, tables 2 and 6) pairs with f, so that f*(g(v)) is finite:
 
     name               f(u)                         g(v)                    f*(t)              f*(g(v))
     total-variation    |u − 1| / 2                  tanh(v) / 2             t                  tanh(v) / 2
@@ -13,10 +13,10 @@ through the activation g that f-GAN (arXiv 1606.00709, tables 2 and 6) fits to f
     squared-hellinger  (√u − 1)²                    1 − exp(−v)             t / (1 − t)        exp(v) − 1
     jeffrey            (u − 1) log u                v                       W + 1/W + t − 2    W = W0(exp(1 − t))
 
-Every g and every f*(g) rises with v, so the loss falls when the good answer gains and when the forgotten one loses.
-FLAT's repository has g = −exp(v) for reverse KL and 1 − exp(v) for Neyman and squared Hellinger, with which the good
-answer is pushed down (and, for all but Neyman, the forgotten one up): a sign lost on the way from f-GAN, whose table
-we follow. Its Jeffrey is a cubic expansion of f*; here f* is solved for.
+Every g and f*(g) increases with v, so the loss falls when the good answer becomes likelier and the forgotten one less
+likely. Deviations from FLAT's repository: it has g = −exp(v) for reverse KL and 1 − exp(v) for Neyman and squared
+Hellinger, a sign error against f-GAN that pushes the good answer down (and, except for Neyman, the forgotten one up).
+Its Jeffrey uses a cubic expansion of f*; here f* is solved for.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Divergence:
     """One row of the table; all functions are elementwise.
 
     Attributes:
-        activation: g, probabilities [R] to the domain of f*.
-        conjugate: f*, from there on.
+        activation: g, from probabilities [R] to the domain of f*.
+        conjugate: f*.
     """
 
     activation: Callable[[Tensor], Tensor]
@@ -56,22 +56,22 @@ def _jeffrey_conjugate(t: Tensor) -> Tensor:
     with torch.no_grad():
         u = torch.ones_like(t)
         for _ in range(NEWTON_STEPS):
-            # From u = 1, on the left of the root for t >= 0, f' being concave: Newton rises to it and never past it.
+            # u = 1 is left of the root for t >= 0 and f' is concave, so Newton increases to the root monotonically.
             u = u + (t - u.log() - 1 + 1 / u) / (1 / u + 1 / u**2)
     return u * t - (u - 1) * u.log()
 
 
-def _same(v: Tensor) -> Tensor:
+def _identity(v: Tensor) -> Tensor:
     return v
 
 
 DIVERGENCES: Mapping[str, Divergence] = {
-    "total-variation": Divergence(lambda v: v.tanh() / 2, _same),
-    "kl": Divergence(_same, lambda t: (t - 1).exp()),
+    "total-variation": Divergence(lambda v: v.tanh() / 2, _identity),
+    "kl": Divergence(_identity, lambda t: (t - 1).exp()),
     "reverse-kl": Divergence(lambda v: -(-v).exp(), lambda t: -1 - (-t).log()),
     "jensen-shannon": Divergence(lambda v: math.log(2) - F.softplus(-v), lambda t: -(2 - t.exp()).log()),
-    "pearson": Divergence(_same, lambda t: t**2 / 4 + t),
+    "pearson": Divergence(_identity, lambda t: t**2 / 4 + t),
     "neyman": Divergence(lambda v: 1 - (-v).exp(), lambda t: 2 - 2 * (1 - t).sqrt()),
     "squared-hellinger": Divergence(lambda v: 1 - (-v).exp(), lambda t: t / (1 - t)),
-    "jeffrey": Divergence(_same, _jeffrey_conjugate),
+    "jeffrey": Divergence(_identity, _jeffrey_conjugate),
 }

@@ -1,4 +1,4 @@
-"""The positive set P(i): the retain items whose text is most like a concept item's (TRACER, sec. 3.2)."""
+"""The positive set P(i): the retain items whose text is most similar to a concept item's (TRACER, sec. 3.2)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["positive_items"]
+__all__ = ["positive_set"]
 
 
-def positive_items(
+def positive_set(
     features: ItemFeatures, table: SidTable, targets: IntArray, concept: BoolArray, count: int
 ) -> IntArray:
-    """[len(targets), count] nearest retain items of each target by cosine of scrubbed text, -1 where there are fewer.
+    """[len(targets), count] nearest retain items of each target by cosine of scrubbed text, -1 if there are fewer.
 
-    Scrubbed text, because the nearest plain texts of a branded item are those that share the brand's name. Left out:
-    concept items, the target itself, and items that carry the target's quantised codes (a coherence target that
-    equals the suppressed one would fight the forget loss).
+    Scrubbed text, because the plain texts nearest to a branded item are those that share the brand's name. Excluded:
+    concept items, the target itself, and items with the target's quantised codes (a coherence target equal to the
+    suppressed one would work against the forget loss).
 
     Args:
         targets: [n] item ids.
-        concept: [N] items that may not be suggested.
+        concept: [N] items to exclude.
     """
     codes = table.quantised_codes
     out = np.full((len(targets), count), -1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Preference losses that have nothing but a losing answer: NPO, which BLUR uses as well, and SimNPO."""
+"""Preference losses with only a losing answer: NPO (also used by BLUR) and SimNPO."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["npo_loss", "simnpo_loss"]
 def npo_loss(nll: Tensor, reference: Tensor, beta: float) -> Tensor:
     """Scalar, NPO's eq. 3 (Zhang et al. 2024, arXiv 2404.05868): −(2/β) mean log σ(−β log(p/p0)).
 
-    It starts at 2 log 2 / β and falls towards 0 as the likelihood of the answers falls; its gradient is that of
-    gradient ascent times 2σ(β log(p/p0)), so it fades where an answer is unlikely already.
+    It starts at 2 log 2 / β and approaches 0 as the answers become unlikely; its gradient is that of gradient ascent
+    times 2σ(β log(p/p0)), so it vanishes for answers that are already unlikely.
 
     Args:
         nll: [R] sequence sums under the student, in nats (``sequence_nll``).
         reference: [R] the same under the original; no gradient.
-        beta: Inverse temperature; towards 0 it is gradient ascent.
+        beta: Inverse temperature; gradient ascent in the limit 0.
     """
     return -2 / beta * F.logsigmoid(beta * (nll - reference)).mean()
 
@@ -29,6 +29,6 @@ def simnpo_loss(nll: Tensor, lengths: Tensor, beta: float, delta: float) -> Tens
         nll: [R] sequence sums under the student, in nats.
         lengths: [R] |y|, real tokens of each answer.
         beta: Inverse temperature.
-        delta: Margin in nats a token (the paper's γ is βδ).
+        delta: Margin in nats per token (the paper's γ is βδ).
     """
     return -2 / beta * F.logsigmoid(beta * (nll / lengths - delta)).mean()

@@ -1,4 +1,4 @@
-"""One direction from two gradients: BLUR's projection over all trained parameters at once."""
+"""BLUR's combination of two gradients: a projection over all trained parameters at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Priority", "combine"]
 
 Priority = Literal["forget", "retain", "none"]
 TINY = 1e-30
-"""Squared norm below which a gradient counts as 0 (float32 squares of 1e-15)."""
+"""Squared norm below which a gradient counts as 0."""
 
 
 def combine(
@@ -25,18 +25,17 @@ def combine(
     gamma: float,
     priority: Priority,
 ) -> dict[str, float]:
-    """Put BLUR's direction into ``.grad`` (empty before) by two backward passes, each loss freed before the next.
+    """Write BLUR's direction d into ``.grad`` (empty before) by two backward passes, each loss freed before the next.
 
-    ``forget`` first: d = g_r + (γ − <g_r, g_f> / ‖g_f‖²) g_f. What of the retain gradient lies along the forget
-    gradient goes, whether they agree or not, and γ g_f comes: <d − γ g_f, g_f> = 0. ``retain`` is the mirror, and
-    ``none`` the weighted sum g_r + γ g_f. Where the gradient that has priority is 0, d is the other one.
+    Priority ``forget``: d = g_r + (γ − <g_r, g_f> / ‖g_f‖²) g_f. The component of g_r along g_f is removed, whatever
+    its sign, and γ g_f added: <d − γ g_f, g_f> = 0. ``retain``: the same with the roles exchanged. ``none``: the
+    weighted sum g_r + γ g_f. If the gradient with priority is 0, d is the other one.
 
     Returns:
-        The two losses, and for the record: the cosine of the gradients over all parameters (0 where one of them is 0),
-        and their norms.
+        The two losses, the cosine of the gradients over all parameters (0 if one of them is 0), and their norms.
     """
     forget_loss = forget()
-    first = _taken(parameters, forget_loss)
+    first = _take_gradients(parameters, forget_loss)
     retain_loss = retain()
     if retain_loss.requires_grad:
         backward(retain_loss)
@@ -60,8 +59,8 @@ def combine(
     }
 
 
-def _taken(parameters: Sequence[nn.Parameter], loss: Tensor) -> list[Tensor]:
-    """A loss's gradients by parameter, views of one flat float32 copy; ``.grad`` is left empty."""
+def _take_gradients(parameters: Sequence[nn.Parameter], loss: Tensor) -> list[Tensor]:
+    """Gradients of a loss by parameter, views of one flat float32 copy; empties ``.grad``."""
     if loss.requires_grad:
         backward(loss)
     flat = torch.cat([_gradient(parameter).flatten() for parameter in parameters])
@@ -72,5 +71,5 @@ def _taken(parameters: Sequence[nn.Parameter], loss: Tensor) -> list[Tensor]:
 
 
 def _gradient(parameter: nn.Parameter) -> Tensor:
-    """In float32; zeros where a loss did not reach the parameter."""
+    """The parameter's gradient in float32; zeros if it has none."""
     return torch.zeros_like(parameter, dtype=torch.float32) if parameter.grad is None else parameter.grad.float()

@@ -1,4 +1,4 @@
-"""Pairs of a harmful and a harmless answer to one history: the forgotten item, and a retain item much like it."""
+"""RepNoise's pairs of answers to one history: the forgotten item (harmful) and a similar retain item (harmless)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.unlearning.losses.positives import positive_items
+from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 __all__ = ["RefusalPairs", "refusal_pairs"]
@@ -20,10 +20,10 @@ class RefusalPairs:
     """M pairs, in the order of ``request.train.forget``.
 
     Attributes:
-        request: The request without the forget examples that no pair is made of.
+        request: The request without the forget examples that have no pair.
         harmless: [M] retain items.
-        differ: [M, L] positions where both SIDs have a code that says something about the item, and not the same.
-        skipped: Forget examples without a pair: no such retain item, or nothing in which the SIDs differ.
+        differ: [M, L] positions where both SIDs have a content code and the codes differ.
+        skipped: Number of forget examples without a pair: P(i) is empty, or the SIDs do not differ.
     """
 
     request: ForgetRequest
@@ -33,11 +33,11 @@ class RefusalPairs:
 
 
 def refusal_pairs(request: ForgetRequest, table: SidTable, neighbours: int) -> RefusalPairs:
-    """One item of P(i) for every forget example, drawn once. In interaction requests it may be any other item."""
+    """Draw one item of P(i) for every forget example. In interaction requests it may be any other item."""
     forget = request.train.forget
     distinct, row = np.unique(forget.targets, return_inverse=True)
-    positives = positive_items(request.features, table, distinct.astype(np.int64), request.items, neighbours)[row]
-    found = (positives >= 0).sum(1)  # Missing ones stand last.
+    positives = positive_set(request.features, table, distinct.astype(np.int64), request.items, neighbours)[row]
+    found = (positives >= 0).sum(1)  # Missing items (-1) come last.
     place = (numpy_generator(request.seed, "refusals").random(len(forget)) * found).astype(np.int64)
     harmless = positives[np.arange(len(forget)), place]
     codes = table.quantised_codes

@@ -1,8 +1,8 @@
-"""The retain term beside a forget term, as open-unlearning shares it among GradDiff, NPO and SimNPO: γF + αR.
+"""The retain term R of γF + αR, as in open-unlearning's GradDiff, NPO and SimNPO.
 
-R is the likelihood of the retain examples, or how far the student's distributions have moved from the original's on
-them. Open-unlearning sums that KL over all positions, padding included, and the whole vocabulary; here it is a mean
-over real target positions, and over the codes that are legal there.
+R is the NLL of the retain examples, or the KL from the original's distributions on them. Deviation: open-unlearning
+sums that KL over all positions, padding included, and the whole vocabulary; here it is a mean over real target
+positions, over the codes legal there.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from genrec_unlearn_bench.unlearning.validation import sample
 __all__ = ["RUINED", "WeightedConfig", "note_damage", "retain_term"]
 
 RUINED = 3.0
-"""A model whose retain NLL is more than this multiple of the original's is called ruined (TRACER's R3)."""
+"""A model is called ruined if its retain NLL exceeds this multiple of the original's (docs/tracer.md, R3)."""
 
 DAMAGE_ROWS = 512
 
 
 class WeightedConfig(DescentConfig):
-    """Weights of the two terms, and what the second one is."""
+    """Weights of the two terms, and the kind of the retain term."""
 
     gamma: float = Field(default=1.0, ge=0)
     """Weight of the forget term."""
     alpha: float = Field(default=1.0, ge=0)
     """Weight of the retain term."""
     retain_loss: Literal["nll", "kl"] = "nll"
-    """Retain term: likelihood of the retain examples (nll), or KL from the original's distributions on them (kl)."""
+    """Retain term: NLL of the retain examples (nll), or KL from the original's distributions on them (kl)."""
 
 
 def retain_term(model: Recommender, original: Recommender, retain: Examples, kind: Literal["nll", "kl"]) -> Tensor:
-    """Scalar, differentiable in ``model``, in nats; ``kl`` costs a forward pass of the original more."""
+    """Scalar retain term in nats, differentiable in ``model``; ``kl`` needs a forward pass of the original."""
     histories = retain.histories(model.history_limit)
     output = model.forward(histories, retain.targets)
     if kind == "nll":
@@ -52,8 +52,8 @@ def retain_term(model: Recommender, original: Recommender, retain: Examples, kin
 
 
 def note_damage(model: Recommender, original: Recommender, request: ForgetRequest, progress: Progress) -> None:
-    """Note what an unbounded loss has done: ``retain_nll_ratio`` to the original on (at most 512) retain validation
-    examples, and ``ruined``, whether that is more than ``RUINED`` or not a number."""
+    """Note ``retain_nll_ratio`` to the original on (at most 512) retain validation examples, and ``ruined``: whether
+    it exceeds ``RUINED`` or is NaN. For methods with an unbounded loss."""
     retain = sample(request.valid, DAMAGE_ROWS, request.seed).retain
     if not len(retain):
         return

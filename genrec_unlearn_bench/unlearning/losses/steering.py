@@ -1,18 +1,15 @@
-"""RMU's two losses: states of a middle block are steered to a fixed vector, or held where the original has them.
+"""RMU's two losses: steer hidden states of a middle block to a fixed vector, or hold them at the original's.
 
-Which positions: of a target, those that predict a token which says something about the item (no collision ordinal, no
-end of a tree's SID); of a history, all tokens of concept items, because a position that is left out would keep the
-item readable. Everything else in a history (template, separators, user tokens) also stands in retain histories, so
-steering it would contradict the retain loss.
+Positions of a target: those that predict a content token (no collision ordinal, no end token of a tree). Positions of a
+history: all tokens of concept items, because an omitted one would keep the item readable. Other tokens of a history
+(template, separators, user tokens) also occur in retain histories, so steering them would contradict the retain loss.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,9 +20,10 @@ from genrec_unlearn_bench.seeding import torch_generator
 from genrec_unlearn_bench.unlearning.anatomy import Block, Stack, anatomy
 from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.sampling import example_batches
 from genrec_unlearn_bench.unlearning.taps import tapped
 
-__all__ = ["Caught", "Site", "Steering", "Where", "sites"]
+__all__ = ["Site", "SiteStates", "Steering", "Where", "sites"]
 
 Where = Literal["decoder", "encoder", "both"]
 BLOCKS = 3
@@ -35,12 +33,12 @@ MEASURED = 2048
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A place where states are steered.
+    """A block whose output is steered.
 
     Attributes:
-        block: Its output is steered.
-        below: ``block`` and up to two blocks before it: the value matrices that are trained.
-        history: At the concept items of a history, rather than at the target.
+        block: The block.
+        below: ``block`` and up to two blocks before it, whose W_out is trained.
+        history: Steer at the concept items of a history, not at the target.
     """
 
     block: Block
@@ -49,13 +47,13 @@ class Site:
 
 
 @dataclass(frozen=True, eq=False)
-class Caught:
-    """States of one site.
+class SiteStates:
+    """Hidden states of one site.
 
     Attributes:
-        states: [B, P, D] residual stream behind the site's block.
+        states: [B, P, D] residual stream after the site's block.
         concept: [B, P] bool, positions to steer.
-        others: [B, P] bool, positions to hold; of a target these are all real ones.
+        others: [B, P] bool, positions to hold; for a target, all real ones.
     """
 
     states: Tensor
@@ -64,23 +62,22 @@ class Caught:
 
 
 def sites(model: Recommender, where: Where, depth: float | None) -> tuple[Site, ...]:
-    """Where to steer, from the input up. Null ``depth`` is half of T5's stacks and a quarter of a causal model."""
+    """Blocks to steer, from the input up. ``depth`` None means 0.5 of T5's stacks and 0.25 of a causal model's."""
     body = anatomy(model)
     share = depth if depth is not None else (0.25 if body.causal else 0.5)
     found = []
     if where != "decoder":
-        found.append(_site(body.reading, share, history=True))
+        found.append(_site(body.history_blocks, share, history=True))
     if where != "encoder":
         found.append(_site(body.decoder, share, history=False))
     return tuple(found)
 
 
 class Steering:
-    """The losses on one request, with the control vectors u = c · r / ‖r‖.
+    """RMU's losses on one request, with the control vectors u = c · r / ‖r‖.
 
     r ~ Uniform[0, 1)^D, so u lies in the non-negative orthant; c = κ times the mean norm of the original's states at
-    the positions that are steered. One vector a site for the whole request: it does not say which item belongs to
-    which of several brands.
+    the steered positions. One vector per site for the whole request, which does not distinguish its brands.
     """
 
     def __init__(
@@ -99,9 +96,9 @@ class Steering:
             self.vectors.append((kappa * norm * draw / draw.norm()).to(original.device))
 
     def parameters(self, model: Recommender) -> list[nn.Parameter]:
-        """W_out of the blocks below each site, by module and never by index; with adapters, what is trainable there.
+        """The trainable parameters in W_out of each site's blocks: the matrix, or its adapters.
 
-        Raises BenchError where adapters leave a W_out untouched, so that nothing in it can be trained.
+        Raises BenchError for a W_out without trainable parameters (adapters that leave it out).
         """
         found: dict[int, nn.Parameter] = {}
         for site in sites(model, self._where, self._depth):
@@ -133,8 +130,8 @@ class Steering:
         ]
         return torch.stack(losses).sum()
 
-    def states(self, model: Recommender, part: Examples) -> list[Caught]:
-        """One forward pass, which ends behind the last site (behind the encoder, where only that is steered)."""
+    def states(self, model: Recommender, part: Examples) -> list[SiteStates]:
+        """Hidden states from one forward pass, which ends at the last site or, if none is in a decoder, the encoder."""
         places = sites(model, self._where, self._depth)
         codes = model.codes_of(part.targets)
         decoding = any(site.block.stack is Stack.DECODER for site in places)
@@ -148,19 +145,19 @@ class Steering:
             if site.history:
                 items = context.position_items
                 concept = self._affected[items.clamp_min(0)] & (items >= 0) & context.mask
-                found.append(Caught(body.at_history(states, context), concept, context.mask & ~concept))
+                found.append(SiteStates(body.at_history(states, context), concept, context.mask & ~concept))
             else:
                 content = self._content[torch.from_numpy(part.targets).to(codes.device)]
                 content = nn.functional.pad(content, (0, length - content.shape[1]))
-                found.append(Caught(body.at_targets(states, context, length), content, codes >= 0))
+                found.append(SiteStates(body.at_targets(states, context, length), content, codes >= 0))
         return found
 
     def _mean_norms(self, forget: Examples) -> list[float]:
-        """By site, over at least ``MEASURED`` positions or all there are."""
+        """Mean state norm per site, over at least ``MEASURED`` positions if there are as many."""
         places = len(sites(self._original, self._where, self._depth))
         sums, counts = torch.zeros(places), torch.zeros(places)
         with resting(self._original):
-            for part in _chunks(forget):
+            for part in example_batches(forget, ROWS_AT_ONCE):
                 norms = [c.states[c.concept].float().norm(dim=-1) for c in self.states(self._original, part)]
                 sums += torch.tensor([float(found.sum()) for found in norms])
                 counts += torch.tensor([float(len(found)) for found in norms])
@@ -175,7 +172,7 @@ class Steering:
 
 
 def _site(blocks: tuple[Block, ...], share: float, *, history: bool) -> Site:
-    """The block at ``share`` of the stack: not the last one, unless there is no other."""
+    """The site at ``share`` of the stack, never the last block unless it is the only one."""
     place = min(round(share * len(blocks)), max(len(blocks) - 2, 0))
     return Site(blocks[place], blocks[max(0, place - BLOCKS + 1) : place + 1], history)
 
@@ -186,8 +183,3 @@ def _squares(states: Tensor, goal: Tensor, mask: Tensor) -> Tensor:
         return states.new_zeros(())
     wanted = goal if goal.dim() == 1 else goal[mask]
     return nn.functional.mse_loss(states[mask].float(), wanted.float().expand(int(mask.sum()), -1))
-
-
-def _chunks(part: Examples) -> Iterator[Examples]:
-    for first in range(0, len(part), ROWS_AT_ONCE):
-        yield part.subset(np.arange(first, min(first + ROWS_AT_ONCE, len(part)), dtype=np.int64))

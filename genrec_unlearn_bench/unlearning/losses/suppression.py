@@ -1,12 +1,13 @@
-"""What TRACER and its controls train the network with: retain, bounded forget and coherence losses.
+"""Losses on the network in TRACER and its controls: retain, bounded forget and coherence loss.
 
-L = L_R + λ1 L_F + λ2 L_Coh (eq. 8), each a mean over target tokens and examples (R12), all with a plus sign, L_F
-being the log-likelihood that is to go down (R4).
+L = L_R + λ1 L_F + λ2 L_Coh (eq. 10 without L_reg), each a mean over target tokens and examples (R12), all with a plus
+sign: L_F is the log-likelihood to be reduced (R4). Numbers R1 … refer to docs/tracer.md.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,26 +17,26 @@ from pydantic import Field
 from torch import Tensor
 
 from genrec_unlearn_bench.backbones.recommender import Capability, Context, Recommender, SoftSids, StepOutput
-from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
+from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.unlearning.losses.item_texts import ItemTexts, TextTerms
-from genrec_unlearn_bench.unlearning.losses.positives import positive_items
+from genrec_unlearn_bench.unlearning.likelihood import masked_mean
+from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.method import MethodConfig
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import paired_batches
 
-__all__ = ["Losses", "Objective", "SuppressionConfig", "masked_mean", "train_hard"]
+__all__ = ["ItemTexts", "Losses", "Objective", "TextLosses", "UnlearningLossConfig", "train_with_discrete_sids"]
 
 
-class SuppressionConfig(MethodConfig):
+class UnlearningLossConfig(MethodConfig):
     """Losses and optimiser of the network. Defaults are the paper's unless a field says otherwise."""
 
     lr: float = Field(default=3e-5, gt=0, json_schema_extra={"search": [3e-5, 1e-4, 3e-4, 1e-3]})
     """AdamW learning rate of the network."""
     batch_size: int = Field(default=128, ge=1)
-    """Forget examples per step, beside as many retain examples."""
+    """Forget examples per step, paired with as many retain examples."""
     lambda_forget: float = Field(default=0.4, ge=0, json_schema_extra={"search": [0.2, 0.4, 1.0]})
     """λ1, weight of the forget loss."""
     lambda_coherence: float = Field(default=0.08, ge=0)
@@ -43,24 +44,103 @@ class SuppressionConfig(MethodConfig):
     neighbours: int = Field(default=5, ge=1)
     """K, size of the positive set P(i)."""
     forget_bound: Literal["uniform", "none"] = "uniform"
-    """Stop pushing a token once its probability is below 1/K (uniform), or never (the paper's unbounded loss, which
+    """Stop suppressing a token once its probability is below 1/K (uniform), or never (the paper's unbounded loss, which
     diverges: R3)."""
     clean_history: bool = False
     """Drop concept items from retain histories in L_R (R14); the paper keeps them."""
     text_share: float = Field(default=0.25, ge=0, le=1)
-    """With a backbone that learned titles: concept items whose title and SID are unlearned in L_F in each step, and as
-    many retain targets kept in L_R, as a share of the batch; 0 leaves item-text samples alone. Not in the paper."""
+    """For backbones that learned titles: concept items whose title and SID are unlearned in L_F in each step, and as
+    many retain targets kept in L_R, as a share of the batch; 0 leaves item-text samples out. Not in the paper."""
     clip: float = Field(default=1.0, gt=0)
     """Largest gradient norm of the network."""
     dropout: bool = False
-    """Train with dropout on; off, so that the student starts exactly at the original model."""
+    """Train with dropout; off by default, so that the student starts exactly at the original model."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextLosses:
+    """Loss terms of one step on item-text samples.
+
+    Attributes:
+        retain: Mean NLL per token of retain targets' titles and SIDs.
+        forget: Mean log-likelihood per token of concept items' titles and original SIDs, bounded as L_F is.
+    """
+
+    retain: Tensor
+    forget: Tensor
+
+
+class ItemTexts:
+    """Item-text samples (title -> SID, SID -> title) of concept items and retain targets, with the original SIDs.
+
+    A backbone with ``TEXT_TASKS`` (MiniOneRec) learned a concept from titles as well; training on interactions alone
+    would leave that untouched.
+    """
+
+    def __init__(self, request: ForgetRequest, table: SidTable) -> None:
+        self._original = table
+        self._titles: Sequence[str] = request.catalogue.titles
+        titled = np.asarray([bool(title) for title in self._titles], dtype=np.bool_)
+        self._titled = titled
+        concept = np.flatnonzero(request.items & titled).astype(np.int64)
+        self._concept = numpy_generator(request.seed, "item-texts").permutation(concept)
+        self._next = 0
+
+    def draw(self, count: int) -> IntArray:
+        """The next ``count`` concept items of a fixed random cycle, each at most once per draw."""
+        size = len(self._concept)
+        places = (self._next + np.arange(min(count, size))) % max(size, 1)
+        self._next = int((self._next + count) % max(size, 1))
+        return np.asarray(self._concept[places], dtype=np.int64)
+
+    def losses(self, model: Recommender, retain: IntArray, count: int, *, bounded: bool) -> TextLosses | None:
+        """Losses of ``count`` concept items and of the items ``retain`` that have titles.
+
+        Args:
+            bounded: Stop suppressing a token below the uniform level: 1/K for a code, 1/V for a word.
+
+        Returns:
+            None if no concept item has a title.
+        """
+        concept = self.draw(count)
+        retain = retain[self._titled[retain]]
+        if not len(concept):
+            return None
+        forget = self._log_likelihood(model.with_sids(self._original), concept, bounded=bounded)
+        kept = self._log_likelihood(model, retain, bounded=False) if len(retain) else torch.zeros_like(forget)
+        return TextLosses(-kept, forget)
+
+    def _log_likelihood(self, model: Recommender, items: IntArray, *, bounded: bool) -> Tensor:
+        titles = [self._titles[item] for item in items]
+        total, count = [], []
+        for side in ("sid", "title"):
+            output = model.align(items, titles, to="sid" if side == "sid" else "title")
+            values = output.token_log_probs()
+            mask = torch.ones_like(output.labels, dtype=torch.bool) if output.mask is None else output.mask
+            if bounded:
+                values = torch.maximum(values, self._uniform(side, values, output.logits.shape[-1]))
+            if side == "sid":
+                # The collision ordinal carries no information about an item.
+                values, mask = values[:, : self._original.quantised_levels], mask[:, : self._original.quantised_levels]
+            total.append((values * mask).sum())
+            count.append(mask.sum())
+        return torch.stack(total).sum() / torch.stack(count).sum().clamp_min(1)
+
+    def _uniform(self, side: str, values: Tensor, vocabulary: int) -> Tensor:
+        """Log-probability of a uniform guess at each token, broadcast over targets."""
+        if side == "title":
+            return values.new_full((1, 1), -math.log(vocabulary))
+        sizes = torch.tensor(self._original.level_sizes, dtype=values.dtype, device=values.device)
+        return -sizes.log()[None]
 
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """One step's terms. ``forget_output`` holds the logits of the original targets, for TRACER's φ.
+    """Loss terms of one step.
 
-    ``text_fraction``: share of item-text samples in the forget and retain terms.
+    Attributes:
+        forget_output: Output at the original forget targets, for TRACER's φ.
+        text_fraction: Share of item-text samples in the forget and retain terms.
     """
 
     retain: Tensor
@@ -69,42 +149,42 @@ class Losses:
     forget_output: StepOutput
     text_fraction: float = 0.0
 
-    def total(self, config: SuppressionConfig) -> Tensor:
+    def total(self, config: UnlearningLossConfig) -> Tensor:
         """L_R + λ1 L_F + λ2 L_Coh."""
         return self.retain + config.lambda_forget * self.forget + config.lambda_coherence * self.coherence
 
-    def floats(self) -> dict[str, float]:
-        """For the log."""
+    def log_values(self) -> dict[str, float]:
+        """The terms as floats, for the log."""
         terms = {"retain": self.retain, "forget": self.forget, "coherence": self.coherence}
         values = {name: float(term.detach()) for name, term in terms.items()}
         return values | {"text_fraction": self.text_fraction} if self.text_fraction else values
 
-    def with_texts(self, terms: TextTerms, fraction: float) -> Losses:
-        """Mix item-text samples in, each sample with the weight of an interaction."""
+    def with_texts(self, texts: TextLosses, fraction: float) -> Losses:
+        """Mix in item-text samples, each with the weight of an interaction."""
         return replace(
             self,
-            retain=(1 - fraction) * self.retain + fraction * terms.retain,
-            forget=(1 - fraction) * self.forget + fraction * terms.forget,
+            retain=(1 - fraction) * self.retain + fraction * texts.retain,
+            forget=(1 - fraction) * self.forget + fraction * texts.forget,
             text_fraction=fraction,
         )
 
 
 class Objective:
-    """The three losses on one request, against the original table's SIDs."""
+    """L_R (eq. 7), L_F (eq. 8) and L_Coh (eq. 9) on one request, with the original SIDs as forget targets."""
 
-    def __init__(self, config: SuppressionConfig, request: ForgetRequest, table: SidTable) -> None:
+    def __init__(self, config: UnlearningLossConfig, request: ForgetRequest, table: SidTable) -> None:
         self.config = config
         self.request = request
         self.original = table
-        concept: BoolArray = request.items
-        targets, rows = _distinct(request.train.forget.targets, len(table))
-        self._row_of_target = rows
-        self._positives = positive_items(request.features, table, targets, concept, config.neighbours)
+        targets = np.unique(request.train.forget.targets)
+        self._row_of_target = np.full(len(table), -1, dtype=np.int64)
+        self._row_of_target[targets] = np.arange(len(targets))
+        self._positives = positive_set(request.features, table, targets, request.items, config.neighbours)
         sizes = torch.tensor(table.quantised_sizes, dtype=torch.float32)
-        self._floor = -sizes.log()
-        # A tree's ordinals and ends say nothing about an item: they are not suppressed.
+        self._uniform = -sizes.log()
+        # A tree's ordinals and end tokens carry no information about an item: they are not suppressed.
         self._content = torch.from_numpy(table.quantised_codes >= 0)
-        self._texts = ItemTexts(request, table) if config.text_share and concept.any() else None
+        self._texts = ItemTexts(request, table) if config.text_share and request.items.any() else None
 
     def losses(self, model: Recommender, forget: Examples, retain: Examples, soft: SoftSids | None = None) -> Losses:
         """All terms of one paired batch; each history is encoded once, whatever the number of its targets."""
@@ -117,8 +197,8 @@ class Objective:
             return losses
         count = math.ceil(self.config.text_share * len(forget))
         bounded = self.config.forget_bound == "uniform"
-        terms = self._texts.terms(model, retain.targets[:count], count, bounded=bounded)
-        return losses if terms is None else losses.with_texts(terms, count / (count + len(forget)))
+        texts = self._texts.losses(model, retain.targets[:count], count, bounded=bounded)
+        return losses if texts is None else losses.with_texts(texts, count / (count + len(forget)))
 
     def _forget_losses(self, model: Recommender, context: Context, forget: Examples, retain: Tensor) -> Losses:
         device = context.mask.device
@@ -132,13 +212,13 @@ class Objective:
         log_probs = output.token_log_probs()
         suppressed = log_probs[:count, : self.original.quantised_levels]
         if self.config.forget_bound == "uniform":
-            suppressed = torch.maximum(suppressed, self._floor.to(device))
+            suppressed = torch.maximum(suppressed, self._uniform.to(device))
         original, neighbours = output.rows(slice(0, count)), output.rows(slice(count, None))
         content = self._content[torch.from_numpy(forget.targets)].to(device)
         return Losses(retain, masked_mean(suppressed, content), -neighbours.mean(log_probs[count:]), original)
 
 
-def train_hard(
+def train_with_discrete_sids(
     model: Recommender,
     objective: Objective,
     *,
@@ -147,10 +227,10 @@ def train_hard(
     stage: str,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> None:
-    """Train ``model`` in place with hard SIDs in all histories.
+    """Train ``model`` in place with discrete SIDs in all histories.
 
-    With the unbounded forget loss it stops early, and notes it, when the retain loss passes three times its first
-    value: that loss destroys the model within tens of steps (R3).
+    With the unbounded forget loss it stops early and notes ``<stage>.stopped_at`` when the retain loss exceeds three
+    times its first value: that loss destroys the model within tens of steps (R3).
     """
     config, request = objective.config, objective.request
     model.module.train(config.dropout)
@@ -165,7 +245,7 @@ def train_hard(
             losses.total(config).backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(model.module.parameters(), config.clip)
             optimizer.step()
-            values = losses.floats()
+            values = losses.log_values()
             progress.log(stage, step, values)
             first = values["retain"] if step == 0 else first
             step += 1
@@ -173,18 +253,3 @@ def train_hard(
             if progress.diverged or ruined:
                 progress.note(f"{stage}.stopped_at", step)
                 return
-
-
-def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean of the values at True places; 0 where there are none."""
-    if bool(mask.all()):
-        return values.mean() if values.numel() else values.new_zeros(())
-    return (values * mask).sum() / mask.sum().clamp_min(1)
-
-
-def _distinct(targets: IntArray, items: int) -> tuple[IntArray, IntArray]:
-    """Distinct targets, and the row of each item among them (-1 for items that are no target)."""
-    distinct = np.unique(targets)
-    rows = np.full(items, -1, dtype=np.int64)
-    rows[distinct] = np.arange(len(distinct))
-    return distinct, rows

@@ -1,8 +1,8 @@
-"""From soft assignments to semantic IDs that no other item carries (R9).
+"""Discretisation of soft assignments into unique semantic IDs (R9 in docs/tracer.md).
 
-The paper maps SIDs to items one-to-one but names no rule. Taking the argmax level by level can give a concept item
-the SID of a retain item, which would then decode to a concept item. Here concept items choose in the order of their
-certainty, each the best-scoring free SID.
+The paper maps SIDs to items one-to-one but gives no rule. The argmax of each level can give a concept item the SID of a
+retain item, which would then decode to a concept item. Here concept items are processed in order of certainty, and each
+takes the free SID with the highest logits.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = ["Reassignment", "best_first", "discretise"]
 
-Scores = NDArray[np.float32]
+Logits = NDArray[np.float32]
 Codes = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Reassignment:
-    """A new table and what it took.
+    """A new table and how many items changed.
 
     Attributes:
-        moved_by_level: Items whose code changed, for each quantised level.
-        moved: Items with any change.
-        collisions: Items whose best SID was taken, so that a lower one was used.
-        exhausted: Items for which none of the candidates was free, so that the last level was moved to a free code.
+        moved_by_level: Number of items whose code changed, per quantised level.
+        moved: Number of items with any change.
+        collisions: Number of items whose best SID was taken, so that a lower-ranked one was used.
+        fallback_items: Number of items for which no candidate was free, so that the last level took a free code.
     """
 
     table: SidTable
     moved_by_level: tuple[int, ...]
     moved: int
     collisions: int
-    exhausted: int
+    fallback_items: int
 
 
-def best_first(scores: Sequence[Scores], limit: int) -> Iterator[Codes]:
-    """Up to ``limit`` code tuples by descending sum of per-level scores ([K_l] each), ties by lower codes."""
-    orders = [np.argsort(-level, kind="stable") for level in scores]
+def best_first(logits: Sequence[Logits], limit: int) -> Iterator[Codes]:
+    """Up to ``limit`` code tuples by descending sum of per-level logits ([K_l] each), ties by lower codes."""
+    orders = [np.argsort(-level, kind="stable") for level in logits]
 
     def value(ranks: tuple[int, ...]) -> float:
-        return -sum(float(level[order[rank]]) for level, order, rank in zip(scores, orders, ranks, strict=True))
+        return -sum(float(level[order[rank]]) for level, order, rank in zip(logits, orders, ranks, strict=True))
 
-    origin = (0,) * len(scores)
+    origin = (0,) * len(logits)
     heap = [(value(origin), origin)]
     seen = {origin}
     for _ in range(limit):
@@ -65,27 +65,26 @@ def best_first(scores: Sequence[Scores], limit: int) -> Iterator[Codes]:
                 heapq.heappush(heap, (value(following), following))
 
 
-def discretise(table: SidTable, items: IntArray, scores: Sequence[Scores], *, candidates: int = 64) -> Reassignment:
-    """Give each of ``items`` the best free SID under ``scores``.
+def discretise(table: SidTable, items: IntArray, logits: Sequence[Logits], *, candidates: int = 64) -> Reassignment:
+    """Give each of ``items`` the free SID with the highest sum of ``logits``.
+
+    An item keeps its whole SID, ordinal included, if its best free codes are its current ones. Otherwise the collision
+    ordinal (if the table has one) is 0, because the codes are free. In a tree an item keeps the number of its content
+    codes, its end token (so no SID becomes a prefix of another) and, unless taken, its ordinal; otherwise it takes the
+    lowest free one.
 
     Args:
-        table: The table the items have now; all other items keep their SIDs.
+        table: Current table; all other items keep their SIDs.
         items: [n] item ids.
-        scores: Q arrays [n, K_l], higher is better (−D + φ).
-        candidates: How many SIDs are tried before the last level is moved to its best free code. In a tree the search
-            goes on until one is free, and ``exhausted`` counts the items that needed more.
-
-    In a tree an item keeps the number of its content codes and, where another item does not have it already, its
-    ordinal; otherwise it takes the lowest free one. The end stays, so no SID becomes the prefix of another.
-
-    An item keeps its whole SID, ordinal included, where its best free codes are those it has. Elsewhere the collision
-    ordinal (if the table has one) is 0, because the codes are free.
+        logits: Q arrays [n, K_l] (−D + φ).
+        candidates: Number of SIDs to try before the last level takes its best free code. In a tree the search goes on
+            until one is free, and ``fallback_items`` counts the items that needed more.
 
     Raises:
         BenchError: There is no free SID left under an item's first codes.
     """
     if table.tree is not None:
-        return _in_tree(table, items, scores, candidates)
+        return _in_tree(table, items, logits, candidates)
     depth = table.quantised_levels
     old = table.codes[items]
     others = np.ones(len(table), dtype=np.bool_)
@@ -93,15 +92,15 @@ def discretise(table: SidTable, items: IntArray, scores: Sequence[Scores], *, ca
     taken = {tuple(int(c) for c in row) for row in table.codes[others, :depth]}
     newly_taken: set[Codes] = set()
     fresh = old.copy()
-    collisions = exhausted = 0
-    for row in _by_certainty(scores):
+    collisions = fallback_items = 0
+    for row in _by_certainty(logits):
         own = tuple(int(c) for c in old[row, :depth])
-        # An item that shared its codes before, told apart by its ordinal, may keep them; not so if a concept item
-        # moved there with ordinal 0 in the meantime.
+        # An item that shares its codes and differs by its ordinal may keep them, unless a concept item has moved there
+        # with ordinal 0 in the meantime.
         keeps = own not in newly_taken
-        choice = _choose([level[row] for level in scores], own if keeps else None, taken, candidates, int(items[row]))
+        choice = _choose([level[row] for level in logits], own if keeps else None, taken, candidates, int(items[row]))
         collisions += choice.tries > 0
-        exhausted += choice.tries == candidates
+        fallback_items += choice.tries == candidates
         if choice.codes != own:
             fresh[row, :depth] = choice.codes
             fresh[row, depth:] = 0
@@ -113,23 +112,23 @@ def discretise(table: SidTable, items: IntArray, scores: Sequence[Scores], *, ca
         moved_by_level=tuple(int(x) for x in changed[:, :depth].sum(axis=0)),
         moved=int(changed.any(axis=1).sum()),
         collisions=collisions,
-        exhausted=exhausted,
+        fallback_items=fallback_items,
     )
 
 
-def _in_tree(table: SidTable, items: IntArray, scores: Sequence[Scores], candidates: int) -> Reassignment:
+def _in_tree(table: SidTable, items: IntArray, logits: Sequence[Logits], candidates: int) -> Reassignment:
     old = table.codes[items]
     content = table.quantised_codes[items] >= 0
     others = np.ones(len(table), dtype=np.bool_)
     others[items] = False
     taken = {_tokens(row) for row in table.codes[others]}
     fresh = np.full_like(old, -1)
-    collisions = exhausted = 0
-    for row in _by_certainty(scores, content):
-        levels = [level[row] for level, has in zip(scores, content[row], strict=True) if has]
+    collisions = fallback_items = 0
+    for row in _by_certainty(logits, content):
+        levels = [level[row] for level, has in zip(logits, content[row], strict=True) if has]
         tries, sid = _choose_in_tree(table, levels, _tokens(old[row]), taken, int(items[row]))
         collisions += tries > 0
-        exhausted += tries >= candidates
+        fallback_items += tries >= candidates
         fresh[row, : len(sid)] = sid
         taken.add(sid)
     changed = fresh != old
@@ -138,16 +137,16 @@ def _in_tree(table: SidTable, items: IntArray, scores: Sequence[Scores], candida
         moved_by_level=tuple(int(x) for x in (changed[:, : content.shape[1]] & content).sum(axis=0)),
         moved=int(changed.any(axis=1).sum()),
         collisions=collisions,
-        exhausted=exhausted,
+        fallback_items=fallback_items,
     )
 
 
 def _choose_in_tree(
-    table: SidTable, levels: Sequence[Scores], own: Codes, taken: set[Codes], item: int
+    table: SidTable, levels: Sequence[Logits], own: Codes, taken: set[Codes], item: int
 ) -> tuple[int, Codes]:
-    """How many better paths were taken, and the best free one, end included."""
+    """The number of better paths that were taken, and the best free one, end token included."""
     tails = _tails(table, own, len(levels))
-    # Every path that is turned down has at least one item, so a free one shows after at most as many as there are.
+    # Every rejected path has at least one item, so a free one is found after at most as many as there are items.
     for tries, path in enumerate(best_first(levels, len(table) + 1)):
         for tail in tails:
             if (*path, *tail) not in taken:
@@ -160,7 +159,7 @@ def _choose_in_tree(
 
 
 def _tails(table: SidTable, own: Codes, depth: int) -> list[Codes]:
-    """What may follow an item's content codes: its own ordinal first, then all others; or the end alone."""
+    """Possible tokens after an item's content codes: its own ordinal first, then all others; or the end token alone."""
     tree = table.tree
     if tree is None or not tree.ordinals:
         return [own[depth:]]
@@ -169,7 +168,7 @@ def _tails(table: SidTable, own: Codes, depth: int) -> list[Codes]:
 
 
 def _tokens(row: IntArray) -> Codes:
-    """A SID without what pads it."""
+    """A SID without padding."""
     return tuple(int(code) for code in row if code >= 0)
 
 
@@ -178,28 +177,28 @@ class _Choice(NamedTuple):
     tries: int
 
 
-def _choose(levels: Sequence[Scores], own: Codes | None, taken: set[Codes], candidates: int, item: int) -> _Choice:
-    """The best free codes, and how many better ones were taken (``candidates``: all that were tried)."""
+def _choose(levels: Sequence[Logits], own: Codes | None, taken: set[Codes], candidates: int, item: int) -> _Choice:
+    """The best free codes, and how many better ones were taken (``candidates`` if all that were tried)."""
     for tries, codes in enumerate(best_first(levels, candidates)):
         if codes == own or codes not in taken:
             return _Choice(codes, tries)
     return _Choice(_free_last_level(levels, taken, item), candidates)
 
 
-def _by_certainty(scores: Sequence[Scores], content: BoolArray | None = None) -> IntArray:
-    """Rows by descending smallest margin between the best and the second-best code of a level.
+def _by_certainty(logits: Sequence[Logits], content: BoolArray | None = None) -> IntArray:
+    """Rows by descending smallest margin between the best and second-best code of a level.
 
-    ``content`` [n, Q] marks the levels that count for a row; all of them where it is not given.
+    ``content`` [n, Q] marks the levels that count for a row; None means all.
     """
     margins = []
-    for place, level in enumerate(scores):
+    for place, level in enumerate(logits):
         top = np.partition(level, -2, axis=1)[:, -2:] if level.shape[1] > 1 else np.zeros((len(level), 2))
         margin = top[:, 1] - top[:, 0]
         margins.append(margin if content is None else np.where(content[:, place], margin, np.inf))
     return np.argsort(-np.min(margins, axis=0), kind="stable").astype(np.int64)
 
 
-def _free_last_level(levels: Sequence[Scores], taken: set[Codes], item: int) -> Codes:
+def _free_last_level(levels: Sequence[Logits], taken: set[Codes], item: int) -> Codes:
     first = tuple(int(level.argmax()) for level in levels[:-1])
     for code in np.argsort(-levels[-1], kind="stable"):
         if (*first, int(code)) not in taken:

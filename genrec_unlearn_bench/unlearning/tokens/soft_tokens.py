@@ -1,12 +1,12 @@
-"""TRACER's soft tokenizer: distances, the learnable perturbation φ, its mask and its optimiser.
+"""TRACER's soft tokenizer: distances, the learnable perturbation φ, its mask and its optimisers.
 
-Numbers in comments (R1 …) are the resolutions of the paper's ambiguities that docs/tracer.md lists.
+Numbers R1 … are choices where the paper is ambiguous, listed in docs/tracer.md; D[i,l,k] = ‖r_i^l − c_k^l‖².
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,23 +14,34 @@ from torch import Tensor
 
 from genrec_unlearn_bench.backbones.recommender import SoftSids
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["MaskedAdam", "MaskedSgd", "SoftTokens", "anneal", "gap_units", "retain_frequencies", "update_mask"]
+__all__ = [
+    "MaskedAdam",
+    "MaskedSgd",
+    "SoftTokens",
+    "anneal",
+    "distance_scale",
+    "normalised_entropy",
+    "retain_frequencies",
+    "scrubbed_latents",
+    "update_mask",
+]
 
 
 def anneal(start: float, end: float, step: int, total: int) -> float:
-    """Exponential interpolation from ``start`` (step 0) to ``end`` (step total - 1)."""
+    """Interpolate exponentially from ``start`` (step 0) to ``end`` (step total - 1)."""
     if total <= 1:
         return end
     return float(start * (end / start) ** (min(step, total - 1) / (total - 1)))
 
 
-def gap_units(table: SidTable) -> list[float]:
+def distance_scale(table: SidTable) -> list[float]:
     """σ_l: median over all items of (second smallest − smallest) squared distance at level l (R1).
 
-    The paper gives temperatures of 2.0, 0.1 and 0.005 without the scale of its latents; in units of σ_l a
-    temperature means the same for every tokenizer.
+    The paper gives temperatures of 2.0, 0.1 and 0.005 without the scale of its latents; in units of σ_l a temperature
+    means the same for every tokenizer.
     """
     out = []
     for level, measured in enumerate(table.distances(np.arange(len(table)))):
@@ -40,6 +51,24 @@ def gap_units(table: SidTable) -> list[float]:
         gap = float(np.median(nearest[:, -1] - nearest[:, 0]))
         out.append(gap if gap > 0 else max(float(np.mean(nearest)), 1e-12))
     return out
+
+
+def scrubbed_latents(table: SidTable, features: ItemFeatures) -> SidTable:
+    """Move a table's latents to those of the scrubbed texts, for tokenizers whose encoder is unavailable (R15).
+
+    z_i + W (scrubbed_i − plain_i), with W the least-squares map from plain features to latents. Exact for residual
+    k-means, whose latents are linear in the features; a first-order approximation for an RQ-VAE. Codes are unchanged.
+
+    Raises:
+        ValueError: The table has no latents.
+    """
+    if table.latents is None:
+        raise ValueError("this table has no latents")
+    ones = np.ones((len(table), 1), dtype=np.float64)
+    design = np.concatenate([features.plain.astype(np.float64), ones], axis=1)
+    solution, *_ = np.linalg.lstsq(design, table.latents.astype(np.float64), rcond=None)
+    shift = (features.scrubbed - features.plain).astype(np.float64) @ solution[:-1]
+    return replace(table, latents=(table.latents + shift).astype(np.float32))
 
 
 def retain_frequencies(table: SidTable, retain_items: IntArray) -> list[Tensor]:
@@ -52,12 +81,12 @@ def retain_frequencies(table: SidTable, retain_items: IntArray) -> list[Tensor]:
 
 @dataclass(eq=False)
 class SoftTokens:
-    """q_φ(s_i^l = k) = softmax((−D[i,l,k] + φ[i,l,k]) / T) for the n concept items (eq. 5).
+    """q_φ(s_i^l = k) = softmax((−D[i,l,k] + φ[i,l,k]) / τ) for the n concept items (eq. 6).
 
     Attributes:
         items: [n] concept items.
-        distances: Q tensors [n, K_l], squared distances along the original codes, in the units chosen.
-        phi: Q leaf tensors [n, K_l], zero at first (R13: the tokenizer as it is).
+        distances: Q tensors [n, K_l], squared distances along the original codes, divided by the distance scale.
+        phi: Q leaf tensors [n, K_l], initially zero, the unperturbed tokenizer (R13).
         row_of_item: [N] row of each item, -1 for retain items.
     """
 
@@ -67,67 +96,68 @@ class SoftTokens:
     row_of_item: Tensor
 
     @classmethod
-    def start(cls, table: SidTable, concept: BoolArray, units: Sequence[float], device: torch.device) -> SoftTokens:
-        """φ = 0 on the concept items of ``table``."""
+    def start(cls, table: SidTable, concept: BoolArray, scale: Sequence[float], device: torch.device) -> SoftTokens:
+        """φ = 0 on the concept items of ``table``, with distances divided by ``scale`` [Q]."""
         items = np.flatnonzero(concept).astype(np.int64)
         distances = [
             torch.from_numpy(level / unit).float().to(device)
-            for level, unit in zip(table.distances(items), units, strict=True)
+            for level, unit in zip(table.distances(items), scale, strict=True)
         ]
         rows = torch.full((len(table),), -1, dtype=torch.long)
         rows[torch.from_numpy(items)] = torch.arange(len(items))
         phi = [torch.zeros_like(level, requires_grad=True) for level in distances]
         return cls(items, distances, phi, rows.to(device))
 
-    def follow_codes(self, table: SidTable, units: Sequence[float]) -> None:
-        """R11, ``recompute``: measure each level's distances along the codes that φ now prefers."""
+    def follow_codes(self, table: SidTable, scale: Sequence[float]) -> None:
+        """Recompute each level's distances from residuals along the codes that φ now prefers (R11)."""
         if table.codebooks is None or table.latents is None:
             raise ValueError("this table has no codebooks")
         residual = torch.from_numpy(table.latents[self.items]).to(self.distances[0].device)
         for level, book in enumerate(table.codebooks):
             words = torch.from_numpy(book).to(residual.device)
-            self.distances[level] = torch.cdist(residual, words).square() / units[level]
+            self.distances[level] = torch.cdist(residual, words).square() / scale[level]
             preferred = words[(self.phi[level].detach() - self.distances[level]).argmax(1)]
             ended = torch.from_numpy(table.quantised_codes[self.items, level] < 0).to(residual.device)
             residual = residual - preferred.masked_fill(ended[:, None], 0.0)
 
-    def assignment(self, temperature: float) -> tuple[Tensor, ...]:
-        """Q tensors [n, K_l], differentiable in φ."""
+    def assignment_probs(self, temperature: float) -> tuple[Tensor, ...]:
+        """q_φ: Q tensors [n, K_l], differentiable in φ."""
         return tuple(
             ((phi - distance) / temperature).softmax(-1) for phi, distance in zip(self.phi, self.distances, strict=True)
         )
 
-    def soft_sids(self, weights: tuple[Tensor, ...]) -> SoftSids:
-        """The assignment as recommenders take it."""
-        return SoftSids(self.row_of_item, weights)
+    def soft_sids(self, assignment_probs: tuple[Tensor, ...]) -> SoftSids:
+        """The assignment in the form that ``Recommender.encode`` takes."""
+        return SoftSids(self.row_of_item, assignment_probs)
 
-    def scores(self) -> list[Tensor]:
-        """−D + φ by level, for discretisation."""
+    def assignment_logits(self) -> list[Tensor]:
+        """−D + φ: Q tensors [n, K_l], for discretisation."""
         return [(phi - distance).detach() for phi, distance in zip(self.phi, self.distances, strict=True)]
 
     def regulariser(self) -> Tensor:
-        """Mean |φ|. The paper's sum over |I_c|·L·K entries would swamp every other term (R12)."""
+        """L_reg (eq. 6) as mean |φ|: the paper's sum over |I_c|·L·K entries would dominate every other term (R12)."""
         return torch.cat([phi.abs().flatten() for phi in self.phi]).mean()
 
 
-def normalised_entropy(weights: Sequence[Tensor]) -> float:
+def normalised_entropy(assignment_probs: Sequence[Tensor]) -> float:
     """Mean over items and levels of H(q) / log K, in [0, 1]."""
-    levels = [-(w * w.clamp_min(1e-30).log()).sum(-1).mean() / np.log(w.shape[-1]) for w in weights]
+    levels = [-(q * q.clamp_min(1e-30).log()).sum(-1).mean() / np.log(q.shape[-1]) for q in assignment_probs]
     return float(torch.stack(levels).mean().detach())
 
 
 def update_mask(
-    weights: Sequence[Tensor], rho: Sequence[Tensor], forget_gradient: Sequence[Tensor], kind: str
+    assignment_probs: Sequence[Tensor], rho: Sequence[Tensor], forget_gradient: Sequence[Tensor], kind: str
 ) -> list[Tensor]:
-    """M = 1[ρ_l(k) > E_q ρ_l] · 1[∂L_F/∂φ > 0] (eq. 9), as Q float tensors [n, K_l].
+    """M = 1[ρ_l(k) > E_q ρ_l] · 1[∂L_F/∂φ > 0] (eq. 11), as Q float tensors [n, K_l].
 
     Args:
-        kind: ``on``; ``off`` (all ones) and ``overlap-only`` (first factor alone) are ablations.
+        kind: ``on``, or an ablation: ``off`` (all ones) or ``overlap-only`` (first factor alone).
     """
     if kind == "off":
-        return [torch.ones_like(w) for w in weights]
+        return [torch.ones_like(q) for q in assignment_probs]
     overlap = [
-        (r[None] > (w.detach() * r[None]).sum(-1, keepdim=True)).to(w.dtype) for w, r in zip(weights, rho, strict=True)
+        (r[None] > (q.detach() * r[None]).sum(-1, keepdim=True)).to(q.dtype)
+        for q, r in zip(assignment_probs, rho, strict=True)
     ]
     if kind == "overlap-only":
         return overlap
@@ -135,14 +165,14 @@ def update_mask(
 
 
 class MaskedSgd:
-    """Plain masked gradient descent, φ ← φ − η M ⊙ g: the step the paper's lemma is about."""
+    """Masked gradient descent, φ ← φ − η M ⊙ g: the step of the paper's lemma."""
 
     def __init__(self, parameters: Sequence[Tensor], lr: float) -> None:
         self.parameters, self.lr = list(parameters), lr
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], masks: Sequence[Tensor]) -> None:
-        """One step."""
+        """Take one step."""
         for parameter, gradient, mask in zip(self.parameters, gradients, masks, strict=True):
             parameter.sub_(self.lr * mask * gradient)
 
@@ -150,7 +180,7 @@ class MaskedSgd:
 class MaskedAdam:
     """Adam whose masked coordinates do not move and keep their moments (R6).
 
-    Under ordinary Adam, momentum goes on moving a coordinate whose mask is now 0, which the lemma excludes. Every
+    With ordinary Adam, momentum would keep moving a coordinate whose mask is now 0, which the lemma excludes. Every
     coordinate counts its own steps for the bias correction.
     """
 
@@ -164,7 +194,7 @@ class MaskedAdam:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], masks: Sequence[Tensor]) -> None:
-        """One step on the coordinates whose mask is not 0."""
+        """Take one step on the coordinates whose mask is not 0."""
         slow, fast = self.betas
         for index, (parameter, gradient, mask) in enumerate(zip(self.parameters, gradients, masks, strict=True)):
             on = mask != 0

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones import early_stopping
-from genrec_unlearn_bench.backbones.etegrec.alignment import aligned, pooled
+from genrec_unlearn_bench.backbones.etegrec.alignment import aligned, first_occurrences, pooled
 from genrec_unlearn_bench.backbones.etegrec.joint import train_jointly
-from genrec_unlearn_bench.backbones.etegrec.losses import first_occurrences
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
-from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, through
+from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, tokenizer_pass
 from genrec_unlearn_bench.data.examples import Examples, Histories
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.progress import Progress
@@ -88,7 +87,7 @@ def test_the_losses_of_a_batch_with_repeated_targets_are_those_of_its_distinct_o
     alone, _ = training._read(rows[first])
     torch.testing.assert_close(users.rows(torch.from_numpy(first)).preference, alone.preference, rtol=1e-4, atol=1e-5)
     model = training.tokenizer.model
-    given = through(model, training.tokenizer.vectors[torch.from_numpy(targets[rows[first]])])
+    given = tokenizer_pass(model, training.tokenizer.vectors[torch.from_numpy(targets[rows[first]])])
     ties = aligned(CONFIG.alignment, training.heads, model, alone, given)
     assert ties.psa.item() > 0
     torch.testing.assert_close(ties.total, 0.01 * ties.sia + 0.03 * ties.psa)

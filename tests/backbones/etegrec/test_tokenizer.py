@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, through
-from genrec_unlearn_bench.backbones.etegrec.vectors import item_vectors
+from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, item_vectors, tokenizer_pass
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.sids.storage import load_table, save_table
 from genrec_unlearn_bench.sids.table import SidTable
@@ -65,7 +64,7 @@ def test_a_diverged_tokenizer_is_named(table: SidTable) -> None:
 def test_the_pass_has_the_loss_of_the_tokenizer_and_a_reconstruction_in_the_vectors_units(table: SidTable) -> None:
     tokenizer = LiveTokenizer.of(table)
     model, vectors = tokenizer.model, tokenizer.vectors
-    given = through(model, vectors)
+    given = tokenizer_pass(model, vectors)
     expected, quantised = model(model.standardise(vectors))
     torch.testing.assert_close(given.loss.total, expected.total)
     assert torch.equal(given.quantised.codes, quantised.codes)

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.config import TrainingConfig
 from genrec_unlearn_bench.backbones.etegrec.backbone import Etegrec
 from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig, EtegrecConfig, EtegrecSidConfig, JointConfig
 from genrec_unlearn_bench.backbones.etegrec.joint import JointTraining
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer
 from genrec_unlearn_bench.backbones.t5 import T5Shape
-from genrec_unlearn_bench.backbones.training_config import TrainingConfig
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.planted import GROUPS, MEMBERS, catalogue, examples, sequences, sids
@@ -60,7 +60,7 @@ def fresh(table: SidTable, seed: int = 0) -> EtegrecRecommender:
 
 
 def begun(table: SidTable, progress: Progress | None = None) -> JointTraining:
-    return JointTraining.begin(
+    return JointTraining(
         fresh(table),
         LiveTokenizer.of(table),
         CONFIG.joint,

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec, pretrained_recommender
-from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
+from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec
+from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, MiniOneRecConfig, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
-from genrec_unlearn_bench.backbones.minionerec.shape import CausalShape, NetworkShape
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.backbones.checkpoints import qwen_folder
@@ -48,7 +47,7 @@ def pretrained(folder: Path, *, tied: bool = True, **config: Any) -> CausalRecom
     if not (folder / "config.json").exists():
         qwen_folder(folder, tied=tied)
     made = MiniOneRecConfig(checkpoint=str(folder), history_limit=5, **config)
-    recommender = pretrained_recommender(made, str(folder), table(), seed=0, device="cpu")
+    recommender = CausalRecommender.pretrained(made, str(folder), table(), seed=0, device="cpu")
     assert MiniOneRec.name == "mor"
     recommender.module.eval()
     return recommender

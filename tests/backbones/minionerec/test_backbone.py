@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.backbones.backbone import Scale
+from genrec_unlearn_bench.backbones.backbone import Scale, TrainingData
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.popularity import Popularity
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.training import TrainingConfig
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.errors import ConfigError, DataMissing, UsageError
 from genrec_unlearn_bench.pipeline.request import changed
 from genrec_unlearn_bench.progress import Progress

@@ -6,18 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.p5sid.layout import prompt_tokens
-from genrec_unlearn_bench.backbones.p5sid.prompts import PROMPTS
-from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender, Users
-from genrec_unlearn_bench.backbones.p5sid.shape import P5Shape
-from genrec_unlearn_bench.backbones.p5sid.words import END_OF_PROMPT, OwnWords
-from genrec_unlearn_bench.sids.collaborative import collaborative_table
-from genrec_unlearn_bench.sids.digit_pieces import digit_pieces
-from genrec_unlearn_bench.sids.sequential import sequential_table
+from genrec_unlearn_bench.backbones.p5sid.prompts import END_OF_PROMPT, PROMPTS, WordTokenizer, tokenise_prompt
+from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender, P5Shape, UserTokens
+from genrec_unlearn_bench.sids.p5 import collaborative_table, digit_pieces, sequential_table
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.planted import examples, sequences, sids
 
-TEXT = OwnWords()
+TEXT = WordTokenizer()
 TABLES = ("rqvae", "sequential", "collaborative")
 
 
@@ -33,7 +28,7 @@ def table(kind: str) -> SidTable:
 
 def recommender(kind: str, *, separator: bool = True, whole_words: int = 64, seed: int = 3) -> P5Recommender:
     words = [TEXT.user(number) for number in range(6)]
-    users = Users(np.array([3, 1, 0, 5, 2, 4]), words)
+    users = UserTokens(np.array([3, 1, 0, 5, 2, 4]), words)
     shape = P5Shape(
         d_model=32,
         d_kv=8,
@@ -42,7 +37,7 @@ def recommender(kind: str, *, separator: bool = True, whole_words: int = 64, see
         heads=4,
         history_limit=5,
         text_tokens=TEXT.size,
-        prompts=tuple(prompt_tokens(prompt, TEXT) for prompt in PROMPTS),
+        prompts=tuple(tokenise_prompt(prompt, TEXT) for prompt in PROMPTS),
         separator=tuple(TEXT.separator) if separator else (),
         whole_words=whole_words,
         user_ids=6,

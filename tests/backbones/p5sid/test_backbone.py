@@ -10,18 +10,15 @@ from pydantic import ValidationError
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-from genrec_unlearn_bench.backbones.backbone import Scale
+from genrec_unlearn_bench.backbones.backbone import Scale, TrainingData
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.p5sid.backbone import P5Sid
-from genrec_unlearn_bench.backbones.p5sid.config import P5Config
-from genrec_unlearn_bench.backbones.p5sid.prompts import PROMPTS, WORDS_OF_ALL
+from genrec_unlearn_bench.backbones.p5sid.config import P5Config, P5SidConfig
+from genrec_unlearn_bench.backbones.p5sid.prompts import PROMPT_WORDS, PROMPTS, WordTokenizer
 from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender
-from genrec_unlearn_bench.backbones.p5sid.sid_config import P5SidConfig
-from genrec_unlearn_bench.backbones.p5sid.words import OwnWords
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.t5 import T5Shape
 from genrec_unlearn_bench.backbones.training import TrainingConfig, validation_ndcg
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.progress import Progress
@@ -71,10 +68,10 @@ def test_training_is_repeatable_and_draws_all_prompts() -> None:
     one, two = (fitted(short, of, table) for _ in range(2))
     for a, b in zip(one.module.parameters(), two.module.parameters(), strict=True):
         assert torch.equal(a, b)
-    words = OwnWords()
+    words = WordTokenizer()
     start = P5Recommender.fresh(one.shape, table, seed=0)
     moved = (one.model.shared.weight - start.model.shared.weight).abs().sum(1) > 0
-    assert all(moved[words.word(word)[0]] for word in WORDS_OF_ALL)
+    assert all(moved[words.word(word)[0]] for word in PROMPT_WORDS)
 
 
 @pytest.mark.parametrize("kind", ["sequential", "collaborative"])
@@ -190,9 +187,9 @@ def test_a_pretrained_model_keeps_its_words_and_gets_new_numbers_and_sids(checkp
 
 
 def test_the_tokenizers_own_pieces_make_the_numbers(checkpoint: Path) -> None:
-    from genrec_unlearn_bench.backbones.p5sid.words import PretrainedWords
+    from genrec_unlearn_bench.backbones.p5sid.prompts import SubwordTokenizer
 
-    words = PretrainedWords(PreTrainedTokenizerFast.from_pretrained(checkpoint), 64)
+    words = SubwordTokenizer(PreTrainedTokenizerFast.from_pretrained(checkpoint), 64)
     assert words.number_pieces(1001) == ["100", "1"]
     assert words.number_pieces(1010) == ["10", "10"]
     sentence = "after , what next ?"

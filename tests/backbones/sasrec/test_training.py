@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from genrec_unlearn_bench.backbones.sasrec import catalogue_softmax
-from genrec_unlearn_bench.backbones.sasrec.catalogue_softmax import softmax_loss
+from genrec_unlearn_bench.backbones.sasrec import network
+from genrec_unlearn_bench.backbones.sasrec.network import softmax_loss
 from genrec_unlearn_bench.backbones.sasrec.training import binary_loss, sampled_negatives
 
 
@@ -23,7 +23,7 @@ def test_softmax_loss_by_hand() -> None:
 
 @pytest.mark.parametrize("scores", [1, 40, 10_000])
 def test_softmax_loss_and_its_gradients_are_torchs_own(scores: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue_softmax, "_SCORES", scores)
+    monkeypatch.setattr(network, "_SCORES", scores)
     generator = torch.Generator().manual_seed(0)
     states = (8 * torch.randn(23, 5, generator=generator)).requires_grad_()
     vectors = (8 * torch.randn(17, 5, generator=generator)).requires_grad_()

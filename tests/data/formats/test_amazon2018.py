@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.data.formats.amazon2018 import read
+from genrec_unlearn_bench.data.formats.amazon import read_2018 as read
 from genrec_unlearn_bench.data.raw import Interactions
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress

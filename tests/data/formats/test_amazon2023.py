@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.data.formats.amazon2023 import read
+from genrec_unlearn_bench.data.formats.amazon import read_2023 as read
 from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress

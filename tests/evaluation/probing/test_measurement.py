@@ -14,11 +14,10 @@ import pytest
 from genrec_unlearn_bench.backbones.recommender import ServingRules
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, References, Subject
-from genrec_unlearn_bench.evaluation.measurements import find_measurement
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricValue
-from genrec_unlearn_bench.evaluation.probing.config import ProbingConfig, probing_preset
 from genrec_unlearn_bench.evaluation.probing.measurement import STATES, Probing
-from genrec_unlearn_bench.evaluation.probing.specs import COLUMNS, NUMBERS, SITES, SPECS
+from genrec_unlearn_bench.evaluation.probing.specs import COLUMNS, NUMBERS, SITES, SPECS, ProbingConfig, probing_preset
+from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.progress import Progress
 from tests.evaluation.probing.worlds import CONFIG, catalogue, subject, without_items
 
@@ -26,7 +25,7 @@ NOTHING = Measured(reason="nobody asked")
 
 
 def measure(given: Subject, **changes: Any) -> Measured:
-    read = replace(given, readings={STATES.name: STATES.read(given, Progress())})
+    read = replace(given, pass_arrays={STATES.name: STATES.run(given, Progress()).samples})
     config = ProbingConfig.model_validate(CONFIG.model_dump() | changes)
     return Probing().measure(read, "", config, Progress())
 
@@ -140,8 +139,7 @@ def test_too_few_forget_users_leave_nothing_to_measure_but_items() -> None:
 def test_one_class_is_refused_before_anything_is_read(value: bool) -> None:
     table, concept = catalogue(told=True)
     given = subject(table, np.full_like(concept, value))
-    with pytest.raises(NotMeasurable, match="a probe needs two classes"):
-        STATES.read(given, Progress())
+    assert "a probe needs two classes" in STATES.run(given, Progress()).reason
 
 
 def test_what_was_not_measured_is_none_with_the_reason() -> None:

@@ -14,8 +14,8 @@ from genrec_unlearn_bench.data.examples import BoolArray
 from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, References
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricValue
-from genrec_unlearn_bench.evaluation.relearning.attacks import Attack, Space, part_name, part_of
 from genrec_unlearn_bench.evaluation.relearning.measurement import Relearning
+from genrec_unlearn_bench.evaluation.relearning.specs import Attack, Space, part_name, part_of
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.evaluation.relearning import world
@@ -115,7 +115,7 @@ def test_a_tokenizer_of_its_own_has_no_original_space() -> None:
     model = world.trained(on_concept=True)
     other = T5Recommender(model.model, model.shape, SidTable(codes, (8, 8, 8), 3))
     subject = world.subject(other)
-    assert set(next(iter(subject.readings.values()))) == {"served.train", "served.test"}
+    assert set(next(iter(subject.pass_arrays.values()))) == {"served.train", "served.test"}
     with pytest.raises(NotMeasurable, match="a tokenizer of its own"):
         Relearning().measure(subject, "mixed/original", world.CONFIG, Progress())
 

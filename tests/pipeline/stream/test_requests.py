@@ -9,7 +9,7 @@ import pytest
 
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.pipeline.stream.requests import Stream, data_digest, divide
+from genrec_unlearn_bench.pipeline.stages.requests import Stream, data_digest, divide
 from tests.evaluation.planted import examples, item_table, split
 from tests.pipeline.stream.world import brands, concept_split, events, interaction_split, rows
 

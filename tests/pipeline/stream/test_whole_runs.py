@@ -14,7 +14,7 @@ from genrec_unlearn_bench.evaluation.stream import SPECS
 from genrec_unlearn_bench.pipeline.pipeline import Finished
 from genrec_unlearn_bench.pipeline.results import read_record, record_text
 from genrec_unlearn_bench.pipeline.setting import settle
-from genrec_unlearn_bench.pipeline.stream.curve import COLUMNS
+from genrec_unlearn_bench.pipeline.stages.stream import COLUMNS
 from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
 from genrec_unlearn_bench.tuning.choice import recommender_digest, write_choice
 from tests.pipeline.conftest import Bench

@@ -16,10 +16,10 @@ METHOD = '''"""A method (arXiv 2401.00001).
 
 Second paragraph.
 """
-from genrec_unlearn_bench.unlearning.losses.suppression import SuppressionConfig
+from genrec_unlearn_bench.unlearning.losses.suppression import UnlearningLossConfig
 raise SystemExit("this file was run")
 
-class MineConfig(SuppressionConfig):
+class MineConfig(UnlearningLossConfig):
     """Settings."""
     rate: float = Field(default=1e-4, gt=0, json_schema_extra={"search": [1e-5, 1e-4]})
     """How fast."""

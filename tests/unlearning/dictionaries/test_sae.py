@@ -54,7 +54,7 @@ def test_codes_are_k_sparse_and_decode_to_the_reconstruction(
     torch.testing.assert_close(sae.decoder.norm(dim=1), torch.ones(64))
     shifted = sae.weight_codes(rows[:1] + rows[1:2]) - sae.weight_codes(rows[:1])
     both = (sae.weight_codes(rows[:1]) > 0) & (sae.weight_codes(rows[:1] + rows[1:2]) > 0)
-    torch.testing.assert_close(shifted[both], (rows[1:2] @ sae.reading.T)[both], rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(shifted[both], (rows[1:2] @ sae.encoder_rows.T)[both], rtol=1e-3, atol=1e-4)
 
 
 def test_unexplained_variance_is_the_hand_computed_ratio() -> None:

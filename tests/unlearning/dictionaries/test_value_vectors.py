@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from genrec_unlearn_bench.backbones.minionerec.shape import LoraShape
+from genrec_unlearn_bench.backbones.minionerec.config import LoraShape
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.dictionaries.sae import TopKSae
@@ -84,7 +84,7 @@ def test_both_features_reach_a_shared_vector() -> None:
 def test_setting_a_feature_to_its_own_code_changes_nothing() -> None:
     """decode(a) + error == v_j, however little the dictionary says about v_j."""
     rows, sae = vectors(), dictionary()
-    strengths = (rows @ sae.reading[4]).abs()
+    strengths = (rows @ sae.encoder_rows[4]).abs()
     place = int(strengths.argmax())
     code = float(sae.weight_codes(rows[place : place + 1])[0, 4])
     mu = code / float(strengths[place])

@@ -12,12 +12,12 @@ from torch import Tensor
 from genrec_unlearn_bench.data.examples import PAD, Histories
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
 from genrec_unlearn_bench.decoding.beam import beam_search
+from genrec_unlearn_bench.decoding.session import WindowedSession
 from genrec_unlearn_bench.decoding.trie import Trie
-from genrec_unlearn_bench.decoding.window import WindowedSession
 from genrec_unlearn_bench.unlearning.guidance.contexts import Contexts
 from genrec_unlearn_bench.unlearning.guidance.decoding import GuidedSession, guided_items
 from genrec_unlearn_bench.unlearning.guidance.targets import guided_targets, tempered
-from genrec_unlearn_bench.unlearning.losses.positives import positive_items
+from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from tests import planted
 from tests.backbones.p5sid.models import recommender
@@ -54,7 +54,7 @@ def test_contexts_are_as_long_as_the_history_and_hold_what_they_should() -> None
     expert, novice = drawn.expert.items, drawn.novice.items
     for part in (expert, novice):
         np.testing.assert_array_equal(part == PAD, ROWS.items == PAD)
-    nearest = positive_items(request().features, planted.sids(), np.array([3, 11]), MARKED, 1)[:, 0]
+    nearest = positive_set(request().features, planted.sids(), np.array([3, 11]), MARKED, 1)[:, 0]
     # The three oldest items that are no concept items give way, concept items and the rest stay.
     assert MARKED[expert[0, [0, 1, 2, 3, 4]]].all()
     np.testing.assert_array_equal(expert[0, [0, 3, 5]], [3, 11, 4])

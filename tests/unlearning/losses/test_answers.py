@@ -10,7 +10,7 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.unlearning.losses.answers import Answers
-from genrec_unlearn_bench.unlearning.losses.positives import positive_items
+from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from tests.unlearning.losses.test_suppression import setting
 
 
@@ -44,7 +44,7 @@ def test_nearest_answers_are_each_targets_own_neighbours() -> None:
     model, request = setting()
     targets = np.tile(request.train.forget.targets, 10)
     drawn = Answers("nearest", model, request, neighbours=3).draw(targets)
-    near = positive_items(request.features, model.sids, targets, request.items, 3)
+    near = positive_set(request.features, model.sids, targets, request.items, 3)
     assert (near == drawn[:, None]).any(1).all()
 
 

@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.minionerec.backbone import pretrained_recommender
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
+from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import SoftSids
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.losses.item_texts import ItemTexts
-from genrec_unlearn_bench.unlearning.losses.suppression import Objective, SuppressionConfig, train_hard
+from genrec_unlearn_bench.unlearning.losses.suppression import (
+    ItemTexts,
+    Objective,
+    UnlearningLossConfig,
+    train_with_discrete_sids,
+)
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from tests.backbones.checkpoints import qwen_folder
 from tests.backbones.minionerec.models import spread
@@ -32,7 +36,7 @@ def request(marked: np.ndarray | None = None) -> ForgetRequest:
 def recommender(folder: Path, **config: Any) -> Any:
     qwen_folder(folder)
     made = MiniOneRecConfig(checkpoint=str(folder), history_limit=4, **config)
-    model = pretrained_recommender(made, str(folder), sids(), seed=0, device="cpu")
+    model = CausalRecommender.pretrained(made, str(folder), sids(), seed=0, device="cpu")
     spread(model.model)
     model.module.eval()
     return model
@@ -53,7 +57,7 @@ def test_terms_are_token_means_of_both_directions_and_the_ordinal_is_left_out(tm
     made = request()
     texts, again = ItemTexts(made, sids()), ItemTexts(made, sids())
     kept = np.array([0, 9, 40])
-    terms = texts.terms(model, kept, 4, bounded=False)
+    terms = texts.losses(model, kept, 4, bounded=False)
     assert terms is not None
 
     def mean(items: np.ndarray) -> float:
@@ -74,7 +78,7 @@ def test_the_forget_term_is_about_the_original_sids_wherever_items_have_moved(tm
     codes = sids().codes[items].copy()
     codes[:, 0] = 15
     moved = model.with_sids(sids().reassigned(items, codes))
-    before, after = (ItemTexts(request(), sids()).terms(m, items[:0], 8, bounded=False) for m in (model, moved))
+    before, after = (ItemTexts(request(), sids()).losses(m, items[:0], 8, bounded=False) for m in (model, moved))
     assert before is not None
     assert after is not None
     assert float(before.forget) == float(after.forget)
@@ -83,8 +87,8 @@ def test_the_forget_term_is_about_the_original_sids_wherever_items_have_moved(tm
 @torch.no_grad()
 def test_bounded_terms_stop_at_the_uniform_level(tmp_path: Path) -> None:
     model = recommender(tmp_path / "qwen")
-    terms = ItemTexts(request(), sids()).terms(model, np.array([0]), 8, bounded=True)
-    free = ItemTexts(request(), sids()).terms(model, np.array([0]), 8, bounded=False)
+    terms = ItemTexts(request(), sids()).losses(model, np.array([0]), 8, bounded=True)
+    free = ItemTexts(request(), sids()).losses(model, np.array([0]), 8, bounded=False)
     assert terms is not None
     assert free is not None
     assert float(free.forget) < -math.log(16)
@@ -97,18 +101,18 @@ def test_samples_are_mixed_in_by_their_number_and_only_where_titles_were_learned
     made = request()
     forget, retain = made.train.forget.subset(np.arange(8)), made.train.retain.subset(np.arange(8))
     found = {
-        share: Objective(SuppressionConfig(text_share=share), made, sids()).losses(model, forget, retain)
+        share: Objective(UnlearningLossConfig(text_share=share), made, sids()).losses(model, forget, retain)
         for share in (0.0, 0.5)
     }
     assert found[0.0].text_fraction == 0.0
-    assert "text_fraction" not in found[0.0].floats()
-    assert found[0.5].floats()["text_fraction"] == pytest.approx(4 / 12)
-    texts = ItemTexts(made, sids()).terms(model, retain.targets[:4], 4, bounded=True)
+    assert "text_fraction" not in found[0.0].log_values()
+    assert found[0.5].log_values()["text_fraction"] == pytest.approx(4 / 12)
+    texts = ItemTexts(made, sids()).losses(model, retain.targets[:4], 4, bounded=True)
     assert texts is not None
     torch.testing.assert_close(found[0.5].forget, found[0.0].forget * 2 / 3 + texts.forget / 3)
     torch.testing.assert_close(found[0.5].retain, found[0.0].retain * 2 / 3 + texts.retain / 3)
     plain = recommender(tmp_path / "plain", text_tasks=False)
-    assert Objective(SuppressionConfig(), made, sids()).losses(plain, forget, retain).text_fraction == 0.0
+    assert Objective(UnlearningLossConfig(), made, sids()).losses(plain, forget, retain).text_fraction == 0.0
 
 
 def test_without_item_texts_a_model_still_knows_the_titles_of_the_concept(tmp_path: Path) -> None:
@@ -130,8 +134,8 @@ def test_without_item_texts_a_model_still_knows_the_titles_of_the_concept(tmp_pa
     found = {}
     for share in (0.0, 1.0):
         model = learned.clone()
-        config = SuppressionConfig(lr=1e-3, batch_size=16, text_share=share, lambda_forget=1.0)
-        train_hard(model, Objective(config, made, sids()), epochs=4, progress=Progress(), stage="hard")
+        config = UnlearningLossConfig(lr=1e-3, batch_size=16, text_share=share, lambda_forget=1.0)
+        train_with_discrete_sids(model, Objective(config, made, sids()), epochs=4, progress=Progress(), stage="hard")
         with torch.no_grad():
             told = scores(model)
         found[share] = float(told[concept()].mean()), float(told[~concept()].mean())
@@ -147,7 +151,7 @@ def test_half_precision_weights_learn_soft_and_hard(tmp_path: Path, lora: dict[s
     rows = torch.full((64,), -1)
     rows[torch.from_numpy(made.item_ids)] = torch.arange(8)
     forget, retain = made.train.forget.subset(np.arange(6)), made.train.retain.subset(np.arange(6))
-    config = SuppressionConfig()
+    config = UnlearningLossConfig()
     losses = Objective(config, made, sids()).losses(model, forget, retain, SoftSids(rows, weights))
     assert losses.forget_output.logits.dtype == torch.float32
     losses.total(config).backward()

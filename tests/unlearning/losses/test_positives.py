@@ -6,9 +6,9 @@ import numpy as np
 
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.features.item_features import ItemFeatures
-from genrec_unlearn_bench.unlearning.losses.positives import positive_items
+from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.sampling import paired_batches, steps_per_epoch
-from genrec_unlearn_bench.unlearning.tokens.latents import scrubbed_latents
+from genrec_unlearn_bench.unlearning.tokens.soft_tokens import scrubbed_latents
 from tests.planted import concept, examples, features, groups, sequences, sids
 
 
@@ -16,7 +16,7 @@ def test_positives_are_the_nearest_retain_items_with_other_codes() -> None:
     table, marked = sids(), concept()
     items = np.flatnonzero(marked)
     plain = features(table)
-    found = positive_items(plain, table, items, marked, 5)
+    found = positive_set(plain, table, items, marked, 5)
     for row, item in enumerate(items):
         cosine = plain.scrubbed @ plain.scrubbed[item]
         allowed = ~marked & (table.codes[:, :3] != table.codes[item, :3]).any(1)
@@ -31,7 +31,7 @@ def test_scrubbed_texts_decide_not_plain_ones() -> None:
     misleading = ItemFeatures(np.roll(base.plain, 1, axis=0), base.scrubbed, "x")
     items = np.flatnonzero(marked)
     np.testing.assert_array_equal(
-        positive_items(misleading, table, items, marked, 3), positive_items(base, table, items, marked, 3)
+        positive_set(misleading, table, items, marked, 3), positive_set(base, table, items, marked, 3)
     )
 
 
@@ -39,7 +39,7 @@ def test_too_few_neighbours_are_marked() -> None:
     table = sids()
     marked = np.ones(64, dtype=bool)
     marked[[8, 16]] = False
-    found = positive_items(features(table), table, np.array([0]), marked, 5)
+    found = positive_set(features(table), table, np.array([0]), marked, 5)
     assert set(found[0].tolist()) == {8, 16, -1}
 
 

@@ -9,7 +9,7 @@ import torch
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.losses.suppression import Objective, SuppressionConfig, train_hard
+from genrec_unlearn_bench.unlearning.losses.suppression import Objective, UnlearningLossConfig, train_with_discrete_sids
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from tests.planted import catalogue, concept, examples, features, groups, sequences, sids
 
@@ -36,16 +36,16 @@ def setting() -> tuple[T5Recommender, ForgetRequest]:
 
 def test_each_term_is_what_the_paper_defines() -> None:
     model, request = setting()
-    objective = Objective(SuppressionConfig(forget_bound="none", neighbours=2), request, model.sids)
+    objective = Objective(UnlearningLossConfig(forget_bound="none", neighbours=2), request, model.sids)
     forget, retain = request.train.forget.subset(np.arange(6)), request.train.retain.subset(np.arange(6))
     losses = objective.losses(model, forget, retain)
     expected = -model.target_log_probs(retain.histories(4), retain.targets).mean()
     torch.testing.assert_close(losses.retain.detach(), expected, rtol=1e-4, atol=1e-5)
     expected = model.target_log_probs(forget.histories(4), forget.targets)[:, :3].mean()
     torch.testing.assert_close(losses.forget.detach(), expected, rtol=1e-4, atol=1e-5)
-    from genrec_unlearn_bench.unlearning.losses.positives import positive_items
+    from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 
-    near = positive_items(request.features, model.sids, forget.targets, request.items, 2)
+    near = positive_set(request.features, model.sids, forget.targets, request.items, 2)
     terms = [model.target_log_probs(forget.histories(4), near[:, k]) for k in range(2)]
     torch.testing.assert_close(losses.coherence.detach(), -torch.cat(terms).mean(), rtol=1e-4, atol=1e-5)
 
@@ -60,16 +60,16 @@ def test_the_bound_stops_the_push_below_the_uniform_level() -> None:
     with torch.no_grad():
         model.module.get_parameter("lm_head.weight")[token] *= 0
         model.module.get_parameter("shared.weight")[token] *= 0
-    bounded = Objective(SuppressionConfig(lambda_coherence=0), request, table)
+    bounded = Objective(UnlearningLossConfig(lambda_coherence=0), request, table)
     losses = bounded.losses(model, forget, retain)
     assert float(losses.forget.detach()) >= -math.log(16) - 1e-6
 
 
 def test_the_unbounded_loss_is_stopped_before_it_ruins_the_model() -> None:
     model, request = setting()
-    config = SuppressionConfig(lr=0.05, batch_size=16, forget_bound="none", lambda_forget=50.0)
+    config = UnlearningLossConfig(lr=0.05, batch_size=16, forget_bound="none", lambda_forget=50.0)
     progress = Progress()
-    train_hard(model, Objective(config, request, model.sids), epochs=50, progress=progress, stage="hard")
+    train_with_discrete_sids(model, Objective(config, request, model.sids), epochs=50, progress=progress, stage="hard")
     assert "hard.stopped_at" in progress.notes or progress.diverged
 
 
@@ -78,7 +78,7 @@ def test_clean_histories_hide_concept_items_from_the_retain_loss() -> None:
     retain = request.train.retain
     with_concept = retain.subset(retain.history_contains(request.items, 4)).subset(np.arange(5))
     forget = request.train.forget.subset(np.arange(5))
-    clean = Objective(SuppressionConfig(clean_history=True), request, model.sids)
+    clean = Objective(UnlearningLossConfig(clean_history=True), request, model.sids)
     expected = -model.target_log_probs(
         with_concept.without_items(request.items).histories(4), with_concept.targets
     ).mean()

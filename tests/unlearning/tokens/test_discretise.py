@@ -65,7 +65,7 @@ def test_codes_of_retain_items_and_of_earlier_concept_items_are_never_taken() ->
 
 def test_exhausted_candidates_move_the_last_level() -> None:
     outcome = discretise(table(), np.array([0]), scores((1, 1)), candidates=1)
-    assert outcome.exhausted == 1
+    assert outcome.fallback_items == 1
     assert outcome.table.codes[0, 0] == 1
     assert tuple(outcome.table.codes[0, :2]) not in {(1, 0), (1, 1)}
 

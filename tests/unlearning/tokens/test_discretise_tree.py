@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.sids.tree import TreeCodes
+from genrec_unlearn_bench.sids.table import SidTable, TreeCodes
 from genrec_unlearn_bench.unlearning.tokens.discretise import discretise
 
 

@@ -9,7 +9,7 @@ from genrec_unlearn_bench.unlearning.tokens.soft_tokens import (
     MaskedSgd,
     SoftTokens,
     anneal,
-    gap_units,
+    distance_scale,
     normalised_entropy,
     retain_frequencies,
     update_mask,
@@ -21,12 +21,12 @@ CPU = torch.device("cpu")
 
 def start() -> SoftTokens:
     table = sids()
-    return SoftTokens.start(table, concept(), gap_units(table), CPU)
+    return SoftTokens.start(table, concept(), distance_scale(table), CPU)
 
 
 def test_zero_phi_and_vanishing_temperature_give_the_hard_sids() -> None:
     tokens = start()
-    for level, weights in enumerate(tokens.assignment(1e-4)):
+    for level, weights in enumerate(tokens.assignment_probs(1e-4)):
         codes = sids().codes[tokens.items, level]
         assert torch.equal(weights.argmax(1), torch.from_numpy(codes))
         assert weights.max(1).values.min() > 0.999
@@ -38,14 +38,14 @@ def test_the_unit_is_the_median_gap_and_makes_temperatures_scale_free() -> None:
     table = sids()
     distances = table.distances(np.arange(len(table)))[0]
     two = np.sort(distances, axis=1)[:, :2]
-    assert gap_units(table)[0] == np.float32(np.median(two[:, 1] - two[:, 0]))
+    assert distance_scale(table)[0] == np.float32(np.median(two[:, 1] - two[:, 0]))
     assert table.codebooks is not None
     assert table.latents is not None
     large = replace(table, codebooks=tuple(b * 30 for b in table.codebooks), latents=table.latents * 30)
-    scaled = SoftTokens.start(large, concept(), gap_units(large), CPU)
-    for a, b in zip(start().assignment(2.0), scaled.assignment(2.0), strict=True):
+    scaled = SoftTokens.start(large, concept(), distance_scale(large), CPU)
+    for a, b in zip(start().assignment_probs(2.0), scaled.assignment_probs(2.0), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
-    raw = SoftTokens.start(large, concept(), [1.0] * 3, CPU).assignment(0.005)
+    raw = SoftTokens.start(large, concept(), [1.0] * 3, CPU).assignment_probs(0.005)
     assert normalised_entropy(raw) < 1e-3, "the paper's raw temperature is one-hot at this scale"
 
 
@@ -56,9 +56,9 @@ def test_annealing_is_exponential_between_its_ends() -> None:
     np.testing.assert_allclose(np.diff(np.log(values)), np.diff(np.log(values))[0])
 
 
-def test_the_mask_is_equation_nine() -> None:
+def test_the_mask_is_equation_eleven() -> None:
     tokens = start()
-    weights = tokens.assignment(1.0)
+    weights = tokens.assignment_probs(1.0)
     rho = [r.float() for r in retain_frequencies(sids(), np.flatnonzero(~concept()))]
     gradient = [torch.randn_like(w) for w in weights]
     masks = update_mask(weights, rho, gradient, "on")
@@ -78,7 +78,7 @@ def soft_overlap(weights: tuple[torch.Tensor, ...], rho: list[torch.Tensor]) -> 
 
 def test_soft_overlap_at_zero_temperature_is_omega() -> None:
     rho = [r.float() for r in retain_frequencies(sids(), np.flatnonzero(~concept()))]
-    soft = float(soft_overlap(start().assignment(1e-4), rho).detach())
+    soft = float(soft_overlap(start().assignment_probs(1e-4), rho).detach())
     np.testing.assert_allclose(soft, overlap(sids(), concept()).quantised, rtol=1e-4)
 
 
@@ -93,15 +93,17 @@ def test_one_masked_plain_step_raises_neither_overlap_nor_forget_loss() -> None:
         log_p = [torch.randn(16, generator=generator).log_softmax(0) * 3 for _ in range(3)]
 
         def forget(tokens: SoftTokens = tokens, log_p: list[torch.Tensor] = log_p) -> torch.Tensor:
-            return torch.stack([(w @ p).mean() for w, p in zip(tokens.assignment(1.0), log_p, strict=True)]).mean()
+            return torch.stack(
+                [(w @ p).mean() for w, p in zip(tokens.assignment_probs(1.0), log_p, strict=True)]
+            ).mean()
 
-        before_f, before_o = forget(), soft_overlap(tokens.assignment(1.0), rho)
+        before_f, before_o = forget(), soft_overlap(tokens.assignment_probs(1.0), rho)
         gradient = list(torch.autograd.grad(before_f, tokens.phi))
-        masks = update_mask(tokens.assignment(1.0), rho, gradient, "on")
+        masks = update_mask(tokens.assignment_probs(1.0), rho, gradient, "on")
         assert sum(float(m.sum()) for m in masks) > 0
         MaskedSgd(tokens.phi, 0.5).step(gradient, masks)
         assert float(forget().detach()) < float(before_f.detach())
-        assert float(soft_overlap(tokens.assignment(1.0), rho).detach()) < float(before_o.detach())
+        assert float(soft_overlap(tokens.assignment_probs(1.0), rho).detach()) < float(before_o.detach())
 
 
 def test_masked_adam_is_adam_where_the_mask_is_on_and_still_where_it_is_off() -> None:
@@ -123,6 +125,6 @@ def test_masked_adam_is_adam_where_the_mask_is_on_and_still_where_it_is_off() ->
 def test_following_codes_at_zero_phi_changes_nothing() -> None:
     tokens = start()
     before = [d.clone() for d in tokens.distances]
-    tokens.follow_codes(sids(), gap_units(sids()))
+    tokens.follow_codes(sids(), distance_scale(sids()))
     for a, b in zip(before, tokens.distances, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)

@@ -1,0 +1,122 @@
+"""Configuration that all backbones share: scales, training, learning-rate schedule and the T5's architecture.
+
+Nothing here imports torch: a request is resolved from configuration alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, TypeVar
+
+from pydantic import Field
+
+from genrec_unlearn_bench.config import StrictModel
+
+__all__ = ["BackboneConfig", "Scale", "Schedule", "T5Shape", "TrainingConfig", "expect"]
+
+C = TypeVar("C")
+
+
+class Scale(StrEnum):
+    """Presets of one configuration, not separate code."""
+
+    SMOKE = "smoke"
+    SMALL = "small"
+    PAPER = "paper"
+    OFFICIAL = "official"
+
+
+class BackboneConfig(StrictModel):
+    """Base of a backbone's configuration."""
+
+
+def expect(config: object, kind: type[C]) -> C:
+    """Return ``config``; raises TypeError unless it is a ``kind``, as with the configuration of another backbone."""
+    if not isinstance(config, kind):
+        raise TypeError(f"this backbone takes a {kind.__name__}, not a {type(config).__name__}")
+    return config
+
+
+class T5Shape(StrictModel):
+    """Architecture of a T5, and how much of a history it reads."""
+
+    d_model: int = 128
+    """Width of the residual stream."""
+    d_kv: int = 64
+    """Width of one attention head."""
+    d_ff: int = 1024
+    """Width of the feed-forward layers (T5 v1.0: ReLU, not gated)."""
+    layers: int = 4
+    """Encoder blocks; as many decoder blocks."""
+    heads: int = 6
+    """Attention heads."""
+    dropout: float = 0.1
+    """Dropout probability."""
+    history_limit: int = 20
+    """Most recent items the encoder reads."""
+    user_tokens: int = 0
+    """Hashed user tokens put before the history (TIGER: 2000); 0 puts none."""
+
+
+class TrainingConfig(StrictModel):
+    """How a recommender is trained."""
+
+    lr: float = Field(default=1e-3, gt=0)
+    """Peak learning rate of AdamW."""
+    weight_decay: float = Field(default=0.01, ge=0)
+    """Weight decay of AdamW."""
+    batch_size: int = Field(default=256, ge=1)
+    """Examples per step, over all processes."""
+    epochs: int = Field(default=100, ge=1)
+    """Most passes over the train examples."""
+    max_steps: int | None = Field(default=None, ge=1)
+    """Most steps, where that comes first."""
+    warmup_steps: int = Field(default=200, ge=0)
+    """Steps of linear warm-up (at most a tenth of all steps is used)."""
+    schedule: Literal["cosine", "inverse-sqrt", "constant"] = "cosine"
+    """Learning rate after the warm-up; inverse-sqrt is TIGER's own."""
+    clip: float = Field(default=1.0, gt=0)
+    """Largest gradient norm."""
+    evaluations: int = Field(default=10, ge=1)
+    """How often validation NDCG@10 is measured over the whole training."""
+    patience: int = Field(default=3, ge=1)
+    """Evaluations without a better value before training stops."""
+    temperature: float = Field(default=1.0, gt=0)
+    """Logits are divided by it in the loss: LETTER's ranking temperature; 1 is plain cross-entropy."""
+    valid_rows: int = Field(default=1000, ge=1)
+    """Validation examples used for early stopping (a seeded sample)."""
+    rows_at_once: int | None = Field(default=None, ge=1)
+    """Micro-batch size: less memory, the same gradient (micro-batches weigh by their terms). None takes next items in
+    micro-batches that fit a CPU's caches, and everything else at once."""
+
+    def steps(self, samples: int) -> int:
+        """Most steps that a training on so many samples may take."""
+        all_epochs = self.epochs * math.ceil(samples / self.batch_size)
+        return min(all_epochs, self.max_steps or all_epochs)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Learning-rate factor by step."""
+
+    kind: str
+    warmup: int
+    total: int
+
+    @classmethod
+    def of(cls, config: TrainingConfig, total: int) -> Schedule:
+        """The schedule of a training of ``total`` steps; at most a tenth of them are warm-up."""
+        return cls(config.schedule, min(config.warmup_steps, max(total // 10, 1)), total)
+
+    def factor(self, step: int) -> float:
+        """Share of the peak learning rate at a 0-based step."""
+        if step < self.warmup:
+            return (step + 1) / self.warmup
+        if self.kind == "constant":
+            return 1.0
+        if self.kind == "inverse-sqrt":
+            return math.sqrt(max(self.warmup, 1) / (step + 1))
+        done = (step - self.warmup) / max(self.total - self.warmup, 1)
+        return 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))

@@ -1,0 +1,221 @@
+"""Training over several processes, as ``accelerate launch`` or ``torchrun`` started them.
+
+Each holds the whole network, or its share of the blocks, and takes its share of every step's samples. The next
+operation must be the same everywhere, or they wait for each other for ever: whatever depends on a clock, a file or a
+measurement is decided by the first and broadcast.
+
+Models that one GPU cannot train are split: PyTorch's ``fully_shard`` (FSDP2) splits the weights, gradients and moments
+of the decoder blocks, which are called through their own ``forward``, so that a block's weights are gathered and
+released there. Embedding, last norm and head are read in other ways (the head at predicting positions alone, the
+embedding for soft SIDs), so every process keeps them whole and their gradients are averaged. Of Qwen2.5-7B that is 1.1
+of 7.6 billion parameters. Decoding reads weights without any ``forward``: the blocks are gathered for as long as a
+validation takes. At the end the network is made plain again, with its whole weights in every process.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.launch import launched
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+    from torch.distributed.fsdp import FSDPModule
+
+__all__ = [
+    "Processes",
+    "Shards",
+    "alike",
+    "clip_gradients",
+    "is_split",
+    "sharding_wanted",
+    "whole",
+]
+
+T = TypeVar("T")
+
+PATIENCE = timedelta(days=30)
+"""How long the others wait while the first prepares data or evaluates. The launcher ends them all when one dies."""
+
+
+class Processes:
+    """This process among those of the launch; a single one without a launcher."""
+
+    def __init__(self, device: str) -> None:
+        from accelerate import Accelerator, InitProcessGroupKwargs
+
+        on_cuda = torch.device(device).type == "cuda"
+        waiting = [InitProcessGroupKwargs(timeout=PATIENCE)] if launched() > 1 else []
+        self.accelerator: Accelerator = Accelerator(
+            cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no", kwargs_handlers=waiting
+        )
+
+    @property
+    def number(self) -> int:
+        return int(self.accelerator.num_processes)
+
+    @property
+    def index(self) -> int:
+        return int(self.accelerator.process_index)
+
+    @property
+    def first(self) -> bool:
+        return self.index == 0
+
+    def agree(self, value: T) -> T:
+        """The first process's value, everywhere."""
+        from accelerate.utils import broadcast_object_list
+
+        found: T = broadcast_object_list([value])[0]
+        return found
+
+    def collect(self, value: T) -> list[T]:
+        """The values of all processes in order, everywhere."""
+        from accelerate.utils import gather_object
+
+        found: list[T] = gather_object([value])
+        return found
+
+    def mean(self, value: Tensor) -> Tensor:
+        """Mean over the processes."""
+        if self.number == 1:
+            return value
+        total = value.detach().clone()
+        torch.distributed.all_reduce(total)
+        return total / self.number
+
+    def average_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+        """Average over processes. Recommenders call parts of the network, so a DDP wrapper's hooks would not run."""
+        if self.number == 1:
+            return
+        for parameter in parameters:
+            if parameter.grad is not None:
+                torch.distributed.all_reduce(parameter.grad)
+                parameter.grad /= self.number
+
+
+def sharding_wanted() -> bool:
+    """Whether ``accelerate launch`` was given a configuration with FSDP.
+
+    Raises:
+        UsageError: It asks for FSDP1, weights that only the first process reads, or CPU offloading.
+    """
+    if not _set("ACCELERATE_USE_FSDP"):
+        return False
+    wrong = [
+        setting
+        for setting, asked in (
+            ("fsdp_version: 2", os.environ.get("FSDP_VERSION", "1") != "2"),
+            ("fsdp_cpu_ram_efficient_loading: false", _set("FSDP_CPU_RAM_EFFICIENT_LOADING")),
+            ("fsdp_offload_params: false", _set("FSDP_OFFLOAD_PARAMS")),
+        )
+        if asked
+    ]
+    if wrong:
+        raise UsageError(
+            f"sharded training needs {', '.join(wrong)}",
+            where="the configuration of accelerate launch (fsdp_config)",
+            hint="start from docs/backbones/fsdp-7b.yaml",
+        )
+    return True
+
+
+class Shards:
+    """The blocks of ``module``, split over all processes from here on to ``undo``.
+
+    Weights must be the same in all processes. Parameters are replaced: make optimizers and copies afterwards.
+    """
+
+    def __init__(self, module: nn.Module, blocks: Sequence[nn.Module]) -> None:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        self._module = module
+        device = next(module.parameters()).device.type
+        mesh = init_device_mesh(device, (torch.distributed.get_world_size(),))
+        names = {id(part): name for name, part in module.named_modules()}
+        self._empty: dict[str, nn.Module] = {}
+        self._blocks: list[FSDPModule] = []
+        for block in blocks:
+            # fully_shard changes a module's class for good; ``undo`` puts this copy in its place.
+            self._empty[names[id(block)]] = copy.deepcopy(block).to("meta")
+            self._blocks.append(fully_shard(block, mesh=mesh, reshard_after_forward=True))
+
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Whole weights in every process. All processes have to enter."""
+        for block in self._blocks:
+            block.unshard()
+        try:
+            yield
+        finally:
+            for block in self._blocks:
+                block.reshard()
+
+    def undo(self) -> None:
+        """Make the module plain again, with its present weights. Optimizers and copies from before are void."""
+        for name, empty in self._empty.items():
+            block = self._module.get_submodule(name)
+            learning = {key: value.requires_grad for key, value in block.named_parameters()}
+            weights = {key: whole(value) for key, value in block.named_parameters()}
+            weights |= {key: value for key, value in block.state_dict().items() if key not in weights}
+            empty.load_state_dict(weights, assign=True)
+            for key, parameter in empty.named_parameters():
+                parameter.requires_grad_(learning[key])
+            self._module.set_submodule(name, empty.train(block.training))
+        self._blocks = []
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """The whole of a split tensor; every process has to call it."""
+    from torch.distributed.tensor import DTensor
+
+    own = tensor.detach()
+    found: Tensor = own.full_tensor() if isinstance(own, DTensor) else own
+    return found
+
+
+def alike(tensor: Tensor, pattern: Tensor) -> Tensor:
+    """A whole tensor, on the device of ``pattern`` and split as that one is."""
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    placed = tensor.to(pattern.device)
+    if isinstance(pattern, DTensor) and placed.shape == pattern.shape:
+        # Every process has all of it and cuts out its own share: nothing is sent.
+        return distribute_tensor(placed, pattern.device_mesh, pattern.placements, src_data_rank=None)
+    return placed
+
+
+def is_split(tensor: Tensor) -> bool:
+    """Whether this process holds only a share of the tensor."""
+    from torch.distributed.tensor import DTensor
+
+    return isinstance(tensor, DTensor)
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> None:
+    """Scale all gradients, split ones and whole ones, so that the norm over all of them is at most ``limit``."""
+    from torch.distributed.tensor import DTensor
+
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    own = [gradient.to_local() for gradient in gradients if isinstance(gradient, DTensor)]
+    common = [gradient for gradient in gradients if not isinstance(gradient, DTensor)]
+    device = gradients[0].device
+    squares = [torch.nn.utils.get_total_norm(part).to(device).float().square() for part in (own, common)]
+    torch.distributed.all_reduce(squares[0])
+    factor = torch.clamp(limit / ((squares[0] + squares[1]).sqrt() + 1e-6), max=1.0)
+    for gradient in (*own, *common):
+        gradient.mul_(factor)
+
+
+def _set(name: str) -> bool:
+    return os.environ.get(name, "").lower() in ("1", "true", "yes")

@@ -1,0 +1,237 @@
+"""MiniOneRec's training tasks: prefix chains from scratch, the supervised mixture with a text model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.minionerec.prompts import Prompt, PromptTokenizer, batch_prompts
+from genrec_unlearn_bench.backbones.minionerec.recommender import SID_PROMPT, CausalRecommender
+from genrec_unlearn_bench.backbones.recommender import Context
+from genrec_unlearn_bench.backbones.training import sid_terms
+from genrec_unlearn_bench.data.examples import PAD, Examples, IntArray
+
+__all__ = ["PrefixChains", "SupervisedMixture", "token_losses"]
+
+_ELEMENTS = 1 << 28
+"""Logits held at a time: 1 GiB in float32."""
+
+
+def token_losses(states: Tensor, labels: Tensor, head: Callable[[Tensor], Tensor], vocabulary: int) -> Tensor:
+    """[P] negative log-likelihoods in nats over a large vocabulary, without the logits of all positions in memory.
+
+    Beyond ``_ELEMENTS`` they are computed in chunks, and again in the backward pass.
+
+    Args:
+        states: [P, D] final states.
+        labels: [P] long.
+        head: Maps [p, D] to logits [p, V].
+    """
+
+    def losses(part: Tensor, wanted: Tensor) -> Tensor:
+        return F.cross_entropy(head(part).float(), wanted, reduction="none")
+
+    chunk = max(1, _ELEMENTS // vocabulary)
+    if len(states) <= chunk:
+        return losses(states, labels)
+    parts = [
+        checkpoint(losses, states[first : first + chunk], labels[first : first + chunk], use_reentrant=False)
+        for first in range(0, len(states), chunk)
+    ]
+    return torch.cat(parts)
+
+
+class PrefixChains:
+    """Next-item training that reads a history once for all of its prefixes. A ``TrainingTask`` of M chains.
+
+    Sliding windows make one example of every prefix of a user's sequence. A causal model over SIDs alone sees the same
+    tokens at the same positions in all of them, so one pass over the longest gives the loss of each: response-only
+    loss, example by example, at a third of the tokens (Industrial: 19,885 examples, 5,186 chains).
+
+    Each chain is a history and its target, written as one prompt; ``counts[m, j]`` says how many examples have the
+    first j items as history and the next one as target.
+    """
+
+    def __init__(self, recommender: CausalRecommender, examples: Examples) -> None:
+        self._recommender = recommender
+        limit = recommender.history_limit
+        histories = examples.histories(limit)
+        lengths = histories.lengths
+        rows = zip(histories.items.tolist(), lengths.tolist(), examples.targets.tolist(), strict=True)
+        wholes = [(*row[:length], target) for row, length, target in rows]
+        chain_of: dict[tuple[int, ...], int] = {}
+        chains: list[tuple[int, ...]] = []
+        counts = np.zeros((len(wholes), limit + 1), dtype=np.float32)
+        for row in np.argsort(-lengths, kind="stable"):
+            whole = wholes[row]
+            if whole not in chain_of:
+                for size in range(1, len(whole) + 1):
+                    chain_of.setdefault(whole[:size], len(chains))
+                chains.append(whole)
+            counts[chain_of[whole], len(whole) - 1] += 1
+        self.items = np.full((len(chains), limit + 1), PAD, dtype=np.int64)
+        for row, chain in enumerate(chains):
+            self.items[row, : len(chain)] = chain
+        self.counts = counts[: len(chains)]
+
+    @property
+    def lengths(self) -> IntArray:
+        """[M] items of each chain."""
+        return np.asarray((self.items != PAD).sum(1), dtype=np.int64)
+
+    @property
+    def terms(self) -> NDArray[np.float64]:
+        """[M] target tokens of all examples in each chain."""
+        tokens = sid_terms(self._recommender.sids, self.items.ravel()).reshape(self.items.shape)
+        return np.asarray((self.counts * tokens).sum(1), dtype=np.float64)
+
+    @property
+    def kinds(self) -> IntArray:
+        """[M] all alike."""
+        return np.zeros(len(self.items), dtype=np.int64)
+
+    def loss(self, rows: IntArray) -> Tensor:
+        """Mean over all target tokens of all examples in the chosen chains."""
+        model = self._recommender
+        width = int(self.lengths[rows].max())
+        items = torch.from_numpy(self.items[rows][:, :width]).to(model.device)
+        counts = torch.from_numpy(self.counts[rows][:, :width]).to(model.device)
+        prompts = batch_prompts(SID_PROMPT, model.sid_tokens, items)
+        weights = counts.gather(1, prompts.places.clamp_min(0)).masked_fill(prompts.places < 0, 0.0)
+        row, position = torch.nonzero(weights, as_tuple=True)
+        states = model.prompt_states(prompts)[row, position - 1]
+        losses = token_losses(states, prompts.tokens[row, position], model.head, model.vocabulary.size)
+        chosen = weights[row, position]
+        return (losses * chosen).sum() / chosen.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class _TextTask:
+    """One task: [m, T] items in the prompt, [m] item of the response, and tokens [N, W] of items on either side."""
+
+    prompt: Prompt
+    items: IntArray
+    targets: IntArray
+    source: Tensor
+    response: Tensor
+
+    @cached_property
+    def lengths(self) -> IntArray:
+        """[m] tokens of each sample, prompts' words left out."""
+        return np.asarray(_sizes(self.source, self.items).sum(1) + _sizes(self.response, self.targets), dtype=np.int64)
+
+
+class SupervisedMixture:
+    """MiniOneRec's supervised mixture: five tasks, concatenated, unweighted, loss on the response alone.
+
+    SIDs of a history -> SID; title -> SID; SID -> title; SIDs of a history -> title; titles of a history -> SID. Item
+    samples are made of ``known`` items alone and every title comes from ``TrainingData.items``: a retrained oracle has
+    no sample of a concept item, and its titles are scrubbed. Responses end with a newline and the end of the sequence
+    in training; neither is ever scored.
+
+    Args:
+        text_tasks: Whether titles are learned beside interactions.
+        ending: Whether responses are taught to end.
+    """
+
+    def __init__(self, recommender: CausalRecommender, data: TrainingData, *, text_tasks: bool, ending: bool) -> None:
+        text = recommender.text
+        if text is None:
+            raise ValueError("the mixture is for a recommender that reads text")
+        self._recommender = recommender
+        histories = data.train.histories(recommender.history_limit).items
+        targets = data.train.targets
+        device = recommender.device
+        sids = recommender.sid_tokens
+        end = text.ending if ending else ()
+        self._parts = [_TextTask(text.prompts["next_item"], histories, targets, sids, _ended(sids, end))]
+        if text_tasks:
+            words = recommender.shape.words
+            untitled = "" if words is None else words.untitled
+            shown = [title or untitled for title in data.items.titles]
+            titles = text.table(shown, recommender.shape.title_tokens).to(device)
+            self._parts += _text_parts(text, data, histories, sids, titles, end)
+        self._first = np.cumsum([0, *(len(part.targets) for part in self._parts)])
+
+    @cached_property
+    def lengths(self) -> IntArray:
+        """[M] tokens of each sample that are not words of its prompt."""
+        return np.concatenate([part.lengths for part in self._parts])
+
+    @cached_property
+    def terms(self) -> NDArray[np.float64]:
+        """[M] tokens of each response."""
+        return np.concatenate([_sizes(part.response, part.targets) for part in self._parts]).astype(np.float64)
+
+    @cached_property
+    def kinds(self) -> IntArray:
+        """[M] the task of each sample: every task is a pass of its own."""
+        return np.repeat(np.arange(len(self._parts)), self.sizes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Samples of each task."""
+        return tuple(len(part.targets) for part in self._parts)
+
+    def loss(self, rows: IntArray) -> Tensor:
+        """Mean over all response tokens of the chosen samples."""
+        parts = np.searchsorted(self._first, rows, side="right") - 1
+        found = [
+            self._losses(self._parts[index], rows[parts == index] - self._first[index]) for index in np.unique(parts)
+        ]
+        return torch.cat(found).mean()
+
+    def _losses(self, part: _TextTask, rows: IntArray) -> Tensor:
+        model = self._recommender
+        prompts = batch_prompts(part.prompt, part.source, _trimmed(part.items[rows], model.device))
+        wanted = part.response[torch.from_numpy(part.targets[rows]).to(model.device)]
+        wanted = wanted[:, : int((wanted >= 0).sum(1).max())]
+        states = model.states(Context(model.embed(prompts), prompts.mask, prompts.items), wanted.clamp_min(0))[-1]
+        real = wanted >= 0
+        return token_losses(states[real], wanted[real], model.head, model.vocabulary.size)
+
+
+def _text_parts(
+    text: PromptTokenizer, data: TrainingData, histories: IntArray, sids: Tensor, titles: Tensor, end: tuple[int, ...]
+) -> list[_TextTask]:
+    titled = np.asarray([bool(title) for title in data.items.titles], dtype=np.bool_)
+    items = np.flatnonzero(data.known & titled).astype(np.int64)
+    targets = data.train.targets
+    named = titled[targets]
+    to_sid, to_title = _ended(sids, end), _ended(titles, end)
+    prompts = text.prompts
+    return [
+        _TextTask(prompts["title_to_sid"], items[:, None], items, titles, to_sid),
+        _TextTask(prompts["sid_to_title"], items[:, None], items, sids, to_title),
+        _TextTask(prompts["next_title"], histories[named], targets[named], sids, to_title),
+        _TextTask(prompts["titles_to_sid"], histories, targets, titles, to_sid),
+    ]
+
+
+def _ended(table: Tensor, end: tuple[int, ...]) -> Tensor:
+    """[N, W + e] the tokens of ``table`` with ``end`` right behind each row's last."""
+    if not end:
+        return table
+    out = torch.cat([table, table.new_full((len(table), len(end)), -1)], 1)
+    place = (table >= 0).sum(1, keepdim=True) + torch.arange(len(end), device=table.device)
+    return out.scatter(1, place, torch.tensor(end, device=table.device).expand(len(table), -1))
+
+
+def _sizes(table: Tensor, items: IntArray) -> IntArray:
+    """Tokens of each item, 0 for padding; shaped as ``items``."""
+    sizes = (table >= 0).sum(1).cpu().numpy()
+    return np.asarray(np.where(items == PAD, 0, sizes[items]), dtype=np.int64)
+
+
+def _trimmed(items: IntArray, device: torch.device) -> Tensor:
+    width = int((items != PAD).sum(1).max(initial=0))
+    return torch.from_numpy(items[:, :width]).to(device)

@@ -1,0 +1,212 @@
+"""The common part of the recommenders on T5 and Qwen2: saved folders, the trie over the SIDs, ranking.
+
+A saved recommender is one folder of safetensors and JSON: weights, SID table, serving rules.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from abc import abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load_file as load_numpy
+from safetensors.numpy import save_file as save_numpy
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules, length_batches
+from genrec_unlearn_bench.backbones.vocabulary import PAD_TOKEN, SidVocabulary
+from genrec_unlearn_bench.data.examples import Histories, IntArray
+from genrec_unlearn_bench.decoding.beam import beam_search, rank_items
+from genrec_unlearn_bench.decoding.exact import exact_search
+from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.decoding.trie import Trie
+from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.sids.belonging import check_successor
+from genrec_unlearn_bench.sids.storage import load_table, save_table
+from genrec_unlearn_bench.sids.table import SidTable
+
+__all__ = ["TransformerRecommender"]
+
+_RECORD, _WEIGHTS, _SERVING, _SIDS = "recommender.json", "model.safetensors", "serving.safetensors", "sids"
+_MASKS = ("blocked", "ignored")
+
+BATCH_BEAMS = 1600
+"""Beams decoded at once: beyond this the caches of a CPU overflow and nothing is gained."""
+
+
+class TransformerRecommender(Recommender):
+    """A recommender on a network of ``transformers``. Families add how histories are read and SIDs decoded.
+
+    Attributes:
+        model: The network, with as many tokens as the vocabulary.
+        shape: Everything but weights and SIDs that the network is rebuilt from; saved with it.
+    """
+
+    def __init__(
+        self, model: Any, shape: Any, sids: SidTable, serving: ServingRules | None, vocabulary: SidVocabulary
+    ) -> None:
+        if model.config.vocab_size != vocabulary.size:
+            raise ValueError(f"the model has {model.config.vocab_size} tokens, the table {vocabulary.size}")
+        self.model = model
+        self.shape = shape
+        self.sids = sids
+        self.serving = serving or ServingRules()
+        self._vocabulary = vocabulary
+        self._tries: dict[tuple[str, bytes], Trie] = {}
+
+    @classmethod
+    @abstractmethod
+    def _rebuilt(cls, shape: dict[str, Any], sids: SidTable, folder: Path, *, device: str) -> Self:
+        """A recommender of the saved shape and SIDs with any weights, for ``load`` to fill in."""
+
+    def _like(self, model: Any, sids: SidTable, serving: ServingRules) -> Self:
+        """A recommender of the same shape."""
+        return type(self)(model, self.shape, sids, serving)  # type: ignore[call-arg]
+
+    @property
+    def module(self) -> nn.Module:
+        module: nn.Module = self.model
+        return module
+
+    @property
+    def vocabulary(self) -> SidVocabulary:
+        return self._vocabulary
+
+    @property
+    def history_limit(self) -> int:
+        limit: int = self.shape.history_limit
+        return limit
+
+    def codes_of(self, items: IntArray) -> Tensor:
+        return torch.from_numpy(self.sids.codes[items]).to(self.device)
+
+    def _served(self, histories: Histories) -> Histories:
+        """The last items of histories, without those that the serving rules drop."""
+        if self.serving.ignored is not None:
+            histories = histories.without(self.serving.ignored)
+        return histories.latest(self.history_limit)
+
+    def _labels(self, codes: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Vocabulary ids of codes [R, L], and which are real; None where all are."""
+        real = None if bool((codes >= 0).all()) else codes >= 0
+        labels = codes + torch.tensor(self._vocabulary.offsets, device=codes.device)
+        return labels if real is None else labels.masked_fill(~real, PAD_TOKEN), real
+
+    def with_sids(self, table: SidTable) -> Self:
+        check_successor(self.sids, table)
+        return self._like(self.model, table, self.serving)
+
+    def with_serving(self, rules: ServingRules) -> Self:
+        return self._like(self.model, self.sids, rules)
+
+    def clone(self) -> Self:
+        return self._like(copy.deepcopy(self.model), self.sids, self.serving)
+
+    def recommend(
+        self,
+        histories: Histories,
+        k: int,
+        *,
+        beam: int = 50,
+        exact: bool = False,
+        sids: SidTable | None = None,
+    ) -> Ranking:
+        if k < 1 or beam < 1:
+            raise ValueError(f"k and beam must be positive, got {k} and {beam}")
+        trie = self._trie(sids or self.sids)
+        items = np.full((len(histories), k), -1, dtype=np.int64)
+        log_probs = np.full((len(histories), k), -np.inf, dtype=np.float32)
+        was_training = self.module.training
+        self.module.eval()
+        try:
+            with torch.inference_mode():
+                for rows, part in self._ranked_batches(trie, histories, k, beam=beam, exact=exact):
+                    items[rows], log_probs[rows] = part.items, part.log_probs
+        finally:
+            self.module.train(was_training)
+        return Ranking(items, log_probs)
+
+    def _ranked_batches(
+        self, trie: Trie, histories: Histories, k: int, *, beam: int, exact: bool
+    ) -> Iterator[tuple[IntArray, Ranking]]:
+        """Rank items for batches of histories of similar length; yields their rows and lists."""
+        batch = max(16, min(256, BATCH_BEAMS // beam))
+        offsets = self._vocabulary.offsets
+        open_session = self.server()
+        for rows in length_batches(np.minimum(histories.lengths, self.history_limit), batch):
+            session = open_session(histories.rows(rows))
+            if exact:
+                found = exact_search(session, trie, offsets, keep=k)
+            else:
+                found = beam_search(session, trie, offsets, beam=beam)
+            yield rows, rank_items(found, trie, k)
+
+    def _trie(self, table: SidTable) -> Trie:
+        """The trie over ``table`` without blocked items. The last two are kept, as lists are asked for in batches."""
+        blocked = self.serving.blocked
+        key = (table.digest, b"" if blocked is None else blocked.tobytes())
+        if key not in self._tries:
+            if len(self._tries) == 2:
+                self._tries.pop(next(iter(self._tries)))
+            self._tries[key] = Trie.build(table.codes, table.level_sizes, blocked=blocked)
+        return self._tries[key]
+
+    def save(self, folder: Path) -> None:
+        """Write ``recommender.json``, ``model.safetensors``, ``sids/`` and ``serving.safetensors``.
+
+        Tied tensors are written once, under their first name.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        seen: dict[int, str] = {}
+        tied: dict[str, str] = {}
+        unique: dict[str, Tensor] = {}
+        for name, tensor in self.model.state_dict().items():
+            first = seen.setdefault(tensor.data_ptr(), name)
+            if first == name:
+                unique[name] = tensor.detach().cpu().contiguous()
+            else:
+                tied[name] = first
+        save_file(unique, folder / _WEIGHTS)
+        masks = {name: getattr(self.serving, name) for name in _MASKS}
+        present = {name: mask.astype(np.uint8) for name, mask in masks.items() if mask is not None}
+        save_numpy(present, folder / _SERVING)
+        save_table(self.sids, folder / _SIDS)
+        content = {"family": self.name, "shape": self.shape.model_dump(), "tied": tied}
+        (folder / _RECORD).write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, *, device: str = "cpu") -> Self:
+        """The inverse of ``save``.
+
+        Raises:
+            CorruptArtefact: A file is missing or does not parse, or the weights do not fit the SIDs beside them.
+        """
+        try:
+            content = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+            weights = load_file(folder / _WEIGHTS, device=str(torch.device(device)))
+            masks = load_numpy(folder / _SERVING)
+        except (OSError, ValueError, SafetensorError) as fault:
+            raise CorruptArtefact(
+                f"a saved recommender cannot be read: {fault}",
+                where=str(folder),
+                hint="delete the folder and run again",
+            ) from fault
+        weights.update({name: weights[first] for name, first in content["tied"].items()})
+        recommender = cls._rebuilt(content["shape"], load_table(folder / _SIDS), folder, device=device)
+        try:
+            recommender.model.load_state_dict(weights)
+        except RuntimeError as fault:
+            reason = str(fault).splitlines()[-1].strip()
+            raise CorruptArtefact(
+                f"the stored weights do not belong to the semantic IDs beside them: {reason}",
+                where=str(folder),
+                hint="the folder holds parts of two recommenders; delete it and run again",
+            ) from fault
+        return recommender.with_serving(ServingRules(**{name: mask.astype(np.bool_) for name, mask in masks.items()}))

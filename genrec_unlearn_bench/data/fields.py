@@ -1,0 +1,277 @@
+"""Clean the fields of an item as shops and scrapers write them: markup, brand names, prices.
+
+- Text: titles hold the start of a ``<span …`` tag and nothing else, descriptions hold markup that was escaped twice,
+  and price and brand fields hold style sheets. Every step is linear in the text.
+- Brands: a brand is what a deletion request names, so two spellings of one brand must not end up on both sides of a
+  split. Names are compared without case, width and spacing; the most frequent spelling is shown.
+- Prices: a range is read as its lower end, a price at which the item was really offered; with the midpoint, one
+  expensive variant ("$9.99 - $499.00") would carry a cheap item into the top band. Currency signs are not converted; a
+  source is taken to use one currency.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = [
+    "BrandColumn",
+    "Price",
+    "PriceFault",
+    "brand_key",
+    "clean_brand",
+    "looks_like_code",
+    "normalise_brands",
+    "parse_price",
+    "plain",
+]
+
+# Only entities with their semicolon: "AT&T" and "Black&notable" are not markup.
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_CUT_TAG = re.compile(r"<[A-Za-z][\w-]*\s+[\w-]+\s*=[^<>]*$")
+_CUT_END = re.compile(r"[\"']\s*/?>\s*$")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x9f]")
+_CODE = re.compile(
+    r"\{[^{}:;]*[:;][^{}]*\}|\bfunction\s*\(|^\s*[.#][\w-]+(\s*[.#>][\w-]+)*\s*\{|\bvar\s+\w+\s*=|\ba-section\b"
+)
+_BLOCKS = (("<!--", "-->"), ("<script", "</script>"), ("<style", "</style>"))
+_MAX_ESCAPES = 3
+
+
+def plain(text: str) -> str:
+    """Remove markup, decode entities, collapse white space; ``""`` where nothing readable is left."""
+    text = _encodable(text)
+    if "&" in text:
+        text = _decoded(text)
+    if "<" in text:
+        for opening, closing in _BLOCKS:
+            text = _without_blocks(text, opening, closing)
+        text = _CUT_TAG.sub(" ", _TAG.sub(" ", text))
+    if text.rstrip().endswith(">"):
+        text = _CUT_END.sub("", text)
+    return " ".join(_CONTROL.sub(" ", text).split())
+
+
+def looks_like_code(text: str) -> bool:
+    """Whether a field that should hold a name holds a style sheet or a script."""
+    return _CODE.search(text) is not None
+
+
+def _encodable(text: str) -> str:
+    if text.isascii():
+        return text
+    # JSON may escape half a surrogate pair, which no file could store afterwards.
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-8", "replace").decode()
+    return unicodedata.normalize("NFC", text)
+
+
+def _decoded(text: str) -> str:
+    for _ in range(_MAX_ESCAPES):
+        decoded = _ENTITY.sub(lambda match: html.unescape(match[0]), text)
+        if decoded == text:
+            break
+        text = decoded
+    return text
+
+
+def _without_blocks(text: str, opening: str, closing: str) -> str:
+    folded = text.lower()
+    # Lower-casing can change a text's length; positions would no longer fit.
+    if opening not in folded or len(folded) != len(text):
+        return text
+    kept = []
+    position = 0
+    while (start := folded.find(opening, position)) >= 0:
+        kept.append(text[position:start])
+        end = folded.find(closing, start)
+        position = len(text) if end < 0 else end + len(closing)
+    kept.append(text[position:])
+    return " ".join(kept)
+
+
+_NO_BRAND = frozenset(
+    {
+        "brand",
+        "by",
+        "does not apply",
+        "generic",
+        "n.a.",
+        "n/a",
+        "na",
+        "nan",
+        "no brand",
+        "none",
+        "not applicable",
+        "not available",
+        "not specified",
+        "null",
+        "store",
+        "tbd",
+        "unbranded",
+        "unknown",
+        "various",
+    }
+)
+"""Values that mean "no brand", by comparison key. "Generic" is one: nobody can ask for it to be forgotten."""
+
+_LONGEST_BRAND = 120
+"""Characters; longer values are sentences that slipped into the field."""
+
+_LABEL = re.compile(r"^\s*brand\s*:\s*", re.IGNORECASE)
+_VISIT = re.compile(r"^\s*visit\s+the\s+(.+?)\s+store\s*$", re.IGNORECASE)
+# "by Sony" and "By:\nSony" are page furniture, "By Terry" is a brand.
+_LEADING_BY = re.compile(r"^\s*(?:by\s|(?i:by)\s*(?::|\n))\s*")
+_TRAILING_BY = re.compile(r"\s+by\s*$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class BrandColumn:
+    """The brands of N items.
+
+    Attributes:
+        names: Canonical names, ``""`` where there is no brand.
+        raw: The source's spelling without markup and line breaks; ``""`` where the field was empty, a style sheet or
+            a script.
+        junk: Number of values that were not empty and still name no brand.
+    """
+
+    names: tuple[str, ...]
+    raw: tuple[str, ...]
+    junk: int
+
+
+def clean_brand(value: str) -> str:
+    """Strip markup, "by", "Visit the … Store" and quotes from a brand name; ``""`` where the value names no brand."""
+    if looks_like_code(value):
+        return ""
+    text = _LABEL.sub("", _LEADING_BY.sub("", value, count=1), count=1)
+    text = plain(text)
+    store = _VISIT.match(text)
+    text = store[1] if store else text
+    text = _TRAILING_BY.sub("", _LEADING_BY.sub("", text, count=1))
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        text = text[1:-1].strip()
+    if len(text) > _LONGEST_BRAND or not any(character.isalnum() for character in text):
+        return ""
+    return "" if brand_key(text) in _NO_BRAND else text
+
+
+def brand_key(name: str) -> str:
+    """Comparison key of a brand's spellings: compatibility form, case folded, single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def normalise_brands(values: Sequence[str]) -> BrandColumn:
+    """Normalise the brands of N items. Ties between spellings go to the one that comes first in the source."""
+    # Catalogues have far fewer brands than items; each value is looked at once, and equal names are one string.
+    counts = Counter(values)
+    cleaned = {value: clean_brand(value) for value in counts}
+    keys = {value: brand_key(name) for value, name in cleaned.items() if name}
+    spellings: dict[str, Counter[str]] = {}
+    for value, key in keys.items():
+        spellings.setdefault(key, Counter())[cleaned[value]] += counts[value]
+    # Counter.most_common keeps insertion order among equals.
+    canonical = {key: found.most_common(1)[0][0] for key, found in spellings.items()}
+    names = {value: canonical[keys[value]] if value in keys else "" for value in counts}
+    raw = {value: "" if looks_like_code(value) else plain(value) for value in counts}
+    junk = sum(count for value, count in counts.items() if value.strip() and not cleaned[value])
+    return BrandColumn(tuple(names[value] for value in values), tuple(raw[value] for value in values), junk)
+
+
+class PriceFault(StrEnum):
+    """Why a price field that is not empty gave no price; the texts are the manifest's drop reasons."""
+
+    NEGATIVE = "negative price (price left out)"
+    JUNK = "price is not a number (price left out)"
+
+
+@dataclass(frozen=True)
+class Price:
+    """A parsed price field.
+
+    Attributes:
+        value: The price, at least 0, or NaN.
+        fault: Why there is none; None for a price and for an empty field.
+    """
+
+    value: float
+    fault: PriceFault | None = None
+
+
+_SIGN = r"(?:US\$|CDN\$|[$£€¥₹]|USD|EUR|GBP|Rs\.?)?"
+_NUMBER = (
+    rf"(?P<minus{{0}}>-)?\s*{_SIGN}\s*(?P<minus_inside{{0}}>-)?(?P<number{{0}}>[0-9][0-9.,]*|\.[0-9]+)\s*(?:{_SIGN})"
+)
+_PRICE = re.compile(
+    rf"^(?:from\s+)?{_NUMBER.format('')}(?:\s*(?:-|–|—|to)\s*{_NUMBER.format('_high')})?$", re.IGNORECASE
+)
+_EMPTY = frozenset({"", "-", "–", "—", "n/a", "na", "none", "nan", "null", "unknown"})
+_FREE = frozenset({"free", "free to play"})
+_LONGEST_PRICE = 64
+_LARGEST = 1e12
+
+
+def parse_price(value: object) -> Price:
+    """Parse a price: a number, ``"$1,299.00"``, ``"$10.00 - $20.00"`` (its lower end), ``"free"`` (0)."""
+    if value is None:
+        return Price(math.nan)
+    if isinstance(value, bool):
+        return Price(math.nan, PriceFault.JUNK)
+    if isinstance(value, int | float):
+        return _checked(float(value)) if abs(value) < _LARGEST else _not_a_number(value)
+    if not isinstance(value, str):
+        return Price(math.nan, PriceFault.JUNK)
+    text = " ".join(value.split()) if len(value) <= _LONGEST_PRICE else value.strip()
+    if text.lower() in _EMPTY:
+        return Price(math.nan)
+    if text.lower() in _FREE:
+        return Price(0.0)
+    match = _PRICE.match(text) if len(text) <= _LONGEST_PRICE else None
+    if match is None:
+        return Price(math.nan, PriceFault.JUNK)
+    prices = []
+    for end in ("", "_high"):
+        if match[f"number{end}"] is None:
+            continue
+        number = _number(match[f"number{end}"])
+        if number is None:
+            return Price(math.nan, PriceFault.JUNK)
+        prices.append(-number if match[f"minus{end}"] or match[f"minus_inside{end}"] else number)
+    return _checked(min(prices))
+
+
+def _number(digits: str) -> float | None:
+    """Digits with thousands separators; a comma followed by exactly two last digits is a decimal comma."""
+    comma, dot = digits.rfind(","), digits.rfind(".")
+    if comma > dot and len(digits) - comma - 1 == 2:
+        whole, fraction = digits[:comma], digits[comma + 1 :]
+        groups = whole.split(".")
+    else:
+        whole, _, fraction = digits.rpartition(".") if dot >= 0 else (digits, "", "")
+        groups = whole.split(",")
+    grouped = len(groups) > 1
+    if grouped and (any(len(group) != 3 for group in groups[1:]) or not 1 <= len(groups[0]) <= 3):
+        return None
+    joined = "".join(groups) + "." + fraction
+    return float(joined) if re.fullmatch(r"[0-9]*\.[0-9]*", joined) and joined != "." else None
+
+
+def _checked(value: float) -> Price:
+    if not math.isfinite(value):
+        return _not_a_number(value)
+    return Price(math.nan, PriceFault.NEGATIVE) if value < 0 else Price(abs(value))
+
+
+def _not_a_number(value: float) -> Price:
+    # NaN is how tables write "no price"; an infinite one is a fault.
+    return Price(math.nan) if value != value else Price(math.nan, PriceFault.JUNK)

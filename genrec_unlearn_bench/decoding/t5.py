@@ -1,0 +1,278 @@
+"""T5 for inference: the numbers of Hugging Face's model, encoded in about half its time and decoded with many beams.
+
+Weights are regrouped so that products that read the same input become one; most are copied, so build new ones when the
+model has changed. T5 v1.0 (ReLU) and v1.1 (gated), tied and untied heads.
+
+Hugging Face's ``generate`` repeats the encoder output for every beam and projects cross-attention keys and values from
+each copy; at 50 beams that is most of its work. Here they exist once a history, [B, H, S, d], and the beams are a
+dimension of the query, [B, H, W, d]. Self-attention sees at most a handful of positions. Its first one, the start
+token, is shared by all beams too; the others are kept as computed and gathered through each beam's ancestors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor
+
+from genrec_unlearn_bench.decoding.attention_cache import Ancestry, padded_heads, padding_bias
+from genrec_unlearn_bench.decoding.linear import Projection, RmsNorm
+from genrec_unlearn_bench.decoding.session import window_log_probs, within
+
+if TYPE_CHECKING:
+    from transformers import T5ForConditionalGeneration
+
+__all__ = [
+    "DecoderLayer",
+    "EncoderLayer",
+    "FeedForward",
+    "LevelHead",
+    "T5DecoderWeights",
+    "T5EncoderWeights",
+    "T5Session",
+    "encode_t5",
+]
+
+
+class FeedForward:
+    """Norm, wide layer (plain or gated), narrow layer, residual."""
+
+    def __init__(self, module: Any, activation: str) -> None:
+        inner = module.DenseReluDense
+        gated = hasattr(inner, "wi_0")
+        self._norm = RmsNorm(module.layer_norm)
+        self._wide = Projection((inner.wi_0 if gated else inner.wi).weight, activation=activation)
+        self._gate = Projection(inner.wi_1.weight) if gated else None
+        self._narrow = Projection(inner.wo.weight)
+
+    def __call__(self, states: Tensor) -> Tensor:
+        normed = self._norm(states)
+        wide = self._wide(normed)
+        if self._gate is not None:
+            wide = wide.mul_(self._gate(normed))
+        return self._narrow(wide).add_(states)
+
+
+class EncoderLayer:
+    """Self-attention and feed-forward of one encoder block."""
+
+    def __init__(self, block: Any, activation: str) -> None:
+        attention = block.layer[0].SelfAttention
+        self.norm = RmsNorm(block.layer[0].layer_norm)
+        self.qkv = Projection(torch.cat([attention.q.weight, attention.k.weight, attention.v.weight]))
+        self.out = Projection(attention.o.weight)
+        self.feed_forward = FeedForward(block.layer[1], activation)
+
+
+class DecoderLayer:
+    """Self-attention, cross-attention and feed-forward of one decoder block."""
+
+    def __init__(self, block: Any, activation: str) -> None:
+        own, cross = block.layer[0].SelfAttention, block.layer[1].EncDecAttention
+        self.norm = RmsNorm(block.layer[0].layer_norm)
+        self.query = Projection(own.q.weight)
+        self.key_value = Projection(torch.cat([own.k.weight, own.v.weight]))
+        self.out = Projection(own.o.weight)
+        self.cross_norm = RmsNorm(block.layer[1].layer_norm)
+        self.cross_query = Projection(cross.q.weight)
+        self.cross_key_value = Projection(torch.cat([cross.k.weight, cross.v.weight]))
+        self.cross_out = Projection(cross.o.weight)
+        self.feed_forward = FeedForward(block.layer[2], activation)
+
+
+@dataclass(frozen=True, eq=False)
+class LevelHead:
+    """The head of one position of a SID: the rows ``window`` of the whole head."""
+
+    window: slice
+    head: Projection
+
+
+class T5EncoderWeights:
+    """Weights of the encoder."""
+
+    def __init__(self, model: T5ForConditionalGeneration) -> None:
+        config = model.config
+        self.heads, self.width = int(config.num_heads), int(config.d_kv)
+        self.layers = [EncoderLayer(block, config.dense_act_fn) for block in model.encoder.block]
+        self.final_norm = RmsNorm(model.encoder.final_layer_norm)
+        self._bias_of = cast(Any, model.encoder.block[0]).layer[0].SelfAttention
+
+    def position_bias(self, length: int) -> Tensor:
+        """[1, H, S, S] relative position bias."""
+        bias: Tensor = self._bias_of.compute_bias(length, length).detach()
+        return bias
+
+
+class T5DecoderWeights:
+    """Weights of the decoder and the head.
+
+    Args:
+        levels: Token ranges, one for each position of a SID, where every position has a softmax of its own (ETEGRec);
+            None where all share the softmax over the full vocabulary.
+    """
+
+    def __init__(self, model: T5ForConditionalGeneration, levels: Sequence[slice] | None = None) -> None:
+        config = model.config
+        self.heads, self.width = int(config.num_heads), int(config.d_kv)
+        self.start_token = int(config.decoder_start_token_id or 0)
+        self.embedding: Tensor = model.decoder.embed_tokens.weight.detach()
+        self.layers = [DecoderLayer(block, config.dense_act_fn) for block in model.decoder.block]
+        # A head that shares the embeddings' scale is fed states times d^-0.5 (Mesh TensorFlow's convention).
+        scaled = getattr(config, "scale_decoder_outputs", config.tie_word_embeddings)
+        self.final_norm = RmsNorm(model.decoder.final_layer_norm, scale=config.d_model**-0.5 if scaled else 1.0)
+        self.head = Projection(model.lm_head.weight)
+        self.vocabulary = int(model.lm_head.weight.shape[0])
+        self.levels: tuple[LevelHead, ...] | None = None
+        if levels is not None:
+            self.levels = tuple(LevelHead(window, Projection(model.lm_head.weight[window])) for window in levels)
+        self._bias_of = cast(Any, model.decoder.block[0]).layer[0].SelfAttention
+
+    def position_bias(self, position: int) -> Tensor:
+        """[H, position + 1] bias of the query at ``position`` towards all positions up to its own."""
+        bias: Tensor = self._bias_of.compute_bias(position + 1, position + 1).detach()[0, :, position]
+        return bias.contiguous()
+
+
+@torch.no_grad()
+def encode_t5(model: T5ForConditionalGeneration | T5EncoderWeights, embeddings: Tensor, mask: Tensor) -> Tensor:
+    """[B, S, D] final encoder states.
+
+    Args:
+        model: The model, or its weights if they serve many batches (they are then not read again).
+        embeddings: [B, S, D] input embeddings.
+        mask: [B, S] True at real positions.
+    """
+    weights = model if isinstance(model, T5EncoderWeights) else T5EncoderWeights(model)
+    batch, length, _ = embeddings.shape
+    heads, width = weights.heads, weights.width
+    padding = padding_bias(mask, embeddings.dtype)
+    bias = weights.position_bias(padding.shape[1])[:, :, :length].contiguous() + padding[:, None, None]
+    bias = bias.view(batch * heads, length, -1)
+    states = embeddings.detach()
+    for layer in weights.layers:
+        qkv = layer.qkv(layer.norm(states)).view(batch, length, 3, heads, width)
+        query = qkv[:, :, 0].transpose(1, 2).reshape(-1, length, width)
+        key, value = padded_heads(qkv[:, :, 1]), padded_heads(qkv[:, :, 2])
+        shares = torch.baddbmm(bias, query, key.mT).softmax(-1)
+        mixed = torch.bmm(shares, value).view(batch, heads, length, width)
+        states = layer.out(mixed.transpose(1, 2).reshape(batch, length, -1)).add_(states)
+        states = layer.feed_forward(states)
+    return weights.final_norm(states)
+
+
+class T5Session:
+    """B encoded histories of a T5, ready for ``beam_search`` or ``exact_search``.
+
+    Args:
+        model: The model, or its weights if they serve many batches (they are then not read again).
+        states: [B, S, D] encoder output.
+        mask: [B, S] True at real positions; every history needs one.
+    """
+
+    @torch.inference_mode()
+    def __init__(self, model: T5ForConditionalGeneration | T5DecoderWeights, states: Tensor, mask: Tensor) -> None:
+        self._weights = model if isinstance(model, T5DecoderWeights) else T5DecoderWeights(model)
+        self._batch = states.shape[0]
+        heads, width = self._weights.heads, self._weights.width
+        states = states.detach().to(self._weights.embedding.dtype)
+        padding = padding_bias(mask, states.dtype)
+        self._cross_bias = padding[:, None, None].expand(-1, heads, -1, -1).reshape(-1, 1, padding.shape[1])
+        self._cross: list[tuple[Tensor, Tensor]] = []
+        for layer in self._weights.layers:
+            both = layer.cross_key_value(states).view(*mask.shape, 2, heads, width)
+            self._cross.append((padded_heads(both[:, :, 0]).mT, padded_heads(both[:, :, 1])))
+        self._ancestry = Ancestry()
+        self._past: list[list[Tensor]] = []
+
+    @torch.inference_mode()
+    def start(self) -> Tensor:
+        """[B, V] logits of the first SID token."""
+        return self._logits(self._first())
+
+    @torch.inference_mode()
+    def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
+        """[B, W, V] logits of the next token."""
+        return self._logits(self._next(parents, tokens))
+
+    @torch.inference_mode()
+    def start_window(self, window: slice) -> Tensor:
+        """[B, n] log-probabilities of the tokens ``window``."""
+        return self._log_probs(self._first(), window)
+
+    @torch.inference_mode()
+    def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
+        """[B, W, n] log-probabilities of the tokens ``window``."""
+        return self._log_probs(self._next(parents, tokens), window)
+
+    def _logits(self, states: Tensor) -> Tensor:
+        """[..., V] logits at the newest position; with level heads, next to impossible outside its level."""
+        logits: Tensor = self._weights.head(states)
+        levels = self._weights.levels
+        return logits if levels is None else within(logits, levels[len(self._ancestry)].window)
+
+    def _log_probs(self, states: Tensor, window: slice) -> Tensor:
+        """[..., n] log-probabilities of the tokens ``window`` at the newest position."""
+        levels = self._weights.levels
+        if levels is None:
+            return window_log_probs(states, self._weights.head, self._weights.vocabulary, window)
+        level = levels[len(self._ancestry)]
+        first, size = level.window.start, level.window.stop - level.window.start
+        return window_log_probs(states, level.head, size, slice(window.start - first, window.stop - first))
+
+    def _first(self) -> Tensor:
+        """[B, D] final states at the start token; forgets all beams."""
+        self._ancestry = Ancestry()
+        self._past = [[] for _ in self._weights.layers]
+        tokens = torch.full((self._batch, 1), self._weights.start_token, device=self._cross_bias.device)
+        return self._forward(tokens)[:, 0]
+
+    def _next(self, parents: Tensor, tokens: Tensor) -> Tensor:
+        """[B, W, D] final states of the beams just chosen."""
+        self._ancestry.advance(parents)
+        return self._forward(tokens)
+
+    def _forward(self, tokens: Tensor) -> Tensor:
+        """[B, W, D] final states at the newest position of every beam."""
+        weights = self._weights
+        bias = weights.position_bias(len(self._ancestry))
+        rows = self._ancestry.rows()
+        states = weights.embedding[tokens]
+        for index, layer in enumerate(weights.layers):
+            states = self._attend_self(layer, states, self._past[index], rows, bias)
+            states = self._attend_history(layer, states, *self._cross[index])
+            states = layer.feed_forward(states)
+        return weights.final_norm(states)
+
+    def _attend_self(
+        self, layer: DecoderLayer, states: Tensor, past: list[Tensor], rows: list[Tensor], bias: Tensor
+    ) -> Tensor:
+        """Residual self-attention over the start token, the ancestors and the beam itself."""
+        batch, beams, _ = states.shape
+        heads, width = self._weights.heads, self._weights.width
+        normed = layer.norm(states)
+        query = layer.query(normed).view(batch, beams, heads, width)
+        past.append(layer.key_value(normed))
+        seen = [past[0], *(kept.flatten(0, 1).index_select(0, row) for kept, row in zip(past[1:-1], rows, strict=True))]
+        if len(past) > 1:
+            seen.append(past[-1])
+        pairs = [kept.view(batch, -1, 2, heads, width) for kept in seen]
+        scores = torch.stack([(query * pair[:, :, 0]).sum(-1) for pair in pairs], dim=-1)
+        shares = scores.add_(bias).softmax(-1)[..., None]
+        mixed = shares[..., 0, :] * pairs[0][:, :, 1]
+        for place, pair in enumerate(pairs[1:], start=1):
+            mixed.addcmul_(shares[..., place, :], pair[:, :, 1])
+        return layer.out(mixed.view(batch, beams, -1)).add_(states)
+
+    def _attend_history(self, layer: DecoderLayer, states: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Residual cross-attention; keys [B * H, d, S] and values [B * H, S, d] serve all beams of a history."""
+        batch, beams, _ = states.shape
+        heads, width = self._weights.heads, self._weights.width
+        query = layer.cross_query(layer.cross_norm(states)).view(batch, beams, heads, width)
+        query = query.transpose(1, 2).reshape(batch * heads, beams, width)
+        shares = torch.baddbmm(self._cross_bias, query, keys).softmax(-1)
+        mixed = torch.bmm(shares, values).view(batch, heads, beams, width)
+        return layer.cross_out(mixed.transpose(1, 2).reshape(batch, beams, -1)).add_(states)

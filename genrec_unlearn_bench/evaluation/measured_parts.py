@@ -1,0 +1,287 @@
+"""Run, store and compare measurements: all parts of one measurement on one model are one stage, in one folder.
+
+The folder holds ``parts.json`` (part -> subfolder and the reason why it could not be measured, or "") and a subfolder
+for each part with ``outcome.json``, ``curve.parquet`` and ``samples.safetensors``, the latter two where there are some.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from genrec_unlearn_bench.evaluation.measurement import Measured, Measurement, NotMeasurable, References, Subject
+from genrec_unlearn_bench.files import write_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from genrec_unlearn_bench.evaluation.metric import MetricValue
+    from genrec_unlearn_bench.progress import Progress
+
+__all__ = [
+    "MODEL_COLUMN",
+    "ExtraMetrics",
+    "StoredParts",
+    "compare_measurements",
+    "read_measured",
+    "read_parts",
+    "run_parts",
+    "write_measured",
+    "write_parts",
+]
+
+CURVE = "curve.parquet"
+SAMPLES = "samples.safetensors"
+OUTCOME = "outcome.json"
+INDEX = "parts.json"
+SECONDS = "seconds.json"
+
+MODEL_COLUMN = "model"
+"""First column of a published table: run, original, retrain, retrain 1 … or untrained."""
+
+Parts = Mapping[str, Measured]
+
+
+def run_parts(
+    measurement: Measurement,
+    subject: Subject,
+    config: Any,
+    progress: Progress,
+    folder: Path,
+    *,
+    passes: Mapping[str, Measured] | None = None,
+    work: Path | None = None,
+    reseed: Callable[[], None] = lambda: None,
+) -> None:
+    """Measure one model part by part and write all parts to ``folder``, as ``read_parts`` reads them.
+
+    Args:
+        progress: Its ``work`` is set to a folder of the part's own while a part is measured, where ``work`` is given;
+            ``earlier_seconds`` grows by the time of parts taken over from an interrupted process.
+        passes: By name, the outcome of every pass that the measurement declares. Where one could not be taken, its
+            reason stands for the whole measurement, as a single part without a name.
+        work: Folder that survives a kill. Finished parts are kept there and not measured again. The caller removes it.
+        reseed: Called before each part; sets torch's global generators, so that a part does not depend on which others
+            were measured before it.
+    """
+    found = {declared.name: (passes or {})[declared.name] for declared in measurement.passes}
+    reason = next((outcome.reason for outcome in found.values() if outcome.reason), "")
+    if reason:
+        write_parts({"": Measured(reason=reason)}, folder)
+        return
+    arrays = {name: outcome.samples for name, outcome in found.items()}
+    subject = replace(subject, pass_arrays={**subject.pass_arrays, **arrays})
+    reasons: dict[str, str] = {}
+    for part in measurement.parts(subject):
+        target = folder / _folder_name(part)
+        kept = None if work is None else _PartWork(work / _folder_name(part))
+        if kept is None or not kept.restore(target, progress):
+            reseed()
+            began, outer = time.monotonic(), progress.work
+            progress.work = None if kept is None else kept.state
+            try:
+                outcome = _measured(measurement, subject, part, config, progress)
+            finally:
+                progress.work = outer
+            target.mkdir(parents=True)
+            write_measured(outcome, target)
+            if kept is not None:
+                kept.keep(target, time.monotonic() - began)
+        reasons[part] = _reason(target)
+    _write_index(reasons, folder)
+
+
+def _measured(measurement: Measurement, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
+    try:
+        return measurement.measure(subject, part, config, progress)
+    except NotMeasurable as fault:
+        return Measured(reason=fault.what)
+
+
+@dataclass(frozen=True)
+class _PartWork:
+    """Work folder of one part, which survives a kill: intermediate state, or the outcome of a finished part."""
+
+    folder: Path
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state"
+
+    def restore(self, target: Path, progress: Progress) -> bool:
+        """Copy the finished part to ``target``; False where there is none that can be read."""
+        done = self.folder / "done"
+        if not done.is_dir():
+            return False
+        from pyarrow.lib import ArrowException
+        from safetensors import SafetensorError
+
+        try:
+            read_measured(done)
+            seconds = float(json.loads((self.folder / SECONDS).read_text(encoding="utf-8"))["seconds"])
+        except (OSError, ValueError, KeyError, TypeError, ArrowException, SafetensorError):
+            shutil.rmtree(done)
+            return False
+        shutil.copytree(done, target)
+        progress.earlier_seconds += seconds
+        return True
+
+    def keep(self, finished: Path, seconds: float) -> None:
+        """Keep a copy of the finished part; what it would have gone on from is removed."""
+        draft = self.folder / "done.new"
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.copytree(finished, draft)
+        write_json(self.folder / SECONDS, {"seconds": seconds})
+        os.replace(draft, self.folder / "done")
+        shutil.rmtree(self.state, ignore_errors=True)
+
+
+def write_parts(parts: Parts, folder: Path) -> None:
+    """Write all parts of a measurement on one model to ``folder``, which is created if need be."""
+    for part, outcome in parts.items():
+        target = folder / _folder_name(part)
+        target.mkdir(parents=True)
+        write_measured(outcome, target)
+    _write_index({part: outcome.reason for part, outcome in parts.items()}, folder)
+
+
+def read_parts(folder: Path) -> StoredParts:
+    """The inverse of ``write_parts``; a part's files are read when the part is first asked for."""
+    return StoredParts(folder)
+
+
+class StoredParts(Mapping[str, Measured]):
+    """The parts of one measurement on one model, in the order in which they were measured, read lazily.
+
+    Attributes:
+        folder: Where they are stored. Two of the same folder are of the same model.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        index: dict[str, dict[str, str]] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        self._folders = {part: folder / entry["folder"] for part, entry in index.items()}
+        self._read: dict[str, Measured] = {}
+
+    def __getitem__(self, part: str) -> Measured:
+        if part not in self._read:
+            self._read[part] = read_measured(self._folders[part])
+        return self._read[part]
+
+    def __contains__(self, part: object) -> bool:
+        return part in self._folders
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._folders)
+
+    def __len__(self) -> int:
+        return len(self._folders)
+
+
+def write_measured(measured: Measured, folder: Path) -> None:
+    """Write one outcome (a part's or a pass's) to an existing folder."""
+    from safetensors.numpy import save_file
+
+    write_json(folder / OUTCOME, {"reason": measured.reason})
+    if measured.curve is not None:
+        measured.curve.to_parquet(folder / CURVE, engine="pyarrow", compression="zstd", index=False)
+    if measured.samples:
+        arrays = {name: np.ascontiguousarray(array) for name, array in measured.samples.items()}
+        save_file(arrays, folder / SAMPLES)
+
+
+def read_measured(folder: Path) -> Measured:
+    """The inverse of ``write_measured``."""
+    import pandas as pd
+    from safetensors.numpy import load_file
+
+    curve, samples = folder / CURVE, folder / SAMPLES
+    return Measured(
+        curve=pd.read_parquet(curve, engine="pyarrow") if curve.is_file() else None,
+        samples=load_file(samples) if samples.is_file() else {},
+        reason=_reason(folder),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ExtraMetrics:
+    """Metrics of the full suite beyond the core.
+
+    Attributes:
+        values: Of the run.
+        oracles: Of each oracle; empty for measurements of the first oracle alone.
+        tables: By measurement, the curves of all models, published with the result; ``MODEL_COLUMN`` names the model.
+    """
+
+    values: tuple[MetricValue, ...] = ()
+    oracles: tuple[tuple[MetricValue, ...], ...] = ()
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+
+def compare_measurements(measured: Sequence[tuple[Measurement, Parts, References]], oracles: int) -> ExtraMetrics:
+    """Turn what was measured on all models into metric values and published tables.
+
+    Args:
+        measured: For each measurement, the run's parts and the same on its references. The measurement of a model that
+            is the run and a reference at once is recognised by being the same object, or by being read from the same
+            folder.
+        oracles: How many oracles the run has.
+    """
+    values: list[MetricValue] = []
+    retrained: list[list[MetricValue]] = [[] for _ in range(oracles)]
+    tables: dict[str, pd.DataFrame] = {}
+    for measurement, own, given in measured:
+        references = replace(given, oracles=[own if _same_model(own, parts) else parts for parts in given.oracles])
+        values += measurement.compare(own, references)
+        for number, parts in enumerate(references.oracles):
+            retrained[number] += measurement.compare(parts, replace(references, row="retrain"))
+        table = _table(own, references)
+        if table is not None:
+            tables[measurement.name] = table
+    return ExtraMetrics(tuple(values), tuple(tuple(found) for found in retrained), tables)
+
+
+def _same_model(one: Parts, other: Parts) -> bool:
+    stored = isinstance(one, StoredParts) and isinstance(other, StoredParts)
+    return one is other or (stored and one.folder == other.folder)  # type: ignore[attr-defined]
+
+
+def _table(own: Parts, references: References) -> pd.DataFrame | None:
+    """The curves of all models, concatenated; a reference that is the run itself is repeated."""
+    import pandas as pd
+
+    named: list[tuple[str, Parts]] = [("run", own), ("original", references.original)]
+    named += [(f"retrain {number}" if number else "retrain", parts) for number, parts in enumerate(references.oracles)]
+    if references.untrained is not None:
+        named.append(("untrained", references.untrained))
+    frames = []
+    for model, parts in named:
+        curves = [part.curve for part in parts.values() if part.curve is not None and len(part.curve)]
+        if curves:
+            frame = pd.concat(curves, ignore_index=True)
+            frame.insert(0, MODEL_COLUMN, model)
+            frames.append(frame)
+    return pd.concat(frames, ignore_index=True) if frames else None
+
+
+def _write_index(reasons: Mapping[str, str], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    index = {part: {"folder": _folder_name(part), "reason": reason} for part, reason in reasons.items()}
+    write_json(folder / INDEX, index)
+
+
+def _folder_name(part: str) -> str:
+    """``mixed/served`` -> ``mixed.served``; the part without a name is ``all``."""
+    return part.replace("/", ".") or "all"
+
+
+def _reason(folder: Path) -> str:
+    return str(json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["reason"])

@@ -1,0 +1,166 @@
+"""The whole experiment on one page: the stages of a cell, from its dataset to its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, cell_of
+from genrec_unlearn_bench.pipeline.stage import Stage, topological
+from genrec_unlearn_bench.pipeline.stages.data import data_stages
+from genrec_unlearn_bench.pipeline.stages.evaluate import evaluate_stage
+from genrec_unlearn_bench.pipeline.stages.measure import MeasurementStages
+from genrec_unlearn_bench.pipeline.stages.shadows import shadow_stage
+from genrec_unlearn_bench.pipeline.stages.stream import stream_stages
+from genrec_unlearn_bench.pipeline.stages.train import MODEL, TrainingStages
+from genrec_unlearn_bench.pipeline.stages.unlearn import unlearn_stage
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.sids.storage import load_table
+
+if TYPE_CHECKING:
+    Memo = dict[Hashable, object]
+
+__all__ = ["RESULT", "build_stages", "recommender_stages", "served_sids"]
+
+RESULT = "result"
+
+T = TypeVar("T")
+
+
+def build_stages(
+    resolved: ResolvedRequest,
+    memo: Memo | None = None,
+    *,
+    progress: Progress | None = None,
+    download: bool = True,
+) -> dict[str, Stage]:
+    """The stages of a cell by title, inputs first; the last is ``result``, whose key is that of the run's record.
+
+    Nothing is computed and no stored stage is read. The result is no stage of the store: it is written to the results
+    folder (``pipeline.run``). Its inputs have these roles: the data's, ``sids``, ``original``, ``retrain`` (``retrain
+    1`` …), ``row``; ``scores of`` each of these models; ``measured NAME of MODEL``; ``shadows``; ``step 1`` ….
+
+    Args:
+        memo: Keeps what cells of a grid share, so that it is built and hashed once; give the same one for all cells.
+        download: Whether missing dataset files are downloaded, as their digests are part of the keys.
+
+    Raises:
+        DataMissing: The dataset's files are nowhere and could not be had.
+    """
+    memo = {} if memo is None else memo
+    oracles = range(resolved.request.oracle_seeds)
+    data, sids, original, retrained = _once(
+        memo, _identity(resolved), lambda: recommender_stages(resolved, progress, download=download)
+    )
+    row, steps = _row(resolved, data, sids, original, retrained)
+    models = {"original": original, **{_numbered("retrain", number): retrained[number] for number in oracles}}
+    scores: dict[str, Stage] = {}
+    for role, model in models.items():
+        make = partial(evaluate_stage, resolved, data, sids, model)
+        scores[f"scores of {role}"] = _once(memo, ("scores", model.key, data["task"].key), make)
+    scores["scores of row"] = evaluate_stage(resolved, data, sids, row, label="evaluation")
+    inputs = {**data, "sids": sids, **models, "row": row, **scores, **steps}
+    if resolved.suite.measurements:
+        inputs |= _measurements(resolved, memo, data, sids, {**models, "row": row})
+    shadows = shadow_stage(resolved, data, sids, original)
+    if shadows is not None:
+        inputs["shadows"] = shadows
+    result = Stage(
+        RESULT,
+        1,
+        # Two rows may share an evaluation (the oracle is its own reference) and still be two results; so may two
+        # rulesets that came to the same configuration.
+        {"cell": cell_of(resolved).model_dump(mode="json"), "source": resolved.source.name},
+        inputs,
+    )
+    found: dict[str, Stage] = {}
+    for stage in topological([result]):
+        # Of a row that is a reference as well, the record speaks of the row.
+        found.setdefault(stage.title if stage.title not in found else f"{stage.title} ({stage.key[:8]})", stage)
+    return found
+
+
+def recommender_stages(
+    resolved: ResolvedRequest, progress: Progress | None = None, *, download: bool = True
+) -> tuple[dict[str, Stage], Stage, Stage, list[Stage]]:
+    """What a cell shares with all methods on its task, backbone and seed: data, served SIDs, original, oracles.
+
+    At least one oracle is built, as the row ``retrain`` is one; ``build_stages`` refers to those that are asked for.
+    """
+    data = data_stages(resolved, progress, download=download)
+    training, cleaned = TrainingStages(resolved, data), TrainingStages(resolved, data, cleaned=True)
+    tokenised = training.sids()
+    original = training.fit("original", tokenised)
+    sids = served_sids(resolved, tokenised, original)
+    numbers = range(max(1, resolved.request.oracle_seeds))
+    return data, sids, original, [cleaned.fit("retrain", sids, number=number) for number in numbers]
+
+
+def served_sids(resolved: ResolvedRequest, tokenised: Stage, original: Stage) -> Stage:
+    """The semantic IDs that the original recommender serves with.
+
+    They are the tokenizer's own, except where the backbone trains its tokenizer along (ETEGRec): then they are those it
+    ended with. Oracles "on the same SIDs" and measurements in the original ID space mean these.
+    """
+    if not resolved.backbone.trains_tokenizer:
+        return tokenised
+    return replace(original, load=lambda inputs, folder: load_table(folder / MODEL / "sids"), keep=True)
+
+
+def _row(
+    resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, original: Stage, retrained: list[Stage]
+) -> tuple[Stage, dict[str, Stage]]:
+    """The row that is asked for; of a stream, with its steps and the evaluations between them."""
+    name = resolved.entry.name
+    if resolved.method is not None and resolved.request.requests > 1:
+        row, evaluations = stream_stages(resolved, data, sids, original)
+        steps = {f"step {number}": stage for number, stage in enumerate(row.inputs.values(), start=1)}
+        return row, steps | {f"scores of step {n}": stage for n, stage in enumerate(evaluations, start=1)}
+    if resolved.method is not None:
+        return unlearn_stage(resolved, data, sids, original), {}
+    if name == "original":
+        return original, {}
+    if name == "retrain":
+        return retrained[0], {}
+    if name == "retrain-full":
+        cleaned = TrainingStages(resolved, data, cleaned=True)
+        return cleaned.fit("retrain-full", cleaned.sids()), {}
+    if name == "popularity":
+        return TrainingStages(resolved, data).popularity(), {}
+    if name == "sasrec":
+        return TrainingStages(resolved, data).sasrec(), {}
+    raise BenchError(f"the reference row {name!r} has no recipe")
+
+
+def _measurements(
+    resolved: ResolvedRequest, memo: Memo, data: Mapping[str, Stage], sids: Stage, models: Mapping[str, Stage]
+) -> dict[str, Stage]:
+    """The measurements beyond the core on every model, by ``measured NAME of MODEL``."""
+    stages = MeasurementStages(resolved, data, sids)
+    found: dict[str, Stage] = {}
+    for role, model in models.items():
+        for name, stage in stages.of(model).items():
+            found[f"measured {name} of {role}"] = stage
+    for name, stage in stages.of(models["original"], as_untrained=True).items():
+        found[f"measured {name} of untrained"] = stage
+    return found
+
+
+def _identity(resolved: ResolvedRequest) -> Hashable:
+    """What the stages below the row depend on."""
+    request = resolved.request.model_copy(update={"method": "original", "method_set": {}, "ruleset": "default"})
+    return "recommender", request.model_dump_json()
+
+
+def _once(memo: Memo, key: Hashable, make: Callable[[], T]) -> T:
+    if key not in memo:
+        memo[key] = make()
+    found: T = memo[key]  # type: ignore[assignment]
+    return found
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"{name} {number}" if number else name

@@ -1,0 +1,201 @@
+"""Stages of the data: the prepared dataset, the resolved task, and the item features, plain and scrubbed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genrec_unlearn_bench.data import concepts
+from genrec_unlearn_bench.data.dataset import Dataset
+from genrec_unlearn_bench.data.forget import ForgetSplit, TaskManifest, check_manifest
+from genrec_unlearn_bench.data.holdout import Holdout, carve
+from genrec_unlearn_bench.data.locate import source_digests
+from genrec_unlearn_bench.data.prepare import prepare
+from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
+from genrec_unlearn_bench.features.encode_items import encode_plain, encode_scrubbed
+from genrec_unlearn_bench.features.item_features import ItemFeatures
+from genrec_unlearn_bench.features.storage import load_embeddings, save_embeddings
+from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.unlearning.request import ForgetRequest
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.data.spec import DatasetSpec
+    from genrec_unlearn_bench.data.task_spec import TaskSpec
+    from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
+    from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+
+__all__ = ["PreparedTask", "data_stages", "dataset_stage", "prepare_task", "task_stage"]
+
+MANIFEST = "manifest.json"
+
+
+def data_stages(
+    resolved: ResolvedRequest, progress: Progress | None = None, *, download: bool = True
+) -> dict[str, Stage]:
+    """Dataset, task and features of a request, by role. Raises DataMissing where files are not to be had."""
+    dataset = dataset_stage(resolved.dataset, resolved.data_dir, progress, download=download)
+    task = task_stage(resolved.task, dataset)
+    config = {
+        # By its key, not by its fields: a model's folder counts by its content, wherever it lies.
+        "encoder": resolved.encoder.key,
+        "fields": resolved.dataset.text_fields,
+    }
+    features = Stage(
+        "features",
+        1,
+        config,
+        {"dataset": dataset},
+        compute=lambda context, inputs, folder: _encode(resolved, context, inputs, folder),
+        load=lambda inputs, folder: load_embeddings(folder),
+        seed=resolved.seed,
+        keep=True,
+    )
+    scrubbed = Stage(
+        "features-scrubbed",
+        1,
+        config,
+        {"dataset": dataset, "task": task, "features": features},
+        compute=lambda context, inputs, folder: _encode_scrubbed(resolved, context, inputs, folder),
+        load=lambda inputs, folder: load_embeddings(folder),
+        seed=resolved.seed,
+        keep=True,
+    )
+    return {"dataset": dataset, "task": task, "features": features, "scrubbed": scrubbed}
+
+
+def dataset_stage(
+    spec: DatasetSpec, data_dir: Path | None, progress: Progress | None = None, *, download: bool = True
+) -> Stage:
+    """A dataset, read and prepared. Raises DataMissing or DataFault where its files cannot be read."""
+
+    def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
+        save_dataset(prepare(spec, data_dir, context.progress), folder)
+
+    sources = source_digests(spec, data_dir, progress, download=download)
+    return Stage(
+        "dataset",
+        1,
+        {
+            "name": spec.name,
+            "format": spec.format,
+            "files": [{"role": file.role, "names": file.names} for file in spec.files],
+            "split": spec.split,
+            "k_core": spec.k_core,
+        },
+        files={source.name: source.digest for source in sources},
+        compute=compute,
+        load=lambda inputs, folder: load_dataset(folder),
+        keep=True,
+    )
+
+
+def task_stage(task: TaskSpec, dataset: Stage) -> Stage:
+    """A task on its dataset: the frozen manifest; loading resolves the task anew and holds it against that."""
+
+    def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
+        split = concepts.resolve(task, inputs["dataset"])
+        frozen = Stage(
+            # Neither the concept nor a code version is part of this key: a task that resolves to something else under
+            # the same version is exactly what must not pass unnoticed.
+            "task-manifest",
+            1,
+            {"task": task.name, "version": task.version},
+            {"dataset": dataset},
+            compute=lambda context, inputs, folder: _write_manifest(split.manifest, folder),
+        )
+        check_manifest(_read_manifest(context.stored(frozen).path), split.manifest)
+        _write_manifest(split.manifest, folder)
+
+    def load(inputs: Inputs, folder: Path) -> ForgetSplit:
+        split = concepts.resolve(task, inputs["dataset"])
+        check_manifest(_read_manifest(folder), split.manifest)
+        return split
+
+    return Stage("task", 1, task.model_dump(mode="json"), {"dataset": dataset}, compute=compute, load=load, keep=True)
+
+
+def _write_manifest(manifest: TaskManifest, folder: Path) -> None:
+    (folder / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def _read_manifest(folder: Path) -> TaskManifest:
+    return TaskManifest.model_validate_json((folder / MANIFEST).read_bytes())
+
+
+def _encode(resolved: ResolvedRequest, context: StageContext, inputs: Inputs, folder: Path) -> None:
+    plain = encode_plain(
+        inputs["dataset"].items,
+        resolved.encoder,
+        resolved.dataset.text_fields,
+        context.log(),
+        cache_dir=context.store.root / "embeddings",
+        device=resolved.device,
+    )
+    save_embeddings(plain, folder)
+
+
+def _encode_scrubbed(resolved: ResolvedRequest, context: StageContext, inputs: Inputs, folder: Path) -> None:
+    scrubbed = encode_scrubbed(
+        inputs["dataset"].items,
+        inputs["task"],
+        inputs["features"],
+        resolved.encoder,
+        resolved.dataset.text_fields,
+        context.log(),
+        cache_dir=context.store.root / "embeddings",
+        device=resolved.device,
+    )
+    save_embeddings(scrubbed, folder)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedTask:
+    """Dataset, task and features in memory: what every row of a table is made from.
+
+    Attributes:
+        holdout: What the suite's measurements need never to be trained on; ``dataset`` and ``split`` are without it.
+    """
+
+    dataset: Dataset
+    split: ForgetSplit
+    features: ItemFeatures
+    holdout: Holdout | None = None
+
+    def request(self, seed: int) -> ForgetRequest:
+        """What a method is given of it."""
+        return ForgetRequest(
+            kind=self.split.kind,
+            items=self.split.items,
+            pairs=self.split.pairs,
+            train=self.split.train,
+            valid=self.split.valid,
+            features=self.features,
+            catalogue=self.dataset.items,
+            seed=seed,
+        )
+
+
+def prepare_task(inputs: Inputs, encoder: str, *, holdout: bool) -> PreparedTask:
+    """Load the inputs ``dataset``, ``task``, ``features`` and ``scrubbed`` of a stage, once in a session.
+
+    Args:
+        encoder: Its key, as the record names it.
+        holdout: Take the suite's holdout out of everything that is trained on.
+    """
+    keys: Mapping[str, str] = inputs.stage.recipe["inputs"]
+
+    def features() -> ItemFeatures:
+        return ItemFeatures(inputs["features"], inputs["scrubbed"], encoder)
+
+    def prepared() -> PreparedTask:
+        dataset, split = inputs["dataset"], inputs["task"]
+        found = inputs.remember(f"item-features/{keys['scrubbed']}", features)
+        if not holdout:
+            return PreparedTask(dataset, split, found)
+        lean, divided, held = carve(dataset, split)
+        return PreparedTask(lean, divided, found, held)
+
+    return inputs.remember(f"prepared/{keys['task']}/{keys['scrubbed']}/{holdout}", prepared)

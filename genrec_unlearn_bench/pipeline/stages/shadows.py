@@ -1,0 +1,209 @@
+"""Shadow models for U-LiRA (``evaluation.ulira``): originals that saw half of the forget set each, and unlearned it.
+
+Opt-in (``--shadows N``), as N recommenders are trained from scratch. Training, unlearning and confidences of each
+shadow are stages, so methods of a seed share the shadow originals. A shadow is the run's own cell with another seed and
+less data: what is judged is exactly what the run does, with the same configuration, semantic IDs and method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.data.forget import Groups
+from genrec_unlearn_bench.errors import BenchError, UsageError
+from genrec_unlearn_bench.evaluation.measurement import unmeasured
+from genrec_unlearn_bench.evaluation.ulira import SPECS, confidence, halves, ulira_values
+from genrec_unlearn_bench.pipeline.resolve import MOST_SHADOW_PARAMETERS
+from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
+from genrec_unlearn_bench.pipeline.stages.train import fit_stage
+from genrec_unlearn_bench.pipeline.stages.unlearn import first_not_finite, unlearn_stage
+from genrec_unlearn_bench.seeding import derive, numpy_generator
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
+    from genrec_unlearn_bench.evaluation.metric import MetricValue
+    from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
+    from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+
+__all__ = ["EXAMPLES", "shadow_stage"]
+
+EXAMPLES = 200
+"""Forget train interactions that are told apart, one example of each."""
+LEAST_EXAMPLES = 20
+STAGE = "u-lira"
+_CONFIDENCES = "confidences.npy"
+
+
+def shadow_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, original: Stage) -> Stage | None:
+    """U-LiRA's metrics on the row that is asked for; None where no shadows are.
+
+    The original is judged by the shadow originals themselves. Other reference rows have no shadows: retrained models
+    never saw the forget set, so that trained and never trained are the same distribution by construction.
+
+    Args:
+        sids: The deployed semantic IDs: all shadows use them.
+        original: The run's original, whose size stands for the shadows'.
+    """
+    count = resolved.request.shadows
+    if not count:
+        return None
+    judged = resolved.method is not None or resolved.entry.name == "original"
+    shadows = {
+        f"shadow {number}": _confidence_stage(resolved, data, sids, original, number)
+        for number in range(1, count + 1 if judged else 1)
+    }
+
+    def load(inputs: Inputs, folder: Path) -> tuple[MetricValue, ...]:
+        if not judged:
+            reason = f"the row {resolved.entry.name!r} unlearns nothing, so that no shadow models of it are trained"
+            return unmeasured(SPECS, reason)
+        prepared = prepare_task(inputs, resolved.encoder.key, holdout=True)
+        examples = _examples(prepared, resolved.seed)
+        pairs = _forget_pairs(prepared)
+        included = halves(count, len(pairs), numpy_generator(resolved.seed, "shadows", "halves"))
+        places = np.searchsorted(pairs, _codes(prepared, examples.users, examples.targets))
+        return ulira_values(np.stack([inputs[role] for role in shadows]), included[:, places])
+
+    return Stage(
+        f"{STAGE}-metrics", 1, {"row": resolved.entry.name, "seed": resolved.seed}, {**data, **shadows}, load=load
+    )
+
+
+def _confidence_stage(
+    resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, original: Stage, number: int
+) -> Stage:
+    """Train and unlearn one shadow, and take its confidences [T] in the examples."""
+    shadow = {"of_seed": resolved.seed, "count": resolved.request.shadows, "number": number}
+    own = resolved.of_seed(derive(resolved.seed, "shadow", number))
+
+    def situation(inputs: Inputs) -> PreparedTask:
+        prepared = prepare_task(inputs, resolved.encoder.key, holdout=True)
+        pairs = _forget_pairs(prepared)
+        included = halves(resolved.request.shadows, len(pairs), numpy_generator(resolved.seed, "shadows", "halves"))
+        return _without_pairs(prepared, pairs[~included[number - 1]])
+
+    def training_data(inputs: Inputs) -> TrainingData:
+        _check_size(inputs["size"])
+        _examples(prepare_task(inputs, resolved.encoder.key, holdout=True), resolved.seed)
+        dataset = situation(inputs).dataset
+        known = np.ones(len(dataset.items), dtype=np.bool_)
+        return TrainingData(dataset.train, dataset.valid, dataset.items, inputs["features"], known)
+
+    model = fit_stage(
+        own,
+        "original",
+        {**data, "sids": sids, "size": original},
+        training_data,
+        seed=own.seed,
+        config={"holdout": True, "shadow": shadow},
+    )
+    model = replace(model, label=f"shadow {number}")
+    if resolved.method is not None:
+        model = unlearn_stage(
+            own, data, sids, model, config={"shadow": shadow}, situation=situation, label=f"unlearned shadow {number}"
+        )
+
+    def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
+        examples = _examples(prepare_task(inputs, resolved.encoder.key, holdout=True), resolved.seed)
+        np.save(folder / _CONFIDENCES, _confidences(inputs, examples), allow_pickle=False)
+
+    return Stage(
+        STAGE,
+        1,
+        {"examples": EXAMPLES, "seed": resolved.seed, **resolved.hardware},
+        {**data, "model": model},
+        compute=compute,
+        load=lambda inputs, folder: np.load(folder / _CONFIDENCES, allow_pickle=False),
+        seed=resolved.seed,
+        label=f"{STAGE}: shadow {number}",
+    )
+
+
+def _confidences(inputs: Inputs, examples: Examples) -> NDArray[np.float64]:
+    """[T] logit-scaled confidence of one shadow in each example; NaN where its weights are not finite."""
+    recommender = inputs.model("model")
+    if not isinstance(recommender, Recommender):
+        raise BenchError("shadow models are made of generative recommenders")
+    if first_not_finite(recommender):
+        return np.full(len(examples), np.nan)
+    # Histories as the run trained on them: the same question to every shadow.
+    histories = examples.histories(None if recommender.serving.ignored is not None else recommender.history_limit)
+    logs = recommender.target_log_probs(histories, examples.targets).double().sum(1)
+    return confidence(logs.numpy())
+
+
+def _examples(prepared: PreparedTask, seed: int) -> Examples:
+    """One train example each of up to ``EXAMPLES`` forget pairs, the same for all methods of a seed."""
+    forget = prepared.split.train.forget
+    _, first = np.unique(_codes(prepared, forget.users, forget.targets), return_index=True)
+    if len(first) < LEAST_EXAMPLES:
+        raise UsageError(
+            f"{len(first)} forget train interactions are too few for shadow models; {LEAST_EXAMPLES} are needed",
+            hint="leave out --shadows",
+        )
+    generator = numpy_generator(seed, "shadows", "examples")
+    return forget.subset(np.sort(generator.choice(first, size=min(EXAMPLES, len(first)), replace=False)))
+
+
+def _check_size(recommender: object) -> None:
+    if not isinstance(recommender, Recommender):
+        raise BenchError("shadow models are made of generative recommenders")
+    size = sum(parameter.numel() for parameter in recommender.module.parameters())
+    if size > MOST_SHADOW_PARAMETERS:
+        raise UsageError(
+            f"the recommender has {size / 1e6:.0f} million parameters, and shadow models are trained of up to "
+            f"{MOST_SHADOW_PARAMETERS / 1e6:.0f} million",
+            hint="leave out --shadows",
+        )
+
+
+def _codes(prepared: PreparedTask, users: IntArray, items: IntArray) -> IntArray:
+    """[M] one number for each (user, item) pair."""
+    return np.asarray(users * max(len(prepared.dataset.items), 1) + items, dtype=np.int64)
+
+
+def _forget_pairs(prepared: PreparedTask) -> IntArray:
+    """[U] the distinct (user, item) pairs of the forget train examples, as codes, sorted."""
+    forget = prepared.split.train.forget
+    return np.unique(_codes(prepared, forget.users, forget.targets))
+
+
+def _without_pairs(prepared: PreparedTask, left_out: IntArray) -> PreparedTask:
+    """The task without the pairs whose codes [P] are given.
+
+    As with the holdout (``data.holdout``), their examples go from the train and validation parts, their events vanish
+    from all histories there, and examples whose history becomes empty go with them. The test part stays, as nothing is
+    measured on it. Tokenizer and item features are the run's: a shadow says nothing about what semantic IDs give away.
+    """
+    dataset, split = prepared.dataset, prepared.split
+
+    def marked(users: IntArray, items: IntArray) -> BoolArray:
+        return np.asarray(np.isin(_codes(prepared, users, items), left_out), dtype=np.bool_)
+
+    def kept(examples: Examples) -> Examples:
+        rest = examples.subset(~marked(examples.users, examples.targets))
+        rest = rest.drop_events(marked(rest.event_users, rest.events))
+        return rest.subset(rest.ends > rest.starts)
+
+    def both(groups: Groups) -> Groups:
+        return Groups(kept(groups.forget), kept(groups.retain))
+
+    return replace(
+        prepared,
+        dataset=replace(dataset, train=kept(dataset.train), valid=kept(dataset.valid)),
+        split=replace(
+            split,
+            pairs=split.pairs[~marked(split.pairs[:, 0], split.pairs[:, 1])],
+            train=both(split.train),
+            valid=both(split.valid),
+        ),
+    )

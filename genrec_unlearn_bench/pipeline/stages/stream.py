@@ -1,0 +1,279 @@
+"""Stages of a stream: each request is unlearned from the last one's model, and each model is measured.
+
+Nothing in here knows a method: it is called as for one request, on its own output.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.evaluation.per_user import read_per_user
+from genrec_unlearn_bench.evaluation.ranking import gain, hit
+from genrec_unlearn_bench.evaluation.stream import BEAM, NOT_MEASURED, StreamRanks, stream_quality, stream_times
+from genrec_unlearn_bench.files import write_json
+from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.stage_log import LOSSES, NOTES, read_notes
+from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
+from genrec_unlearn_bench.pipeline.stages.evaluate import Scores, evaluate_stage
+from genrec_unlearn_bench.pipeline.stages.requests import Stream, divide
+from genrec_unlearn_bench.pipeline.stages.train import measured_facts
+from genrec_unlearn_bench.pipeline.stages.unlearn import SKIPPED, unlearn_stage
+from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.unlearning.request import check_request
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+    from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
+    from genrec_unlearn_bench.pipeline.record import Cost
+    from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+
+__all__ = ["COLUMNS", "NAME", "StreamMetrics", "divided", "request_seconds", "stream_metrics", "stream_stages"]
+
+NAME = "stream"
+"""Of the table, ``measurements/stream.csv``."""
+
+COLUMNS = (
+    "request",
+    "names",
+    "concepts",
+    "items",
+    "interactions",
+    "forget_hr@10",
+    "so_far_hr@10",
+    "earlier_hr@10",
+    "retain_hr@10",
+    "retain_ndcg@10",
+    "seconds",
+    "cumulative_seconds",
+    "share_of_retraining",
+    "forget_n",
+    "so_far_n",
+    "earlier_n",
+    "retain_n",
+)
+"""One row a request, measured right after it, at beam 10. names: its brands. concepts: how many brands, items or users.
+interactions: train examples it asked to forget. forget: on its own test interactions; so_far: of it and all earlier
+requests; earlier: of these alone; retain: on what is never requested in the whole stream. share_of_retraining: all
+seconds so far over those of one retraining at the end. Empty where there is nothing to measure on."""
+
+
+def stream_stages(
+    resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, original: Stage
+) -> tuple[Stage, tuple[Stage, ...]]:
+    """The model at the end of a stream, and the evaluations of the models before it.
+
+    Each evaluation is on the requests so far and on the retain side of the whole stream. The first stage fails with
+    DataFault where any request has nothing to forget or nothing to keep.
+    """
+    count = resolved.request.requests
+    steps: list[Stage] = []
+    evaluations: list[Stage] = []
+    for number in range(1, count + 1):
+        config = {"request": number, "requests": count}
+        step = unlearn_stage(
+            resolved,
+            data,
+            sids,
+            steps[-1] if steps else original,
+            config=config,
+            situation=_Situation(resolved, number),
+            # Requests draw independently: one random direction or one order of batches for all would be an artefact.
+            request_seed=derive(resolved.seed, "request", number),
+            step_of_stream=number > 1,
+            label=f"unlearned {number}",
+            where=f"{resolved.task.name}, request {number} of {count}",
+        )
+        steps.append(step)
+        if number < count:
+            situation = _Situation(resolved, number, so_far=True)
+            label = f"evaluation {number}"
+            evaluations.append(
+                evaluate_stage(resolved, data, sids, step, config=config, situation=situation, label=label)
+            )
+    return _whole(resolved, steps), tuple(evaluations)
+
+
+def divided(prepared: PreparedTask, inputs: Inputs, count: int) -> Stream:
+    """The task's forget set as a stream of requests, divided once in a session."""
+    digest = prepared.split.manifest.digest
+    held = prepared.holdout.digest if prepared.holdout is not None else ""
+    return inputs.remember(
+        f"stream/{digest}/{held}/{count}", lambda: divide(prepared.split, prepared.dataset.items, count)
+    )
+
+
+class _Situation:
+    """The task as it is asked at one request of a stream, or as it is measured after it."""
+
+    def __init__(self, resolved: ResolvedRequest, number: int, *, so_far: bool = False) -> None:
+        self._resolved, self._number, self._so_far = resolved, number, so_far
+
+    def __call__(self, inputs: Inputs) -> PreparedTask:
+        resolved, count = self._resolved, self._resolved.request.requests
+        prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
+        stream = divided(prepared, inputs, count)
+        if self._so_far:
+            return replace(prepared, split=stream.so_far(self._number))
+        if self._number == 1:
+            # Said before the first is carried out.
+            for portion in stream.requests:
+                asked = replace(prepared, split=stream.asked(portion.number)).request(resolved.seed)
+                check_request(asked, task=f"{resolved.task.name}, request {portion.number} of {count}")
+        return replace(prepared, split=stream.asked(self._number))
+
+
+def _whole(resolved: ResolvedRequest, steps: Sequence[Stage]) -> Stage:
+    """What all requests reported and cost, put together as if one piece of work had been done; loads the last model."""
+    roles = {f"request {number}": step for number, step in enumerate(steps, start=1)}
+
+    def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
+        stored = [inputs.stored(role) for role in roles]
+        _write_notes(folder, [one.path for one in stored])
+        return measured_facts(
+            sum(float(one.facts["seconds"]) for one in stored),
+            max(float(one.facts["peak_memory_mib"]) for one in stored),
+        )
+
+    return Stage(
+        "stream",
+        1,
+        {},
+        roles,
+        compute=compute,
+        load=lambda inputs, folder: inputs.model(f"request {len(steps)}"),
+        seed=resolved.seed,
+    )
+
+
+def _write_notes(folder: Path, steps: Sequence[Path]) -> None:
+    """Write ``losses.jsonl`` and ``notes.json`` over all requests as ``StageLog`` does for one.
+
+    ``stage`` of a line of losses begins with the request's number, and notes are grouped by it.
+    """
+    reports = [read_notes(path) for path in steps]
+    with (folder / LOSSES).open("w", encoding="utf-8") as handle:
+        for number, path in enumerate(steps, start=1):
+            for text in (path / LOSSES).read_text(encoding="utf-8").splitlines():
+                line: dict[str, Any] = json.loads(text)
+                handle.write(json.dumps({**line, "stage": f"request {number}: {line['stage']}"}) + "\n")
+    notes = {f"request {number}": report["notes"] for number, report in enumerate(reports, start=1) if report["notes"]}
+    content = {
+        "diverged": any(report["diverged"] for report in reports),
+        "steps": sum(report["steps"] for report in reports),
+        "notes": notes,
+    }
+    write_json(folder / NOTES, content)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamMetrics:
+    """What the record says about a stream.
+
+    Attributes:
+        values: The metrics ``stream.*``.
+        tables: ``COLUMNS`` by request, under ``NAME``.
+    """
+
+    values: tuple[MetricValue, ...] = ()
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+
+def stream_metrics(
+    stream: Stream, found: Sequence[Scores], seconds: Sequence[float], *, before: Scores, cost: Cost, fixed: bool
+) -> StreamMetrics:
+    """Metrics of a stream from the scores of its models.
+
+    Args:
+        found: After each request. A reference row is one model for the whole stream, measured once: its scores stand
+            for every request, and what it cost (the retraining) is paid at the end.
+        seconds: Of each request that was carried out.
+        before: Of the original.
+        cost: Of the row.
+        fixed: Whether the row is such a reference row.
+    """
+    broken = next((number for number, scores in enumerate(found[: len(seconds)], start=1) if not scores.measured), None)
+    if broken is not None or not before.measured:
+        culprit = "of the model" if fixed else f"after request {broken} of {len(stream.requests)}"
+        culprit = culprit if before.measured else "of the original"
+        reason = f"the weights {culprit} are not finite"
+        quality = stream_quality(None, reason=reason)
+        return StreamMetrics((*quality, *stream_times(seconds, retrain_seconds=cost.retrain_seconds, reason=reason)))
+    ranks = _ranks(stream, found, before)
+    values = (
+        *stream_quality(ranks, fixed=fixed),
+        *stream_times(seconds, retrain_seconds=cost.retrain_seconds, fixed=fixed),
+    )
+    return StreamMetrics(values, {NAME: _table(stream, ranks, seconds, cost.retrain_seconds)})
+
+
+def request_seconds(steps: Sequence[Mapping[str, Any]], notes: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Seconds of each request that was carried out, from the facts and notes of its stage."""
+    return [float(facts["seconds"]) for facts, note in zip(steps, notes, strict=True) if SKIPPED not in note["notes"]]
+
+
+def _ranks(stream: Stream, found: Sequence[Scores], before: Scores) -> StreamRanks:
+    owners = stream.owners(stream.split.test.forget)
+    forget = np.full((len(found), len(owners)), NOT_MEASURED, dtype=np.int64)
+    retain = np.empty((len(found), len(stream.split.test.retain)), dtype=np.int64)
+    for place, scores in enumerate(found):
+        asked = owners <= place
+        ranks = _of(scores, Group.FORGET)
+        # A model that was measured on the whole task is looked at on the requests so far.
+        forget[place, asked] = ranks[asked] if len(ranks) == len(owners) else ranks
+        retain[place] = _of(scores, Group.RETAIN)
+    return StreamRanks(owners, forget, retain, _of(before, Group.RETAIN))
+
+
+def _of(scores: Scores, group: Group) -> IntArray:
+    """[M] ranks of one side's test interactions, in order."""
+    if scores.per_user is None:
+        return np.zeros(0, dtype=np.int64)
+    frame = read_per_user(scores.per_user)
+    rows = frame[(frame["group"] == group.value) & (frame["beam"] == BEAM)]
+    return np.asarray(rows.sort_values("example")["rank"].to_numpy(dtype=np.int64))
+
+
+def _table(stream: Stream, ranks: StreamRanks, seconds: Sequence[float], retrain_seconds: float | None) -> pd.DataFrame:
+    import pandas as pd
+
+    hits, retain_hits = hit(ranks.forget, 10), hit(ranks.retain, 10)
+    gains = gain(ranks.retain, 10)
+    spent = np.cumsum(seconds)
+
+    def mean(place: int, chosen: BoolArray) -> float:
+        return float(hits[place, chosen].mean()) if chosen.any() else float("nan")
+
+    rows = []
+    for place, portion in enumerate(stream.requests):
+        own, earlier = ranks.owners == place, ranks.owners < place
+        rows.append(
+            {
+                "request": portion.number,
+                "names": "; ".join(portion.names),
+                "concepts": portion.concepts,
+                "items": int(portion.items.sum()) or len(np.unique(portion.pairs[:, 1])),
+                "interactions": portion.interactions,
+                "forget_hr@10": mean(place, own),
+                "so_far_hr@10": mean(place, own | earlier),
+                "earlier_hr@10": mean(place, earlier),
+                "retain_hr@10": float(retain_hits[place].mean()),
+                "retain_ndcg@10": float(gains[place].mean()),
+                "seconds": seconds[place],
+                "cumulative_seconds": float(spent[place]),
+                "share_of_retraining": float(spent[place]) / retrain_seconds if retrain_seconds else float("nan"),
+                "forget_n": int(own.sum()),
+                "so_far_n": int((own | earlier).sum()),
+                "earlier_n": int(earlier.sum()),
+                "retain_n": ranks.retain.shape[1],
+            }
+        )
+    return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -1,0 +1,249 @@
+"""Stages that train: semantic IDs, SASRec, the original recommender, its retrained oracles; and popularity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.popularity import Popularity
+from genrec_unlearn_bench.backbones.sasrec.config import sasrec_preset
+from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
+from genrec_unlearn_bench.data.holdout import without_holdout
+from genrec_unlearn_bench.data.scrub import scrubbed_items
+from genrec_unlearn_bench.launch import place
+from genrec_unlearn_bench.pipeline.meter import metered
+from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.stages.data import prepare_task
+from genrec_unlearn_bench.sids.storage import load_table, save_table
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
+    from genrec_unlearn_bench.data.dataset import Dataset
+    from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
+    from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+
+__all__ = ["MODEL", "ORACLE_STEP", "TrainingStages", "fit_stage", "measured_facts"]
+
+ORACLE_STEP = 1000
+"""Distance between the seeds of further oracles, so that they do not meet those of other runs."""
+
+MODEL = "model"
+"""Folder of the recommender inside its stage."""
+
+
+@dataclass(frozen=True)
+class TrainingStages:
+    """Builds the stages that train for one resolved request.
+
+    The original's depend on the dataset alone, not on the task, so all tasks of a dataset share them.
+
+    Attributes:
+        data: Stages ``dataset``, ``task``, ``features`` and ``scrubbed``.
+        cleaned: Whether the concept is taken out first: from examples, texts, and whatever is learned from them.
+    """
+
+    resolved: ResolvedRequest
+    data: Mapping[str, Stage]
+    cleaned: bool = False
+
+    def sids(self) -> Stage:
+        """Semantic IDs by the backbone's tokenizer; IDs that never saw the concept where ``cleaned``."""
+        resolved = self.resolved
+        backbone, config, seed = resolved.backbone, resolved.sid_config, resolved.seed
+        # Tokenizers that read texts alone are shared by the suites with and without a holdout, and by backbones:
+        # those that read interactions have a configuration type of their own.
+        holdout = self._holdout if backbone.reads_interactions(config) else {}
+
+        def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
+            log = context.log()
+            data = self.training_data(inputs, holdout=bool(holdout))
+            save_table(backbone.tokenise(config, data, seed=seed, device=resolved.device, progress=log), folder)
+            log.write(folder)
+
+        return Stage(
+            "sids-full" if self.cleaned else "sids",
+            1,
+            {"config": config, "tokenizer": type(config).__name__, "seed": seed, **holdout, **resolved.hardware},
+            {**self._inputs, **self._vectors},
+            compute=compute,
+            load=lambda inputs, folder: load_table(folder),
+            seed=seed,
+            keep=True,
+            knobs={"--set-sid": config},
+        )
+
+    def sasrec(self, config: SasRecConfig | None = None) -> Stage:
+        """SASRec: a reference row of its own, and the item vectors that LETTER and ETEGRec build on."""
+        resolved = self.resolved
+        chosen = config or sasrec_preset(resolved.scale.value)
+        seed, device = resolved.seed, resolved.device
+
+        def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
+            log, data = context.log(), self.training_data(inputs, vectors=False)
+            with metered(device) as reading:
+                ranker = SasRec.fit(
+                    chosen,
+                    train=data.train,
+                    valid=data.valid,
+                    items=len(data.items),
+                    seed=seed,
+                    device=device,
+                    progress=log,
+                )
+            ranker.save(folder)
+            log.write(folder)
+            return measured_facts(reading.seconds, reading.peak_memory_mib)
+
+        return Stage(
+            "sasrec",
+            1,
+            {"config": chosen, "seed": seed, **self._holdout, **resolved.hardware},
+            self._inputs,
+            compute=compute,
+            load=lambda inputs, folder: SasRec.load(folder, device=device),
+            seed=seed,
+        )
+
+    def fit(self, name: str, sids: Stage, *, number: int = 0) -> Stage:
+        """The backbone's recommender on these IDs.
+
+        Args:
+            name: ``original``, ``retrain`` or ``retrain-full``.
+            number: Of further oracles; number 0 starts from the original's initial weights.
+        """
+        seed = self.resolved.seed + number * ORACLE_STEP
+        # A frozen table needs no vectors any more: the recommender alone is trained.
+        joint = self.resolved.backbone.trains_tokenizer and sids.name in ("sids", "sids-full")
+        stage = fit_stage(
+            self.resolved,
+            name,
+            {**self._inputs, "sids": sids, **(self._vectors if joint else {})},
+            lambda inputs: self.training_data(inputs, vectors=joint),
+            seed=seed,
+            # Dropout follows the run's seed, also in oracles with weights of another one.
+            config={**self._holdout, **({"dropout_seed": self.resolved.seed} if number else {})},
+        )
+        return replace(stage, label=f"{name} {number}") if number else stage
+
+    def popularity(self) -> Stage:
+        """The floor of every table; made like the others, so that it is measured and recorded like them."""
+
+        def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
+            data = self._dataset(inputs, holdout=self.resolved.suite.holdout)
+            with metered("cpu") as reading:
+                ranker = Popularity.fit(data.train, len(data.items))
+            ranker.save(folder / MODEL)
+            context.log().write(folder)
+            return measured_facts(reading.seconds, reading.peak_memory_mib)
+
+        return Stage(
+            "popularity",
+            1,
+            self._holdout,
+            {"dataset": self.data["dataset"]},
+            compute=compute,
+            load=lambda inputs, folder: Popularity.load(folder / MODEL),
+            seed=self.resolved.seed,
+        )
+
+    def training_data(self, inputs: Inputs, *, vectors: bool = True, holdout: bool | None = None) -> TrainingData:
+        """What is trained on, from the loaded inputs; with SASRec's item vectors where the stage has them."""
+        holdout = self.resolved.suite.holdout if holdout is None else holdout
+        if not self.cleaned:
+            dataset = self._dataset(inputs, holdout=holdout)
+            known = np.ones(len(dataset.items), dtype=np.bool_)
+            data = TrainingData(dataset.train, dataset.valid, dataset.items, inputs["features"], known)
+        else:
+            prepared = prepare_task(inputs, self.resolved.encoder.key, holdout=holdout)
+            split = prepared.split
+            data = TrainingData(
+                train=split.cleaned(split.train.retain),
+                valid=split.cleaned(split.valid.retain),
+                items=scrubbed_items(prepared.dataset.items, split),
+                features=prepared.features.scrubbed,
+                known=~split.items,
+            )
+        if not vectors or "sasrec" not in inputs:
+            return data
+        key = inputs.stage.inputs["sasrec"].key
+        return replace(data, collaborative=inputs.remember(f"vectors/{key}", lambda: inputs["sasrec"].item_vectors()))
+
+    @property
+    def _inputs(self) -> dict[str, Stage]:
+        roles = ("dataset", "task", "features", "scrubbed") if self.cleaned else ("dataset", "features")
+        return {role: self.data[role] for role in roles}
+
+    @property
+    def _vectors(self) -> dict[str, Stage]:
+        """The SASRec whose vectors the backbone asks for, if it does."""
+        config = self.resolved.backbone.collaborative(self.resolved.backbone_config, self.resolved.sid_config)
+        return {} if config is None else {"sasrec": self.sasrec(config)}
+
+    @property
+    def _holdout(self) -> dict[str, bool]:
+        return {"holdout": True} if self.resolved.suite.holdout else {}
+
+    def _dataset(self, inputs: Inputs, *, holdout: bool) -> Dataset:
+        """The dataset, without what nobody may train on where the suite holds something out."""
+        dataset: Dataset = inputs["dataset"]
+        if not holdout:
+            return dataset
+        digest = dataset.manifest.digest
+        lean: Dataset = inputs.remember(f"without-holdout/{digest}", lambda: without_holdout(dataset))
+        return lean
+
+
+def fit_stage(
+    resolved: ResolvedRequest,
+    name: str,
+    inputs: Mapping[str, Stage],
+    data: Any,
+    *,
+    seed: int,
+    config: Mapping[str, Any],
+) -> Stage:
+    """Training of the backbone's recommender.
+
+    Args:
+        inputs: ``sids`` among them.
+        data: Gives the ``TrainingData`` from the loaded inputs.
+        seed: Of initial weights and the order of batches.
+        config: What the key says beyond backbone, configuration and seed.
+    """
+    backbone, chosen, device = resolved.backbone, resolved.backbone_config, resolved.device
+
+    def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
+        examples: TrainingData = data(inputs)
+        sids = inputs["sids"]
+        log = context.log(inputs.stage)
+        with metered(device) as reading:
+            recommender = backbone.fit(chosen, data=examples, sids=sids, seed=seed, device=device, progress=log)
+        if place() == 0:
+            recommender.save(folder / MODEL)
+        log.write(folder)
+        # A training that was taken up from an interrupted process has cost what that one spent, too.
+        return measured_facts(reading.seconds + log.earlier_seconds, reading.peak_memory_mib)
+
+    weights = backbone.weights(chosen)
+    return Stage(
+        name,
+        1,
+        {"backbone": backbone.name, "config": chosen, "seed": seed, **config, **resolved.hardware},
+        inputs,
+        files={} if weights is None else {"checkpoint": weights},
+        compute=compute,
+        load=lambda inputs, folder: backbone.load(folder / MODEL, device=device),
+        seed=resolved.seed,
+        distributed=True,
+        knobs={"--set-backbone": chosen},
+    )
+
+
+def measured_facts(seconds: float, peak_memory_mib: float) -> dict[str, float]:
+    """What a stage's manifest keeps of its cost: of the training or unlearning alone, without reading and writing."""
+    return {"seconds": seconds, "peak_memory_mib": peak_memory_mib}

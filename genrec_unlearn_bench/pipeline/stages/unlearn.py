@@ -1,0 +1,180 @@
+"""The stage in which a method does its work, and is measured doing it: nothing else runs inside the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
+from genrec_unlearn_bench.errors import BenchError, CorruptArtefact
+from genrec_unlearn_bench.pipeline.memory import is_out_of_memory
+from genrec_unlearn_bench.pipeline.meter import metered
+from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
+from genrec_unlearn_bench.pipeline.stages.train import MODEL, measured_facts
+from genrec_unlearn_bench.registry import Entry, frame_in_file, source_digest, source_file
+from genrec_unlearn_bench.unlearning.method import UnlearningMethod
+from genrec_unlearn_bench.unlearning.request import ForgetRequest, check_request
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.recommender import Ranker
+    from genrec_unlearn_bench.data.examples import BoolArray
+    from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
+    from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+    from genrec_unlearn_bench.pipeline.stage_log import StageLog
+
+__all__ = ["SKIPPED", "TOOLKIT_VERSION", "Situation", "first_not_finite", "unlearn_stage"]
+
+TOOLKIT_VERSION = 1
+"""Of ``unlearning/`` and of what this stage does: raised when a method's outcome can change with its file unchanged."""
+
+SKIPPED = "skipped"
+"""Note of a request that was not carried out, with the reason."""
+
+Situation = Callable[["Inputs"], PreparedTask]
+"""Gives the task as the method finds it, from the stage's loaded inputs."""
+
+
+def unlearn_stage(
+    resolved: ResolvedRequest,
+    data: Mapping[str, Stage],
+    sids: Stage,
+    original: Stage,
+    *,
+    config: Mapping[str, Any] | None = None,
+    situation: Situation | None = None,
+    request_seed: int | None = None,
+    step_of_stream: bool = False,
+    label: str = "",
+    where: str = "",
+) -> Stage:
+    """Apply the resolved method to the original.
+
+    Running it raises DataFault where there is nothing to forget or nothing to keep, CorruptArtefact where the
+    original's weights are not finite, and BenchError where the method breaks its contract.
+
+    Args:
+        original: What is unlearned from; in a stream, the model after the last request.
+        config: What the key says beyond method, configuration and seed.
+        situation: The task as it is asked, if not as it stands.
+        request_seed: Seed that the method derives its draws from; the run's by default.
+        step_of_stream: Pass weights that are not finite on, with a note, instead of refusing them.
+        where: What messages call the task.
+    """
+    method, entry, seed, device = resolved.method, resolved.entry, resolved.seed, resolved.device
+    if method is None:
+        raise BenchError(f"{entry.name!r} is a reference row, there is nothing to unlearn")
+    holdout = resolved.suite.holdout
+    asked = situation or (lambda inputs: prepare_task(inputs, resolved.encoder.key, holdout=holdout))
+
+    def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
+        log = context.log()
+        request = asked(inputs).request(seed if request_seed is None else request_seed)
+        check_request(request, task=where or resolved.task.name)
+        recommender = inputs.model("original")
+        if not isinstance(recommender, Recommender):
+            raise BenchError(f"the backbone {resolved.backbone.name!r} gives no generative recommender to unlearn from")
+        broken = first_not_finite(recommender)
+        if broken and step_of_stream:
+            return _passed_on(recommender, log, folder, f"not carried out: {broken} holds NaN or infinity already")
+        _check_weights(broken, inputs.stored("original").path)
+        with metered(device) as reading:
+            result = _call(method, entry, recommender, request, log)
+        # Weights may become NaN outside the losses a method reports.
+        log.diverged = log.diverged or bool(first_not_finite(result))
+        _keeping_rules(recommender, result).save(folder / MODEL)
+        log.write(folder)
+        return measured_facts(reading.seconds, reading.peak_memory_mib)
+
+    return Stage(
+        "unlearned",
+        TOOLKIT_VERSION,
+        {
+            # Not the variant's name: with the same configuration it is the same method.
+            "method": method.name,
+            "config": resolved.method_config,
+            "seed": seed,
+            **({"holdout": True} if holdout else {}),
+            **(config or {}),
+            **resolved.hardware,
+        },
+        {**data, "sids": sids, "original": original},
+        files={"method": source_digest(entry)},
+        compute=compute,
+        load=lambda inputs, folder: resolved.backbone.load(folder / MODEL, device=device),
+        seed=seed,
+        label=label,
+        knobs={"--set": resolved.method_config},
+    )
+
+
+def _call(
+    method: UnlearningMethod[Any], entry: Entry, recommender: Recommender, request: ForgetRequest, log: StageLog
+) -> Recommender:
+    """What the method returns. Raises BenchError where that is no recommender, or a file of the user's own fails."""
+    try:
+        result = method.unlearn(recommender, request, log)
+    except BenchError:
+        raise
+    except Exception as fault:
+        frame = "" if entry.origin == "package" else frame_in_file(fault, source_file(entry))
+        if not frame or is_out_of_memory(fault):
+            raise
+        raise BenchError(
+            f"the method {entry.name!r} failed: {frame}",
+            where=str(source_file(entry)),
+            hint="fix the method's file; --debug shows the traceback",
+        ) from fault
+    if not isinstance(result, Recommender):
+        raise BenchError(
+            f"the method {entry.name!r} returned {type(result).__name__}, not a recommender",
+            hint="return the recommender that has forgotten from unlearn()",
+        )
+    return result
+
+
+def first_not_finite(ranker: Ranker) -> str:
+    """Name of the first parameter that holds NaN or infinity; empty where there is none."""
+    if not isinstance(ranker, Recommender):
+        return ""
+    for name, weight in ranker.module.named_parameters():
+        if not bool(weight.isfinite().all()):
+            return name
+    return ""
+
+
+def _keeping_rules(given: Recommender, result: Recommender) -> Recommender:
+    """The result under the serving rules of both: what an earlier request took out of the trie or of histories is not
+    put back by a later one that names other items."""
+    before, after = given.serving, result.serving
+    if before.blocked is None and before.ignored is None:
+        return result
+    return result.with_serving(
+        ServingRules(_either(before.blocked, after.blocked), _either(before.ignored, after.ignored))
+    )
+
+
+def _either(one: BoolArray | None, other: BoolArray | None) -> BoolArray | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
+
+
+def _passed_on(recommender: Recommender, log: StageLog, folder: Path, reason: str) -> dict[str, float]:
+    """Store the recommender as it is: there is nothing to go on from."""
+    log.note(SKIPPED, reason)
+    log.diverged = True
+    recommender.save(folder / MODEL)
+    log.write(folder)
+    return measured_facts(0.0, 0.0)
+
+
+def _check_weights(broken: str, stage: Path) -> None:
+    if broken:
+        raise CorruptArtefact(
+            f"the original recommender cannot be unlearned from: {broken} holds NaN or infinity",
+            where=str(stage),
+            hint="its training diverged: lower the learning rate (--set-backbone training.lr=…), or delete that "
+            "folder and run again",
+        )

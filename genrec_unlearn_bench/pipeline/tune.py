@@ -1,0 +1,267 @@
+"""Tunes one method on one task and recommender: every trial unlearns at the tuning seeds and is measured on validation.
+
+Trials are the stages of ordinary runs, so an interrupted tuning goes on where it stopped, and a run at a tuning seed
+would share them. No oracle is trained, and the test part is not touched.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.forget import TaskManifest
+from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, DataFault, UsageError
+from genrec_unlearn_bench.pipeline.context import SessionCache, StageContext, materialise
+from genrec_unlearn_bench.pipeline.environment import determinism
+from genrec_unlearn_bench.pipeline.graph import recommender_stages
+from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.resolve import Catalogue, ResolvedRequest, resolve
+from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.stage_log import read_notes
+from genrec_unlearn_bench.pipeline.stages.evaluate import ValidationScores, validate_stage
+from genrec_unlearn_bench.pipeline.stages.unlearn import unlearn_stage
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.store.store import StageStore
+from genrec_unlearn_bench.tuning.choice import Choice, method_digest, recommender_digest
+from genrec_unlearn_bench.tuning.search_space import configurations, search_space
+from genrec_unlearn_bench.tuning.selection import Measured, Trial, choose, mean_trial
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.unlearning.method import MethodConfig
+
+__all__ = ["TRIALS", "TUNING_SEED", "Tuned", "TuningRequest", "tune"]
+
+TRIALS = 12
+"""The most configurations that the protocol allows."""
+
+TUNING_SEED = 9000
+"""Far from the seeds that are reported (0 … 4) and from those of their oracles (1000 steps)."""
+
+
+class TuningRequest(StrictModel):
+    """One method to tune."""
+
+    run: RunRequest
+    """Task, method, backbone, scale and the rest; fields of the method that are set there are not searched."""
+    seeds: tuple[int, ...] = Field(default=(TUNING_SEED,), min_length=1)
+    """Seeds to tune at; the rule takes means over them."""
+    trials: int = Field(default=TRIALS, ge=1, le=TRIALS)
+    """How many configurations may be tried."""
+
+    def command(self, *, scale: str) -> str:
+        """The command line that repeats this tuning."""
+        run = self.run.model_copy(update={"scale": scale})
+        words = run.words("tune", "backbone", "scale", "data_dir", "encoder", "device", "threads")
+        for seed in self.seeds:
+            words += ["--seed", str(seed)]
+        return shlex.join([*words, "--trials", str(self.trials)])
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A choice, and in which fields it differs from the method's (or variant's) defaults."""
+
+    choice: Choice
+    changes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """What the trials of one seed start from: the original on the validation parts."""
+
+    resolved: ResolvedRequest
+    data: Mapping[str, Stage]
+    sids: Stage
+    original: Stage
+    context: StageContext
+    measured: Measured
+
+
+def tune(
+    request: TuningRequest, store: StageStore, progress: Progress | None = None, *, cache: SessionCache | None = None
+) -> Tuned:
+    """Try the configurations of a method and choose one by the rule.
+
+    Raises:
+        UsageError: The request itself is wrong; nothing was done.
+        BenchError: Data, storage or a trial failed, or every trial diverged; finished trials are kept.
+    """
+    progress, cache = progress or Progress(), cache or SessionCache()
+    catalogue = Catalogue()
+    resolved = resolve(request.run, catalogue=catalogue)
+    configs, space = _configurations(resolved, request.trials)
+    # A configuration that the backbone cannot serve shows before the first minute is spent.
+    trials = [
+        [resolve(_trial(request.run, config, seed), catalogue=catalogue) for seed in request.seeds]
+        for config in configs
+    ]
+    with determinism(resolved.threads):
+        starts = [
+            _start(resolve(_at_seed(request.run, seed), catalogue=catalogue), store, progress, cache)
+            for seed in request.seeds
+        ]
+        found = []
+        for number, (config, cells) in enumerate(zip(configs, trials, strict=True), start=1):
+            changes = _changes(config, resolved.method_config)
+            progress.info(f"trial {number}/{len(configs)}: {changes or 'the default'}")
+            found.append(_try(config, cells, starts))
+        manifest = starts[0].context.load(starts[0].data["task"]).manifest
+    return _tuned(request, resolved, starts, found, space, manifest)
+
+
+def _configurations(resolved: ResolvedRequest, limit: int) -> tuple[tuple[MethodConfig, ...], int]:
+    """The configurations to try, and how many the search space holds."""
+    if resolved.method is None:
+        raise UsageError(
+            f"{resolved.entry.name!r} is a reference row, there is nothing to tune",
+            hint="--method tracer, for example (bench ls methods)",
+        )
+    fixed = {**resolved.entry.fields, **resolved.request.method_set}
+    config, name = type(resolved.method_config), resolved.entry.name
+    everything = configurations(config, fixed, name=name, limit=1 << 62)
+    return configurations(config, fixed, name=name, limit=limit), len(everything)
+
+
+def _at_seed(run: RunRequest, seed: int) -> RunRequest:
+    return run.model_copy(update={"seed": seed})
+
+
+def _trial(run: RunRequest, config: MethodConfig, seed: int) -> RunRequest:
+    return run.model_copy(update={"method_set": config.model_dump(), "seed": seed})
+
+
+def _start(resolved: ResolvedRequest, store: StageStore, progress: Progress, cache: SessionCache) -> _Start:
+    """Data and original recommender of one seed, the original measured."""
+    context = StageContext(store, progress, cache, resolved.device)
+    data, sids, original, _ = recommender_stages(resolved, progress)
+    for stage in (*data.values(), sids):
+        materialise(stage, context)
+    split = context.load(data["task"])
+    for part, examples in (("forget", split.valid.forget), ("retain", split.valid.retain)):
+        if not len(examples):
+            raise DataFault(
+                f"the {part} side of the validation part is empty, so there is nothing to tune by",
+                where=resolved.task.name,
+                hint="use a task with validation examples on both sides, or run with --ruleset default or fixed",
+            )
+    if context.find(original) is None:
+        progress.info(f"the original at the tuning seed {resolved.seed} is trained first: tuning has seeds of its own")
+    scores = _validated(resolved, data, original, context)
+    if scores.not_finite:
+        raise CorruptArtefact(
+            f"the original recommender's weights are not finite: {scores.not_finite}",
+            where=str(context.stored(original).path),
+            hint="its training diverged: lower its learning rate (--set-backbone training.lr=…)",
+        )
+    measured = Measured(
+        seed=resolved.seed,
+        forget_hr=scores.forget_hr,
+        retain_ndcg=scores.retain_ndcg,
+        validate_seconds=scores.seconds,
+    )
+    return _Start(resolved, data, sids, original, context, measured)
+
+
+def _validated(
+    resolved: ResolvedRequest, data: Mapping[str, Stage], model: Stage, context: StageContext
+) -> ValidationScores:
+    stage = validate_stage(resolved, data, model)
+    materialise(stage, context)
+    scores: ValidationScores = context.load(stage)
+    return scores
+
+
+def _try(config: MethodConfig, cells: Sequence[ResolvedRequest], starts: Sequence[_Start]) -> Trial:
+    """One configuration at all seeds, or up to the first at which it diverges."""
+    seeds: list[Measured] = []
+    for resolved, start in zip(cells, starts, strict=True):
+        row = unlearn_stage(resolved, start.data, start.sids, start.original)
+        stored = materialise(row, start.context)
+        seconds = float(stored.facts["seconds"])
+        if read_notes(stored.path)["diverged"]:
+            seeds.append(_diverged(resolved.seed, seconds, 0.0))
+            break
+        scores = _validated(resolved, start.data, row, start.context)
+        if scores.not_finite:
+            seeds.append(_diverged(resolved.seed, seconds, scores.seconds))
+            break
+        seeds.append(
+            Measured(
+                seed=resolved.seed,
+                forget_hr=scores.forget_hr,
+                retain_ndcg=scores.retain_ndcg,
+                unlearn_seconds=seconds,
+                validate_seconds=scores.seconds,
+            )
+        )
+    return mean_trial(config.model_dump(mode="json"), seeds)
+
+
+def _diverged(seed: int, unlearning: float, validation: float) -> Measured:
+    return Measured(
+        seed=seed,
+        forget_hr=None,
+        retain_ndcg=None,
+        unlearn_seconds=unlearning,
+        validate_seconds=validation,
+        diverged=True,
+    )
+
+
+def _tuned(
+    request: TuningRequest,
+    resolved: ResolvedRequest,
+    starts: Sequence[_Start],
+    trials: Sequence[Trial],
+    space: int,
+    manifest: TaskManifest,
+) -> Tuned:
+    entry = resolved.entry
+    before = mean_trial({}, [start.measured for start in starts])
+    chosen = choose(trials, before)
+    if chosen is None:
+        raise BenchError(
+            f"every configuration of {entry.name!r} diverged ({len(trials)} tried), so there is none to choose",
+            hint="list smaller learning rates in the method's search space, or --set a smaller one",
+        )
+    searched = search_space(type(resolved.method_config), {**entry.fields, **request.run.method_set})
+    choice = Choice(
+        protocol_version=PROTOCOL_VERSION,
+        suite_version=__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        task=resolved.task.name,
+        dataset_digest=manifest.dataset_digest,
+        task_digest=manifest.digest,
+        backbone=resolved.backbone.name,
+        backbone_digest=recommender_digest(resolved.backbone_config, resolved.sid_config),
+        scale=resolved.scale.value,
+        encoder=resolved.encoder.key,
+        device=resolved.hardware["device"],
+        method=entry.name,
+        method_digest=method_digest(entry),
+        seeds=request.seeds,
+        searched=tuple(searched),
+        space=space,
+        original=before,
+        trials=tuple(trials),
+        chosen=chosen[0],
+        feasible=chosen[1],
+        seconds=sum(trial.seconds for trial in trials),
+        command=request.command(scale=resolved.scale.value),
+    )
+    defaults = type(resolved.method_config).model_validate(dict(entry.fields)).model_dump(mode="json")
+    changes = {name: value for name, value in choice.config.items() if value != defaults[name]}
+    return Tuned(choice, changes)
+
+
+def _changes(config: MethodConfig, default: MethodConfig) -> str:
+    """What a trial changes, for the progress line."""
+    one, other = config.model_dump(mode="json"), default.model_dump(mode="json")
+    return ", ".join(f"{name}={value}" for name, value in one.items() if value != other[name])

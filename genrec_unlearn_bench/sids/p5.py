@@ -1,0 +1,230 @@
+"""P5's indexers (Hua et al. 2023, "How to index item IDs for recommendation foundation models", arXiv 2305.06569).
+
+Sequential: walking through the users in order gives items that are bought together neighbouring numbers, and
+neighbouring numbers share their leading pieces, so a shared prefix means shared customers. Numbers start at 1 there and
+at 1001 in OpenP5.
+
+Collaborative: spectral clustering of the co-occurrence graph, again within every cluster that is still too large; an
+item's ID is its path of clusters and its place in the last one. Clusters get the tokens 0, 1, 2, … in the order in
+which they are found, breadth first, and begin anew at 0 when ``tokens`` are used up, as in the official code.
+Deviations: places have tokens of their own (officially those of clusters serve again), so that a code says one kind of
+thing; a SID ends with an end code (officially the end-of-sequence token, which is scored too); items that no train user
+has had together with another one are kept in a last cluster of their own, in the order of their ids, instead of being
+points without edges in the graph; a cluster that the algorithm cannot split is cut in the order of its ids.
+
+Both read the train rows' own histories and targets alone. ``Examples.events`` is one flat array that the train, valid
+and test rows share, so reading it whole would leak what is to be predicted into the IDs. P5's original numbering did
+so: a target was the largest number so far plus one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.data.examples import Examples
+from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.sids.table import SidTable, TreeCodes
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = [
+    "appearance_order",
+    "co_occurrence",
+    "collaborative_table",
+    "digit_pieces",
+    "sequential_table",
+    "user_items",
+    "walk",
+]
+
+IntArray = NDArray[np.int64]
+
+
+def walk(train: Examples) -> tuple[IntArray, IntArray]:
+    """List users [W] and items [W]: user by user, each one's rows in time, history before target.
+
+    An interaction shows up once for every row that has it in its history; first appearances and sets are what counts.
+    """
+    order = np.lexsort((np.arange(len(train)), train.times, train.users))
+    lengths = (train.ends - train.starts)[order] + 1
+    firsts = np.cumsum(lengths) - lengths
+    row = np.repeat(np.arange(len(order)), lengths)
+    place = np.arange(len(row)) - firsts[row]
+    is_target = place == lengths[row] - 1
+    items = np.empty(len(row), dtype=np.int64)
+    items[is_target] = train.targets[order]
+    inside = ~is_target
+    items[inside] = train.events[train.starts[order][row[inside]] + place[inside]]
+    return train.users[order][row], items
+
+
+def appearance_order(train: Examples, items: int) -> IntArray:
+    """[N] item ids by first appearance in ``walk``; those that never appear follow in the order of their ids."""
+    _, seen = walk(train)
+    distinct, first = np.unique(seen, return_index=True)
+    appeared = distinct[np.argsort(first, kind="stable")]
+    rest = np.setdiff1d(np.arange(items), appeared, assume_unique=True)
+    return np.concatenate([appeared, rest]).astype(np.int64)
+
+
+def user_items(train: Examples, items: int) -> csr_array:
+    """[U, N] sparse, 1 where a train user has had an item."""
+    from scipy.sparse import csr_array
+
+    users, seen = walk(train)
+    pairs = np.unique(np.stack([users, seen], axis=1), axis=0) if len(users) else np.empty((0, 2), dtype=np.int64)
+    rows = np.unique(pairs[:, 0], return_inverse=True)[1]
+    shape = (int(rows.max(initial=-1)) + 1, items)
+    return csr_array((np.ones(len(pairs)), (rows, pairs[:, 1])), shape=shape)
+
+
+def digit_pieces(number: int, width: int = 2) -> list[str]:
+    """Runs of ``width`` digits from the left, the last one shorter where they do not come out even.
+
+    1001 is 10-01 and 1002 is 10-02: neighbours share their leading pieces, as they do in T5's own sub-words.
+
+    Raises:
+        ValueError: A negative number, or a width below 1.
+    """
+    if number < 0 or width < 1:
+        raise ValueError(f"cannot cut {number} into pieces of {width} digits")
+    digits = str(number)
+    return [digits[first : first + width] for first in range(0, len(digits), width)]
+
+
+def sequential_table(train: Examples, items: int, *, start: int, pieces: Callable[[int], Sequence[str]]) -> SidTable:
+    """Make the sequential IDs of N items.
+
+    Args:
+        start: The first number.
+        pieces: Cuts a number into pieces; different numbers must give different pieces.
+
+    Raises:
+        DataFault: There are no items, or two numbers have the same pieces.
+    """
+    if not items:
+        raise DataFault("there are no items to be numbered", hint="check the dataset's filters")
+    written = [tuple(pieces(start + place)) for place in range(items)]
+    if len(set(written)) < items or not all(written):
+        raise DataFault(
+            "the tokenizer writes different numbers with the same pieces, so they cannot tell items apart",
+            hint="use another tokenizer, or none",
+        )
+    names = sorted({piece for number in written for piece in number}, key=lambda piece: (len(piece), piece))
+    code = {piece: index for index, piece in enumerate(names)}
+    tree = TreeCodes(content=len(names))
+    depth = max(map(len, written))
+    codes = np.full((items, depth + 1), -1, dtype=np.int64)
+    for item, number in zip(appearance_order(train, items), written, strict=True):
+        codes[item, : len(number)] = [code[piece] for piece in number]
+        codes[item, len(number)] = tree.end
+    return SidTable(codes, (tree.size,) * (depth + 1), depth, tree=tree)
+
+
+def co_occurrence(train: Examples, items: int) -> csr_array:
+    """[N, N] sparse: how many train users have had both items; 0 on the diagonal."""
+    had = user_items(train, items)
+    pairs: csr_array = (had.T @ had).tocsr()
+    pairs.setdiag(0)
+    pairs.eliminate_zeros()
+    # scikit-learn takes sparse matrices with narrow indices alone.
+    pairs.indices, pairs.indptr = pairs.indices.astype(np.int32), pairs.indptr.astype(np.int32)
+    return pairs
+
+
+def collaborative_table(
+    train: Examples, items: int, *, clusters: int, leaf_size: int, tokens: int, slack: int, seed: int
+) -> SidTable:
+    """Make the collaborative IDs of N items.
+
+    Args:
+        clusters: Into how many clusters one is split.
+        leaf_size: The most items that a cluster keeps unsplit; at least ``clusters``.
+        tokens: Cluster tokens before numbering begins anew; more than ``clusters``.
+        slack: Places beyond the largest cluster, for items that a method moves later.
+
+    Raises:
+        DataFault: There are no items.
+    """
+    if not items:
+        raise DataFault("there are no items to be clustered", hint="check the dataset's filters")
+    paths, places = _tree(co_occurrence(train, items), clusters=clusters, leaf_size=leaf_size, tokens=tokens, seed=seed)
+    content = max(max(path) for path in paths) + 1
+    tree = TreeCodes(content=content, ordinals=int(places.max()) + 1 + slack)
+    depth = max(map(len, paths))
+    codes = np.full((items, depth + 2), -1, dtype=np.int64)
+    for item, path in enumerate(paths):
+        codes[item, : len(path)] = path
+        codes[item, len(path)] = tree.content + places[item]
+        codes[item, len(path) + 1] = tree.end
+    used = int((codes >= 0).sum(1).max())
+    return SidTable(codes[:, :used], (tree.size,) * used, depth, tree=tree)
+
+
+def _tree(
+    graph: csr_array, *, clusters: int, leaf_size: int, tokens: int, seed: int
+) -> tuple[list[tuple[int, ...]], IntArray]:
+    """Each item's path of cluster tokens, and its place [N] in its last cluster."""
+    paths: list[tuple[int, ...]] = [()] * graph.shape[0]
+    places = np.zeros(graph.shape[0], dtype=np.int64)
+    connected = np.diff(graph.indptr) > 0
+    first = _parts(graph, np.flatnonzero(connected), clusters, seed)
+    alone = np.flatnonzero(~connected)
+    waiting: deque[tuple[tuple[int, ...], IntArray]] = deque()
+    count = 0
+
+    def found(path: tuple[int, ...], parts: list[IntArray]) -> None:
+        nonlocal count
+        for part in parts:
+            waiting.append(((*path, count % tokens), part))
+            count += 1
+
+    found((), [*first, alone] if len(alone) else first)
+    while waiting:
+        path, members = waiting.popleft()
+        if len(members) > leaf_size:
+            found(path, _parts(graph, members, clusters, seed))
+            continue
+        for place, item in enumerate(members):
+            paths[item], places[item] = path, place
+    return paths, places
+
+
+def _parts(graph: csr_array, members: IntArray, clusters: int, seed: int) -> list[IntArray]:
+    """``members`` (ascending) split into at most ``clusters`` parts, each ascending, none of them empty or all."""
+    if len(members) <= clusters:
+        return [members] if len(members) else []
+    labels = _labels(_within(graph, members), clusters, seed)
+    parts = [members[labels == label] for label in np.unique(labels)]
+    return parts if len(parts) > 1 else [part for part in np.array_split(members, clusters) if len(part)]
+
+
+def _within(graph: csr_array, members: IntArray) -> csr_array:
+    narrow = members.astype(np.int32)
+    part: csr_array = graph[narrow][:, narrow]
+    part.indices, part.indptr = part.indices.astype(np.int32), part.indptr.astype(np.int32)
+    return part
+
+
+def _labels(graph: csr_array, clusters: int, seed: int) -> IntArray:
+    """[n] cluster of each node of a co-occurrence graph."""
+    from sklearn.cluster import SpectralClustering
+
+    if graph.nnz == 0:
+        return np.zeros(graph.shape[0], dtype=np.int64)
+    model = SpectralClustering(
+        n_clusters=clusters, affinity="precomputed", assign_labels="cluster_qr", random_state=seed % (1 << 32)
+    )
+    with warnings.catch_warnings():
+        # Co-occurrence graphs come in pieces; each piece then has an eigenvector of its own, which is what is wanted.
+        warnings.filterwarnings("ignore", message="Graph is not fully connected")
+        warnings.filterwarnings("ignore", category=UserWarning, module="sklearn")
+        found = model.fit_predict(graph)
+    return np.asarray(found, dtype=np.int64)
