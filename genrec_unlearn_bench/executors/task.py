@@ -40,8 +40,8 @@ from genrec_unlearn_bench.files import atomic_text, guarded
 from genrec_unlearn_bench.grid.schedule import RESULT, Job
 from genrec_unlearn_bench.grid.state import OPTION, JobState, State, SweepFolder
 from genrec_unlearn_bench.pipeline.context import SessionCache, StageContext, materialise
+from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
 from genrec_unlearn_bench.pipeline.memory import is_out_of_memory
-from genrec_unlearn_bench.pipeline.translation import translated
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
 
@@ -274,7 +274,7 @@ def _failed(given: Assignment, fault: BaseException, log: JobLog) -> Ended:
     if isinstance(fault, SystemExit):
         error = BenchError(f"the job's code ended its process (exit code {fault.code})", hint="it must return or raise")
     else:
-        error = translated(fault) if isinstance(fault, Exception) else BenchError(repr(fault))
+        error = to_user_error(fault) if isinstance(fault, Exception) else BenchError(repr(fault))
     with suppress(StorageError, OSError):
         log.write(f"error: {error.render()}\n{''.join(traceback.format_exception(fault))}")
     storage = isinstance(error, StorageError)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, folder_prefix, row_folder
+from genrec_unlearn_bench.pipeline.results import RECORD, folder_prefix, looks_whole, row_folder
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 from genrec_unlearn_bench.store.keys import differences
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.stage import Stage
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["Difference", "ResultIndex", "StoredResult", "first_difference", "is_complete", "nearest_difference"]
+__all__ = ["Difference", "ResultIndex", "StoredResult", "first_difference", "nearest_difference"]
 
 _WHERE_IT_RUNS = frozenset({"--data-dir", "--device", "--threads", "--tuned-dir"})
 """Options of a command that do not say what is run."""
@@ -52,7 +52,7 @@ class ResultIndex:
         """Folder of the complete result of that key; None where there is none."""
         folder, prefix = row_folder(root, cell), folder_prefix(cell)
         name = f"{prefix}{key[:10]}"
-        if name not in self._listed(folder).get(prefix, ()) or not is_complete(folder / name):
+        if name not in self._listed(folder).get(prefix, ()) or not looks_whole(folder / name):
             return None
         return folder / name
 
@@ -87,24 +87,6 @@ class ResultIndex:
                 found.clear()
             self._names[folder] = dict(found)
         return self._names[folder]
-
-
-def is_complete(folder: Path) -> bool:
-    """Whether a result's folder has a whole record and its per-user table; neither is parsed unless one is missing."""
-    record = folder / RECORD
-    try:
-        with record.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 16))
-            if not file.read().rstrip().endswith(b"}"):
-                return False
-        try:
-            return os.stat(folder / PER_USER).st_size > 0
-        except FileNotFoundError:
-            # Where nothing could be measured there is no table, and the record has no digest of one.
-            return not json.loads(record.read_bytes()).get("per_user_digest")
-    except (OSError, ValueError, AttributeError):
-        return False
 
 
 @dataclass(frozen=True)
