@@ -243,7 +243,7 @@ class GridReader:
 
     def _measure(self, place: Sequence[str | int], entry: Any) -> Any:
         """Names of measurements, given as a list or joined by +, as one string."""
-        from genrec_unlearn_bench.evaluation.measurements import measurements
+        from genrec_unlearn_bench.evaluation.suites import measurements
 
         names = entry.split("+") if isinstance(entry, str) else entry
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
