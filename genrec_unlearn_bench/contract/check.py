@@ -146,8 +146,7 @@ class _DemoCheck:
         yield from call_rules(first)
         if first.fault or first.method is None:
             return
-        again = self._call(case, config, again=first, global_seed=1)
-        yield determinism_rule(first, again, self._call(case, config, seed=1, thorough=False))
+        yield determinism_rule(first, self._call(case, config, again=first))
         for kind in ConceptKind:
             if kind not in kinds:
                 yield left_out("kind", "not in `kinds`: refused", subject=kind.value)
@@ -168,24 +167,19 @@ class _DemoCheck:
         call = self._call(case, config)
         return judged(rule, call_faults(call), f"{call.seconds:.1f} s", hint=call.hint, subject=subject)
 
-    def _call(
-        self, case: DemoCase, config: MethodConfig, *, again: MethodCall | None = None, **options: Any
-    ) -> MethodCall:
-        """Call the method, or the same object ``again``, on a fresh copy of the original."""
+    def _call(self, case: DemoCase, config: MethodConfig, *, again: MethodCall | None = None) -> MethodCall:
+        """Call a new method object, or that of a former call again, on a fresh copy of the original."""
         self.progress.info(f"check: {case.task} on {case.backbone}")
         room = Workroom(self._setting(case, "original", {}), self.store, self.progress, self.cache)
         ground = lay_ground(room)
-        recommender = self._recommender(room, ground)
-        if again is not None:
-            options["thorough"] = False
-        made = again.method if again is not None else None
+        former = None if again is None else again.method
         return call_method(
-            lambda: made or self.method(config),
-            recommender,
+            lambda: former or self.method(config),
+            self._recommender(room, ground),
             ground,
             source=self.entry.source,
-            roots=self.roots if again is None else (),
-            **options,
+            roots=self.roots,
+            repeated=former is not None,
         )
 
     def _recommender(self, room: Workroom, ground: Ground) -> Recommender:

@@ -37,7 +37,7 @@ def nearest(residual: NDArray[np.float64], words: NDArray[np.float64]) -> CodeAr
 
 
 def nearest_codes(latents: FloatArray, codebooks: Sequence[FloatArray]) -> CodeArray:
-    """Greedy residual quantisation (TRACER, eq. 1): [N, Q] codes of latents [N, D]."""
+    """Greedy residual quantisation (TRACER, eq. 2): [N, Q] codes of latents [N, D]."""
     codes = np.empty((len(latents), len(codebooks)), dtype=np.int64)
     residual = latents.astype(np.float64)
     for level, book in enumerate(codebooks):
