@@ -20,7 +20,7 @@ from genrec_unlearn_bench.contract.calls import MethodCall, call_faults, call_me
 from genrec_unlearn_bench.contract.declarations import Method, class_rules, file_rules, import_rule
 from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult, broken, judged, kept, left_out
 from genrec_unlearn_bench.data.forget import ConceptKind
-from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, UsageError
+from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, UnknownName, UsageError
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.ground import Ground, lay_ground
 from genrec_unlearn_bench.pipeline.request import RunRequest
@@ -29,7 +29,7 @@ from genrec_unlearn_bench.pipeline.smoke_settings import smoke_fields
 from genrec_unlearn_bench.pipeline.trained import original, tokens
 from genrec_unlearn_bench.pipeline.workroom import Shelf, Workroom
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.registry import Entry, find_method, frame_in_file
+from genrec_unlearn_bench.registry import Entry, find_method, frame_in_file, source_file
 from genrec_unlearn_bench.store.store import StageStore
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def check_method(
     try:
         entry = find_method(text)
     except UsageError as fault:
-        if not file.is_file():
+        if isinstance(fault, UnknownName) or not file.is_file():
             raise
         result = broken("file", fault.what, hint=fault.hint or f"see {fault.where}")
         return CheckReport(method=text, file=text, findings=(result,), seconds=time.perf_counter() - began)
@@ -177,7 +177,7 @@ class _DemoCheck:
             lambda: former or self.method(config),
             self._recommender(room, ground),
             ground,
-            source=self.entry.source,
+            source=source_file(self.entry),
             roots=self.roots,
             repeated=former is not None,
         )
@@ -197,7 +197,7 @@ class _DemoCheck:
         except BenchError:
             raise
         except Exception as fault:
-            frame = frame_in_file(fault, self.entry.source)
+            frame = frame_in_file(fault, source_file(self.entry))
             if not frame:
                 raise
             return frame
