@@ -44,6 +44,8 @@ SEED = 0
 TEST_USERS = 64
 """Test users per group whose recommendation lists are checked."""
 
+BOUND = "bound the loss, or lower the learning rate; a run that diverges is not ranked"
+
 CHANGES = {
     "weights": "its weights were changed",
     "sids": "its semantic IDs were changed",
@@ -167,7 +169,7 @@ def call_rules(call: MethodCall) -> Iterator[RuleResult]:
         yield left_out("changed", "it notes that there was nothing to do here")
     else:
         yield judged("changed", [] if call.changed else ["the result equals the original to the bit"])
-    yield judged("result-whole", call.result)
+    yield judged("result-whole", call.result, hint=BOUND if call.lists is None else None)
     yield left_out("lists", "the result is not finite") if call.lists is None else judged("lists", call.lists)
     yield _losses(call)
     effects = call.effects
@@ -183,7 +185,7 @@ def _losses(call: MethodCall) -> RuleResult:
     for step in steps:
         names = [f"{name} = {value}" for name, value in step.losses.items() if not math.isfinite(value)]
         if names:
-            return broken("losses", f"step {step.step} of {step.stage!r}: {', '.join(names)}")
+            return broken("losses", f"step {step.step} of {step.stage!r}: {', '.join(names)}", hint=BOUND)
     if steps:
         return kept("losses", f"{len(steps)} steps: {', '.join(steps[0].losses)}")
     if not call.trained:
