@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.backbones.vocabulary import SidVocabulary
 
-__all__ = ["Capability", "Context", "Ranker", "Recommender", "ServingRules", "SoftSids", "StepOutput"]
+__all__ = ["Capability", "Context", "Ranker", "Recommender", "ServingRules", "SoftSids", "StepOutput", "eval_mode"]
 
 
 class Capability(StrEnum):
@@ -258,16 +259,22 @@ class Recommender(Ranker):
         import torch
 
         out = torch.empty(len(targets), self.sids.levels)
-        was_training = self.module.training
-        self.module.eval()
-        try:
-            with torch.no_grad():
-                for rows in length_batches(histories.lengths, batch_size):
-                    step = self.forward(histories.rows(rows), targets[rows])
-                    out[torch.from_numpy(rows)] = step.token_log_probs().float().cpu()
-        finally:
-            self.module.train(was_training)
+        with eval_mode(self.module), torch.no_grad():
+            for rows in length_batches(histories.lengths, batch_size):
+                step = self.forward(histories.rows(rows), targets[rows])
+                out[torch.from_numpy(rows)] = step.token_log_probs().float().cpu()
         return out
+
+
+@contextmanager
+def eval_mode(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside the block; the mode from before afterwards."""
+    was_training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(was_training)
 
 
 def length_batches(lengths: IntArray, batch_size: int) -> Iterator[IntArray]:
