@@ -75,7 +75,7 @@ class Context:
         state: Encoder output [B, S, D] or a prompt's embeddings, as the family has it.
         mask: [B, S] bool, True at real input positions.
         position_items: [B, S] long, item id behind each input position, -1 elsewhere.
-        hidden: Encoder hidden states by layer, [B, S, D] each, where they were asked for.
+        hidden: Encoder hidden states by layer, [B, S, D] each, where requested.
     """
 
     state: Any
@@ -92,7 +92,7 @@ class StepOutput:
         logits: [R, L, V]; ``logits[:, l]`` predicts the target's token at level l (no shift left to the caller).
         labels: [R, L] long, vocabulary ids of the targets' tokens; any valid id where ``mask`` is False.
         mask: [R, L] bool, False behind the end of a target that is shorter than L; None where all are full.
-        hidden: Decoder hidden states at the target positions, by layer, [R, L, D] each, where asked for.
+        hidden: Decoder hidden states at the target positions, by layer, [R, L, D] each, where requested.
     """
 
     logits: Tensor

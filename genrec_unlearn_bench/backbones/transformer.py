@@ -144,7 +144,7 @@ class TransformerRecommender(Recommender):
             yield rows, rank_items(found, trie, k)
 
     def _trie(self, table: SidTable) -> Trie:
-        """The trie over ``table`` without blocked items. The last two are kept, as lists are asked for in batches."""
+        """The trie over ``table`` without blocked items; the last two are cached."""
         blocked = self.serving.blocked
         key = (table.digest, b"" if blocked is None else blocked.tobytes())
         if key not in self._tries:
