@@ -199,7 +199,7 @@ def _measuring(record: RunRecord) -> frozenset[str]:
     """Stages of the measurements beyond the core, with the passes they share."""
     found = [find_measurement(name) for name in record.measuring]
     return frozenset(
-        name for measurement in found for name in (measurement.name, *(part.name for part in measurement.readings))
+        name for measurement in found for name in (measurement.name, *(one.name for one in measurement.passes))
     )
 
 

@@ -137,7 +137,7 @@ def _measuring(stage: str) -> list[tuple[str, ...]]:
 
     found = [find_measurement(name) for name in measurements()]
     parts = [(one.name, one.modules) for one in found]
-    parts += [(reading.name, reading.modules) for one in found for reading in one.readings]
+    parts += [(taken.name, (taken.target.partition(":")[0],)) for one in found for taken in one.passes]
     return list(dict.fromkeys(tuple(modules) for name, modules in parts if name == stage))
 
 

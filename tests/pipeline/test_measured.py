@@ -12,7 +12,7 @@ import pytest
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import ConfigError, UnknownName, UsageError
-from genrec_unlearn_bench.evaluation import invariants, measurements
+from genrec_unlearn_bench.evaluation import invariants, suites
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
@@ -25,12 +25,13 @@ from genrec_unlearn_bench.evaluation.measurement import (
     unmeasured,
 )
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.pipeline import measure_configs, measured, repeat
+from genrec_unlearn_bench.pipeline import measure_configs, measured
 from genrec_unlearn_bench.pipeline.measured import read_measured, write_measured
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import read_record
 from genrec_unlearn_bench.pipeline.setting import settle
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.reproduce import repeat
 from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
 from tests.pipeline.conftest import Bench
 
@@ -91,7 +92,7 @@ class Weighing(Measurement):
 @pytest.fixture
 def weighing(monkeypatch: pytest.MonkeyPatch) -> type[Weighing]:
     specs = {**metric_specs(), WEIGHT.name: WEIGHT, LACKING.name: LACKING}
-    monkeypatch.setattr(measurements, "_QUESTIONS", {"weighing": ""})
+    monkeypatch.setattr(suites, "_MEASUREMENTS", {"weighing": ("", "")})
     monkeypatch.setattr(invariants, "metric_specs", lambda: specs)
     for module in (measured, measure_configs, repeat):
         monkeypatch.setattr(module, "find_measurement", lambda name: Weighing())
