@@ -34,8 +34,8 @@ _REFUSALS = {
     errno.ENOSPC: ("the disk is full", "free some space there, or choose another place"),
     errno.EDQUOT: ("the disk quota is used up", "free some space there, or choose another place"),
     errno.EROFS: ("the file system is read-only", _ANOTHER_PLACE),
-    errno.EACCES: ("no permission", "change the permissions, or choose another place"),
-    errno.EPERM: ("no permission", "change the permissions, or choose another place"),
+    errno.EACCES: ("no permission", "have the permissions changed, or choose another place"),
+    errno.EPERM: ("no permission", "have the permissions changed, or choose another place"),
     errno.EEXIST: ("a file stands where a folder is needed", _ANOTHER_PLACE),
     errno.ENOTDIR: ("a part of the path is a file, not a folder", _ANOTHER_PLACE),
     errno.EFBIG: ("the file is larger than the limit for files (ulimit -f)", "raise the limit"),
@@ -68,7 +68,7 @@ def storage_error(fault: BaseException, place: Path, option: str, *, verb: str =
     what, hint = _REFUSALS[code]
     # Where a file is copied or renamed, the first name is the source and the second the place that refused.
     where = getattr(fault, "filename2", None) or getattr(fault, "filename", None) or place
-    return StorageError(f"cannot {verb}: {what}", where=os.fsdecode(where), hint=f"{hint} ({option}), and run it again")
+    return StorageError(f"cannot {verb}: {what}", where=str(where), hint=f"{hint} ({option}), and run it again")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""Finds unlearning methods without importing them: files of ``methods/``, entry points, and files named on the call.
+"""Registry of unlearning methods: files of ``methods/``, entry points, and files named on the command line.
 
-``bench ls`` must answer at once, and importing a method imports torch. So names, summaries and requirements are read
-from the source with ``ast``; the class itself is imported only when a run needs it.
+Importing a method imports torch, which is too slow for ``bench ls``. So names, summaries and requirements are read from
+the source with ``ast``; the class itself is imported only when a run needs it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import ast
 import hashlib
 import importlib
 import importlib.util
+import re
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import metadata
@@ -26,7 +28,9 @@ __all__ = [
     "METHOD_PACKAGE",
     "REFERENCE_ROWS",
     "Entry",
+    "class_attribute",
     "find_method",
+    "frame_in_file",
     "load_class",
     "methods",
     "source_digest",
@@ -45,7 +49,10 @@ REFERENCE_ROWS = {
     "sasrec": "SASRec trained on the original data: a strong recommender that generates nothing.",
     "popularity": "The most popular train items, the same for every user.",
 }
-"""Rows the runner makes itself; they stand in every table and need no method file."""
+"""Baselines that the runner trains itself; they are rows of every table and need no method file."""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
+"""Names are parts of file paths: no separators, and no leading dot or hyphen."""
 
 FILE_MODULE = "bench_method_"
 """How the module names of methods begin that are loaded from a file."""
@@ -55,18 +62,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Entry:
-    """One method as it can be known without importing it.
+    """A method as described by its source, without importing it.
 
     Attributes:
         kind: ``reference`` for the runner's own rows.
-        name: What ``--method`` takes and the record stores.
+        name: Name for ``--method`` and in records: at most 80 letters, digits and ``-_+.``.
         summary: First line of the docstring.
         target: ``module:Class``, or ``file.py:Class``, empty for a reference row.
         origin: Where it was found.
-        requires: Capabilities the backbone must have, as far as the source says them.
-        source: The file, where there is one to read.
+        requires: Capabilities the backbone must have, as far as the source declares them literally.
+        source: Its file, if known without importing.
         variant_of: For a variant (``variants`` of the class), the method whose configuration it changes.
-        fields: What it changes there.
+        fields: Configuration fields that a variant changes.
+
+    Raises:
+        UsageError: The name is not allowed.
     """
 
     kind: Literal["method", "reference"]
@@ -79,9 +89,17 @@ class Entry:
     variant_of: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise UsageError(
+                f"{self.name[:100]!a} cannot be the name of a method",
+                where=str(self.source or self.target),
+                hint="use letters, digits and -_+. only, at most 80 characters, beginning with a letter or digit",
+            )
+
 
 def methods() -> dict[str, Entry]:
-    """Every known method, its variants, and reference row by name; two of the same name are an error."""
+    """All known methods, their variants and the reference rows, by name. Raises UsageError for duplicate names."""
     found = {name: Entry("reference", name, text, target="", origin="runner") for name, text in REFERENCE_ROWS.items()}
     shipped = _package_entries()
     for entry in [*shipped, *(variant for each in shipped for variant in variants_of(each)), *_entry_points()]:
@@ -103,23 +121,24 @@ def find_method(text: str) -> Entry:
     if other is None:
         return entry
     if other.source is not None and other.source.resolve() == entry.source:
-        # The path of a method that is installed: the same thing by another name.
+        # The path of an installed method.
         return other
     raise _collision(entry, other)
 
 
 def load_class(entry: Entry, base: type[T]) -> type[T]:
-    """Import the entry's class; raises UsageError where that fails or it is no subclass of ``base``."""
+    """Import the entry's class. Raises UsageError if that fails or it is not a subclass of ``base``."""
     place, _, class_name = entry.target.rpartition(":")
     if not place:
         raise UsageError(f"{entry.name!r} is a reference row and has no class", hint="pick a method: bench ls methods")
     try:
         module = _import_file(Path(place)) if entry.origin == "file" else importlib.import_module(place)
     except Exception as fault:
+        frame = frame_in_file(fault, entry.source)
         raise UsageError(
-            f"the method {entry.name!r} cannot be imported: {type(fault).__name__}: {fault}",
+            f"the method {entry.name!r} cannot be imported: {frame or f'{type(fault).__name__}: {fault}'}",
             where=str(entry.source or place),
-            hint="mend the file, or install what it imports; --debug shows the traceback",
+            hint="fix the file, or install what it imports; --debug shows the traceback",
         ) from fault
     found = getattr(module, class_name, None)
     if not isinstance(found, type) or not issubclass(found, base):
@@ -134,6 +153,23 @@ def load_class(entry: Entry, base: type[T]) -> type[T]:
     return found
 
 
+def frame_in_file(fault: BaseException, source: Path | None) -> str:
+    """Describe an exception by its last traceback frame in a method's file.
+
+    Returns:
+        ``my_method.py:41 in unlearn: ZeroDivisionError: division by zero``; empty if no frame is in ``source``.
+    """
+    if source is None:
+        return ""
+    wanted = source.resolve()
+    frames = [frame for frame in traceback.extract_tb(fault.__traceback__) if Path(frame.filename).resolve() == wanted]
+    if not frames:
+        return ""
+    text = str(fault).strip().partition("\n")[0]
+    what = f"{type(fault).__name__}: {text}" if text else type(fault).__name__
+    return f"{wanted.name}:{frames[-1].lineno} in {frames[-1].name}: {what}"
+
+
 def source_digest(entry: Entry) -> str:
     """blake2b-256 of the method's source file, or of the reference row's name, in hex."""
     path = source_file(entry)
@@ -142,7 +178,7 @@ def source_digest(entry: Entry) -> str:
 
 
 def source_file(entry: Entry) -> Path | None:
-    """The file a method is written in; None for a reference row. Raises UsageError where it has none."""
+    """A method's source file; None for a reference row. Raises UsageError if it has none."""
     if entry.kind == "reference":
         return None
     return entry.source or _module_file(entry.target.partition(":")[0])
@@ -179,9 +215,9 @@ def _package_entries() -> list[Entry]:
 
 
 def variants_of(entry: Entry) -> list[Entry]:
-    """The entries of ``variants``, a literal dict of complete names -> fields on the method's class.
+    """Entries of ``variants``, a literal dict of full names -> fields on the method's class.
 
-    Raises UsageError where it is no literal, or a name does not begin with the method's.
+    Raises UsageError if it is not a literal, or a name does not begin with the method's.
     """
     path = entry.source
     if path is None:
@@ -189,7 +225,7 @@ def variants_of(entry: Entry) -> list[Entry]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     chosen = next(node for node in classes if node.name == entry.target.rpartition(":")[2])
-    value = _assigned(chosen, "variants")
+    value = class_attribute(chosen, "variants")
     if value is None:
         return []
     try:
@@ -227,7 +263,7 @@ def _entry_points() -> list[Entry]:
 
 def _file_entry(text: str) -> Entry:
     place, _, class_name = text.rpartition(":")
-    # A bare path has no colon behind its suffix: the class is then the only method in the file.
+    # A path without ":Class" means the only method in the file.
     path, wanted = (Path(text), None) if text.endswith(".py") else (Path(place), class_name)
     if not path.is_file():
         raise UsageError(
@@ -246,7 +282,7 @@ def _read_entry(path: Path, wanted: str | None, *, origin: Literal["package", "f
             f"the method file cannot be read: {fault}", where=f"{path}:{line}" if line else str(path)
         ) from None
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    named = {name: node for name, node in classes.items() if _assigned(node, "name") is not None}
+    named = {name: node for name, node in classes.items() if class_attribute(node, "name") is not None}
     if wanted is not None and wanted not in classes:
         raise UnknownName("class", wanted, named or classes)
     chosen = [wanted] if wanted is not None else [name for name in named if not name.startswith("_")]
@@ -257,13 +293,14 @@ def _read_entry(path: Path, wanted: str | None, *, origin: Literal["package", "f
             hint="a method file holds one public subclass of UnlearningMethod, with `name` set",
         )
     node = classes[chosen[0]]
-    value = _assigned(node, "name")
+    value = class_attribute(node, "name")
     name = value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else node.name
     text = _first_line(node) or _first_line(tree)
     return Entry("method", name, text, f"{module}:{node.name}", origin, _capabilities(node), path)
 
 
-def _assigned(node: ast.ClassDef, name: str) -> ast.expr | None:
+def class_attribute(node: ast.ClassDef, name: str) -> ast.expr | None:
+    """The expression that a class body assigns to ``name``; None if there is none."""
     for line in node.body:
         targets = (
             line.targets if isinstance(line, ast.Assign) else [line.target] if isinstance(line, ast.AnnAssign) else []
@@ -274,7 +311,7 @@ def _assigned(node: ast.ClassDef, name: str) -> ast.expr | None:
 
 
 def _capabilities(node: ast.ClassDef) -> tuple[str, ...]:
-    value = _assigned(node, "requires")
+    value = class_attribute(node, "requires")
     if value is None:
         return ()
     return tuple(
@@ -290,7 +327,7 @@ def _import_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    # Registered first: pydantic and dataclasses look their module up by name while classes are made.
+    # Registered first: pydantic and dataclasses look up the module by name while classes are created.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

@@ -1,13 +1,18 @@
-"""Atomic folders: all or nothing, with or without something there before."""
+"""Atomic folders, refusals of the file system, and text that cannot act on a terminal."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.files import atomic_folder, folder_digest, write_json
+from genrec_unlearn_bench.errors import BenchError, StorageError, printable
+from genrec_unlearn_bench.files import atomic_folder, atomic_text, folder_digest, guarded, storage_error, write_json
 
 
 def names(folder: Path) -> list[str]:
@@ -69,3 +74,60 @@ def test_folder_digest_depends_on_names_and_contents() -> None:
     assert folder_digest({"b": "2", "a": "1"}) == base
     assert folder_digest({"a": "2", "b": "1"}) != base
     assert folder_digest({"a": "1"}) != base
+
+
+@pytest.mark.parametrize("mask", [0o002, 0o022, 0o077])
+def test_files_of_a_folder_have_the_permissions_of_the_umask(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        with atomic_folder(tmp_path / "run", "--results-dir") as draft:
+            (draft / "deep").mkdir(mode=0o700)
+            (draft / "deep" / "per_user.parquet").touch(mode=0o600)
+            (draft / "link").symlink_to("deep")
+    finally:
+        os.umask(before)
+    run = tmp_path / "run"
+    assert (run / "deep" / "per_user.parquet").stat().st_mode & 0o777 == 0o666 & ~mask
+    assert (run / "deep").stat().st_mode & 0o777 == run.stat().st_mode & 0o777 == 0o777 & ~mask
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_copy_to_a_full_disk_names_the_disk_and_not_the_source(tmp_path: Path) -> None:
+    source, disk = tmp_path / "weights", tmp_path / "disk"
+    source.write_bytes(b"0" * 200_000)
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], check=False)
+    if mounted.returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        with (
+            pytest.raises(StorageError, match="the disk is full") as caught,
+            atomic_folder(disk / "run", "--results-dir") as draft,
+        ):
+            shutil.copy2(source, draft / "weights")
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+    assert str(caught.value.where).startswith(f"{disk}/")
+
+
+@pytest.mark.parametrize("code", [errno.ELOOP, errno.ENAMETOOLONG, errno.EMFILE, errno.ENOMEM, errno.EIO])
+def test_refusals_of_the_system_are_told_with_a_place_and_a_hint(tmp_path: Path, code: int) -> None:
+    with pytest.raises(StorageError) as caught, guarded(tmp_path, "--cache-dir"):
+        raise OSError(code, os.strerror(code))
+    assert caught.value.where == str(tmp_path)
+    assert "--cache-dir" in str(caught.value.hint)
+    assert storage_error(ValueError("no fault of a disk"), tmp_path, "--cache-dir") is None
+
+
+def test_names_of_300_characters_are_errors_for_users(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="too long"):
+        atomic_text(tmp_path / ("x" * 300) / "state.json", "{}", "--results-dir")
+
+
+def test_control_and_bidi_characters_and_broken_encodings_are_escaped() -> None:
+    assert printable("a\x1b[2Jb\u202ec\nd\udc80") == r"a\x1b[2Jb\u202ec\nd\udc80"
+    assert printable("Café 書籍 – 🎻") == "Café 書籍 – 🎻"
+    fault = BenchError("first\nsecond \x1b[31m", where="/data/\u202eevil\nhint:  rm -rf", hint="fix\x07 it")
+    lines = ["first", r"second \x1b[31m", r"  where: /data/\u202eevil\nhint:  rm -rf", r"  hint:  fix\x07 it"]
+    assert fault.render().split("\n") == lines
+    assert str(fault) == fault.render()

@@ -37,7 +37,6 @@ _REASONS = {
 _LEFTOVERS = {
     "draft": "drafts of processes that were killed",
     "unfinished": "folders of unfinished work that nobody will resume",
-    "lock": "locks that nobody holds",
 }
 
 

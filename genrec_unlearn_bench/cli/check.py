@@ -13,7 +13,7 @@ from genrec_unlearn_bench.cli.options import named
 from genrec_unlearn_bench.config import overrides
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.contract.finding import Checked, Finding
+    from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult
 
 __all__ = ["check"]
 
@@ -61,7 +61,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _draw(checked: Checked) -> None:
+def _draw(checked: CheckReport) -> None:
     console = stdout()
     console.print(f"{checked.method} ({checked.file})", style="bold", soft_wrap=True)
     for finding in checked.findings:
@@ -75,6 +75,6 @@ def _draw(checked: Checked) -> None:
     console.print(f"\n{told}: {'the contract holds' if checked.sound else 'not yet'}")
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: RuleResult) -> str:
     seen = f"  ({'; '.join(finding.reasons)})" if finding.reasons and finding.status != "broken" else ""
     return f"  {SIGNS[finding.status]} {finding.title}{seen}"

@@ -13,7 +13,7 @@ from genrec_unlearn_bench.cli.options import named
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.reporting.comparison.pairs import PairedBlock
+    from genrec_unlearn_bench.reporting.compare_rows import PairedBlock
     from genrec_unlearn_bench.reporting.measure import Measure
     from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 
@@ -72,7 +72,7 @@ def compare(
     if users:
         _users(compared, measures, protocol, seeds=seed or (), as_json=as_json)
         return
-    from genrec_unlearn_bench.reporting.comparison.pairs_shown import draw_pairs, pairs_document
+    from genrec_unlearn_bench.reporting.comparisons import draw_pairs, pairs_document
 
     if as_json:
         print_json(pairs_document(compared, protocol).model_dump(mode="json"))
@@ -88,8 +88,8 @@ def _users(
     seeds: list[int] | tuple[int, ...],
     as_json: bool,
 ) -> None:
-    from genrec_unlearn_bench.reporting.comparison.pairs_shown import draw_checkpoints, users_document
-    from genrec_unlearn_bench.reporting.comparison.user_pairs import compare_checkpoints
+    from genrec_unlearn_bench.reporting.compare_users import compare_checkpoints
+    from genrec_unlearn_bench.reporting.comparisons import draw_checkpoints, users_document
 
     found = tuple(
         (each.block.key, compare_checkpoints(each.block, each.first, each.second, measures, protocol, seeds=seeds))

@@ -77,8 +77,7 @@ def examples(
     width = _beam(beam)
     from genrec_unlearn_bench.reporting.examples import choice
     from genrec_unlearn_bench.reporting.examples.page import make_page
-    from genrec_unlearn_bench.reporting.examples.rows import of_requests, side_by_side
-    from genrec_unlearn_bench.reporting.examples.scene import set_scene
+    from genrec_unlearn_bench.reporting.examples.scene import of_requests, set_scene, side_by_side
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.selection import selected_board
     from genrec_unlearn_bench.store.store import StageStore, default_cache
@@ -123,7 +122,7 @@ def _groups(text: str | None, *, users: bool) -> tuple[Side, ...]:
 
 
 def _beam(beam: int | None) -> int:
-    from genrec_unlearn_bench.evaluation.user_block import BEAMS
+    from genrec_unlearn_bench.evaluation.ranking import BEAMS
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 
     if beam is None:

@@ -79,9 +79,9 @@ def figures(
     Beside every picture lie its numbers (.csv) and the lines of LaTeX that place it, with a caption (.tex). The same
     results give the same bytes. What could not be drawn is named, with the run that would give its data.
     """
-    from genrec_unlearn_bench.reporting.figures.asked import Asked
     from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, find_kind
-    from genrec_unlearn_bench.reporting.figures.style import Width
+    from genrec_unlearn_bench.reporting.figures.model import Width
+    from genrec_unlearn_bench.reporting.figures.request import Asked
     from genrec_unlearn_bench.reporting.figures.writing import FORMATS
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.selection import selected_board
@@ -113,7 +113,7 @@ def _of_seeds(found: Sequence[Result], seeds: Sequence[int]) -> list[Result]:
 
 def _write(drawn: Drawn, formats: Sequence[str], width: object, output: Path, *, as_json: bool) -> None:
     from genrec_unlearn_bench.files import atomic_bytes
-    from genrec_unlearn_bench.reporting.figures.style import Width
+    from genrec_unlearn_bench.reporting.figures.model import Width
     from genrec_unlearn_bench.reporting.figures.writing import figure_files
 
     console = stdout()

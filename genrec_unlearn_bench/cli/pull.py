@@ -17,7 +17,7 @@ from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.pull.bringing import Brought
-    from genrec_unlearn_bench.submissions.pull.index import OfferedResult, PullIndex
+    from genrec_unlearn_bench.submissions.pull_index import OfferedResult, PullIndex
 
 __all__ = ["pull"]
 
@@ -49,8 +49,7 @@ def pull(
         _write_index(Path(place))
         return
     from genrec_unlearn_bench.store.amounts import format_bytes
-    from genrec_unlearn_bench.submissions.pull.place import find_place
-    from genrec_unlearn_bench.submissions.pull.results import check_protocol, pull_results
+    from genrec_unlearn_bench.submissions.pull import check_protocol, find_place, pull_results
 
     found = find_place(place)
     options = {"task": task, "backbone": backbone, "method": method, "ruleset": ruleset, "scale": scale}
@@ -97,7 +96,7 @@ def _write_index(folder: Path) -> None:
     from pydantic import ValidationError
 
     from genrec_unlearn_bench.files import atomic_text
-    from genrec_unlearn_bench.submissions.pull.index import INDEX, index_of
+    from genrec_unlearn_bench.submissions.pull_index import INDEX, index_of
 
     if not folder.is_dir():
         raise UsageError("an index is made of a folder", where=str(folder), hint="give a folder with results")

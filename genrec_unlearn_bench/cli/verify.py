@@ -76,7 +76,7 @@ def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None) -> De
     from genrec_unlearn_bench.registry import methods
     from genrec_unlearn_bench.reproduce.repeat import repeat_record
     from genrec_unlearn_bench.store.store import default_cache
-    from genrec_unlearn_bench.submissions.checks.rulesets import demo_results
+    from genrec_unlearn_bench.submissions.checks.rules import demo_results
     from genrec_unlearn_bench.submissions.verification import DemoRun
 
     places = demo_results(bundle)

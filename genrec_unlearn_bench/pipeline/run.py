@@ -12,8 +12,8 @@ from genrec_unlearn_bench.evaluation.gap import gap_to_oracle
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.measured_parts import ExtraMetrics, compare_measurements
 from genrec_unlearn_bench.evaluation.measurement import References
-from genrec_unlearn_bench.evaluation.measurements import find_measurement
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
+from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.context import Inputs, SessionCache, StageContext, materialise
 from genrec_unlearn_bench.pipeline.environment import determinism
@@ -66,7 +66,7 @@ def run_cell(
         context.progress.info(f"result: from {done.folder}")
     else:
         with determinism(resolved.threads):
-            _check_choice(resolved, result, context)
+            _check_task(resolved, result, context)
             for stage in result.inputs.values():
                 materialise(stage, context)
             done = _conclude(resolved, result, context)
@@ -87,11 +87,19 @@ def _finished(resolved: ResolvedRequest, result: Stage) -> FinishedRun | None:
     return FinishedRun(record, folder, cached=True) if record.key == result.key else None
 
 
-def _check_choice(resolved: ResolvedRequest, result: Stage, context: StageContext) -> None:
-    """Raises ProtocolMismatch where the method was tuned when the task resolved to something else."""
+def _check_task(resolved: ResolvedRequest, result: Stage, context: StageContext) -> None:
+    """Refuse before any training what depends on the task's data.
+
+    Raises:
+        ProtocolMismatch: The method was tuned when the task resolved to something else.
+        UsageError: The forget set cannot be divided into so many requests.
+    """
+    inputs = Inputs(result, context)
     if resolved.source.choice is not None:
-        materialise(result.inputs["task"], context)
-        resolved.source.check_task(context.load(result.inputs["task"]).manifest.digest)
+        resolved.source.check_task(inputs["task"].manifest.digest)
+    if resolved.request.requests > 1:
+        prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
+        divided(prepared, inputs, resolved.request.requests)
 
 
 def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -> FinishedRun:

@@ -7,8 +7,6 @@ taken from a running process.
 from __future__ import annotations
 
 import json
-import os
-import re
 import shutil
 import time
 import uuid
@@ -24,7 +22,7 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import draft_prefix
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.inventory import Entry, entries, folder_size, old_stages
-from genrec_unlearn_bench.store.locks import SUFFIX, is_free, lock_path, try_lock
+from genrec_unlearn_bench.store.locks import SUFFIX, is_free, try_lock
 from genrec_unlearn_bench.store.store import STAGES, StageStore
 
 __all__ = ["Collected", "Policy", "Removable", "collect", "keys_of_results", "leftovers", "remove", "select"]
@@ -35,8 +33,6 @@ RESUMABLE = 14 * 24 * HOUR
 
 _RECORD = "result.json"
 """Name of a result's record; the pipeline, which writes it, lies above the store."""
-_LOCK = re.compile(rf"\.([0-9a-f]{{64}}){re.escape(SUFFIX)}")
-_DRAFT = re.compile(r"\.draft-([0-9a-f]{24})-.+")
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ class Removable:
 
     path: Path
     target: Path
-    why: Literal["older", "not kept", "over size", "old recipe", "draft", "unfinished", "lock"]
+    why: Literal["older", "not kept", "over size", "old recipe", "draft", "unfinished"]
     size: int
     name: str = ""
     seconds: float = 0.0
@@ -92,7 +88,7 @@ class Collected(StrictModel):
     seconds: dict[str, float]
     """Kind of stage -> time that computing them again would take, the longest first."""
     leftovers: dict[str, int]
-    """Drafts, unfinished work and locks that nobody holds."""
+    """``draft``, ``unfinished`` -> how many."""
     kept: int
     """Stages that stay."""
     refused: tuple[str, ...] = ()
@@ -157,9 +153,11 @@ def select(found: Iterable[Entry], policy: Policy, now: float | None = None) -> 
 
 
 def leftovers(root: Path) -> Iterator[Removable]:
-    """Leftovers of killed processes: drafts, unfinished work that nobody will resume, locks that nobody holds."""
-    for short in sorted(path for path in (root / STAGES).glob("*/*") if path.is_dir()):
-        yield from _hidden_leftovers(short)
+    """Leftovers of killed processes: drafts of stages, and unfinished work that nobody will resume."""
+    for draft in sorted((root / STAGES).glob("*/*/.draft-*")):
+        target = _target_of(draft)
+        if _untouched(draft, HOUR) and is_free(target):
+            yield Removable(draft, target, "draft", folder_size(draft))
     store = StageStore(root)
     for work in sorted((root / "unfinished").glob("*/*")):
         target = store.folder(work.parent.name, work.name)
@@ -185,8 +183,6 @@ def remove(one: Removable) -> bool:
             aside = one.path.parent / f"{draft_prefix(one.target)}gc-{uuid.uuid4().hex[:8]}"
             one.path.rename(aside)
             shutil.rmtree(aside, ignore_errors=True)
-        # A process that opened the lock before this finds it nameless once it has it, and opens another.
-        lock_path(one.target).unlink(missing_ok=True)
     except OSError:
         return not one.path.exists()
     finally:
@@ -237,17 +233,11 @@ def _with_inputs(keys: Iterable[str], stages: Iterable[Entry]) -> frozenset[str]
     return frozenset(found)
 
 
-def _hidden_leftovers(short: Path) -> Iterator[Removable]:
-    """Locks and drafts in the folder of the stages whose keys begin alike."""
-    names = sorted(name for name in os.listdir(short) if name.startswith("."))
-    locked = [short / match.group(1) for name in names if (match := _LOCK.fullmatch(name))]
-    for name in names:
-        draft = _DRAFT.fullmatch(name)
-        if draft is not None:
-            target = next((one for one in locked if one.name.startswith(draft.group(1))), short / draft.group(1))
-            if _untouched(short / name, HOUR) and is_free(target):
-                yield Removable(short / name, target, "draft", folder_size(short / name))
-    yield from (Removable(lock_path(target), target, "lock", 0) for target in locked if is_free(target))
+def _target_of(draft: Path) -> Path:
+    """Folder of the stage that a draft was to become; its name holds the key's first digits, its lock all of them."""
+    start = draft.name.removeprefix(".draft-").partition("-")[0]
+    locks = sorted(draft.parent.glob(f".{start}*{SUFFIX}"))
+    return draft.parent / (locks[0].name[1 : -len(SUFFIX)] if locks else start)
 
 
 def _untouched(path: Path, seconds: float) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ def held(target: Path, *, waiting: Callable[[], None], poll: float = 0.1) -> Ite
 
 
 def try_lock(target: Path, *, timeout: float = 0, poll: float = 0.1) -> Callable[[], None] | None:
-    """Take the lock of a target; returns what gives it back, or None where somebody else has it."""
+    """Take the lock of a target; returns a function that releases it, or None where somebody else has it."""
     # Imported here: it brings asyncio along, and a run whose result is there needs no lock.
     from filelock import Timeout
 
@@ -70,7 +70,14 @@ def try_lock(target: Path, *, timeout: float = 0, poll: float = 0.1) -> Callable
         if fault.errno not in _NO_FLOCK:
             raise
         return _renewed_lock(path, timeout=timeout, poll=poll)
-    return lock.release
+
+    def release() -> None:
+        # While it is held: a process that opened the file before finds it without a name, and opens another.
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        lock.release()
+
+    return release
 
 
 def is_free(target: Path) -> bool:

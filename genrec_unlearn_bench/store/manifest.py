@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
-from genrec_unlearn_bench.files import file_digest, folder_digest, write_json
+from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.files import file_digest, folder_digest, storage_error, write_json
 from genrec_unlearn_bench.store.keys import KEY_VERSION
 
 __all__ = [
@@ -172,22 +172,12 @@ def read_recipe(folder: Path) -> dict[str, Any]:
     return recipe
 
 
-def _unreadable(fault: OSError, path: Path, folder: Path) -> CorruptArtefact | StorageError:
+def _unreadable(fault: OSError, path: Path, folder: Path) -> Exception:
     """The error for a file that could not be read: damage only where the file itself is not there."""
     if fault.errno in _DAMAGE:
         relative = path.relative_to(folder).as_posix()
         return CorruptArtefact(f"{relative} cannot be read: {fault.strerror}", where=str(folder))
-    if fault.errno in (errno.EACCES, errno.EPERM):
-        return StorageError(
-            "no permission to read a stored stage",
-            where=str(path),
-            hint=f"have its owner open it (chmod -R a+rX {folder}), or choose another cache (--cache-dir)",
-        )
-    return StorageError(
-        f"a stored stage cannot be read: {fault.strerror}",
-        where=str(path),
-        hint="check the disk and the limits of this process (ulimit -a), and run it again",
-    )
+    return storage_error(fault, path, "--cache-dir", verb="read") or fault
 
 
 def _backbone(config: object) -> str:

@@ -4,8 +4,8 @@ A stage is computed into a temporary folder and renamed; a lock lets two process
 is checked when a stage is read, and a damaged stage is moved to ``quarantine/`` and computed anew. So after a kill, a
 full disk or a damaged file the same command goes on where it stopped.
 
-A second store may lie under one's own (``$GENREC_UNLEARN_BENCH_SHARED_CACHE``): stages are read from it, and nothing is
-ever written to it.
+Stages that are missing are looked up in a second, read-only store (``$GENREC_UNLEARN_BENCH_SHARED_CACHE``), if there is
+one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
 from genrec_unlearn_bench.files import atomic_folder, draft_prefix, guarded, make_folder, storage_error
@@ -59,6 +59,7 @@ Compute = Callable[[Path], Mapping[str, Any] | None]
 """Writes a stage's files into a folder; may return facts about the computation itself (time, memory), which the
 manifest keeps and no digest covers."""
 
+T = TypeVar("T")
 _Signature = tuple[tuple[str, int, int, int], ...]
 
 
@@ -85,7 +86,7 @@ class StageStore:
 
     Args:
         root: Made on the first write.
-        progress: Hears of waiting and of damage.
+        progress: Receives a line when the store waits or finds damage.
         shared: A store that is read where this one has nothing, and never written; by default the one that
             ``$GENREC_UNLEARN_BENCH_SHARED_CACHE`` names.
 
@@ -119,19 +120,11 @@ class StageStore:
 
     def manifest(self, name: str, key: str) -> StageManifest | None:
         """Manifest of a stage, its files unread; None where it is missing or damaged."""
-        folder = self._present(name, key)
-        try:
-            return read_manifest(folder) if folder is not None else None
-        except CorruptArtefact:
-            return None
+        return self._describe(read_manifest, name, key)
 
     def recipe(self, name: str, key: str) -> dict[str, Any] | None:
         """Recipe of a stored stage's key; None where it is missing or damaged."""
-        folder = self._present(name, key)
-        try:
-            return read_recipe(folder) if folder is not None else None
-        except CorruptArtefact:
-            return None
+        return self._describe(read_recipe, name, key)
 
     def recipes(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Key and recipe of every stored stage of a name, those that cannot be read left out."""
@@ -208,8 +201,8 @@ class StageStore:
             raise CorruptArtefact(
                 f"the stored stage {name!r} is damaged ({fault.what}) and cannot be moved aside: {refusal.strerror}",
                 where=str(folder),
-                hint="have its owner remove that folder, or choose a cache of your own with --cache-dir and lay this "
-                f"one under it (${SHARED_VARIABLE})",
+                hint="have its owner remove that folder, or choose a cache of your own with --cache-dir and read this "
+                f"one through ${SHARED_VARIABLE}",
             ) from refusal
         self.quarantined.append(Quarantined(name, key, fault.what, place))
         self._progress.info(f"warning: the stored stage {name!r} is damaged ({fault.what}); moved to {place}")
@@ -221,6 +214,13 @@ class StageStore:
             if _is_there(f"{folder}/{MANIFEST}"):
                 return Path(folder)
         return None
+
+    def _describe(self, read: Callable[[Path], T], name: str, key: str) -> T | None:
+        folder = self._present(name, key)
+        try:
+            return read(folder) if folder is not None else None
+        except CorruptArtefact:
+            return None
 
     def _find_shared(self, name: str, key: str) -> StoredStage | None:
         if self.shared is None or self.shared == self.root:

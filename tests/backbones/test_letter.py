@@ -132,11 +132,3 @@ def test_the_ranking_temperature_reaches_the_loss(made: TrainingData) -> None:
         Letter.fit(config, data=made, sids=table, seed=0, device="cpu", progress=progress)
         losses.append(next(step.losses["loss"] for step in progress.steps if "loss" in step.losses))
     assert losses[0] != losses[1]
-
-
-def test_the_tokenizers_code_is_part_of_its_key() -> None:
-    from genrec_unlearn_bench.store.sources import code_digests
-
-    found = code_digests(Letter.tokenizer_modules())
-    for name in ("letter_terms", "rqvae_training", "kmeans", "sinkhorn", "collisions"):
-        assert f"genrec_unlearn_bench.sids.{name}" in found

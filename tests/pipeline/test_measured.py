@@ -13,7 +13,7 @@ import pytest
 from genrec_unlearn_bench.cli.repeat import repeat
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import ConfigError, UnknownName, UsageError
-from genrec_unlearn_bench.evaluation import invariants, measurements
+from genrec_unlearn_bench.evaluation import invariants
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.measured_parts import read_measured, write_measured
 from genrec_unlearn_bench.evaluation.measurement import (
@@ -27,6 +27,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     unmeasured,
 )
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.suites import measurements
 from genrec_unlearn_bench.pipeline import measure_configs, measured
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import read_record

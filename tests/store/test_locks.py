@@ -83,3 +83,18 @@ def test_a_file_system_with_neither_locks_nor_links_is_refused(
     monkeypatch.setattr(os, "link", refused)
     with pytest.raises(StorageError, match="neither locks nor hard links"):
         try_lock(tmp_path / "stage")
+
+
+def test_locks_leave_no_file_and_still_let_one_in_at_a_time(tmp_path: Path) -> None:
+    target, counter = tmp_path / "stage", tmp_path / "counter"
+    counter.write_text("0")
+
+    def count() -> None:
+        for _ in range(50):
+            with held(target, waiting=lambda: None, poll=0.001):
+                counter.write_text(str(int(counter.read_text()) + 1))
+
+    children = [in_child(count) for _ in range(4)]
+    assert [ended(child) for child in children] == [0] * 4
+    assert counter.read_text() == "200"
+    assert list(tmp_path.iterdir()) == [counter]

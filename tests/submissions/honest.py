@@ -30,8 +30,8 @@ from genrec_unlearn_bench.pipeline.results import write_result
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, source_digest
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.submissions.families import FAMILIES
 from genrec_unlearn_bench.submissions.submit import SubmitRequest
+from genrec_unlearn_bench.submissions.table import FAMILIES
 
 METHOD = '''"""A method of the tests."""
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact
+from genrec_unlearn_bench.pipeline.memory import is_out_of_memory
 from genrec_unlearn_bench.pipeline.meter import metered
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.train import MODEL, measured_facts
-from genrec_unlearn_bench.registry import source_digest
-from genrec_unlearn_bench.unlearning.request import check_request
+from genrec_unlearn_bench.registry import Entry, frame_in_file, source_digest, source_file
+from genrec_unlearn_bench.unlearning.method import UnlearningMethod
+from genrec_unlearn_bench.unlearning.request import ForgetRequest, check_request
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.recommender import Ranker
@@ -78,12 +80,7 @@ def unlearn_stage(
             return _passed_on(recommender, log, folder, f"not carried out: {broken} holds NaN or infinity already")
         _check_weights(broken, inputs.stored("original").path)
         with metered(device) as reading:
-            result = method.unlearn(recommender, request, log)
-        if not isinstance(result, Recommender):
-            raise BenchError(
-                f"the method {entry.name!r} returned {type(result).__name__}, not a recommender",
-                hint="return the recommender that has forgotten from unlearn()",
-            )
+            result = _call(method, entry, recommender, request, log)
         # Weights may become NaN outside the losses a method reports.
         log.diverged = log.diverged or bool(first_not_finite(result))
         _keeping_rules(recommender, result).save(folder / MODEL)
@@ -110,6 +107,31 @@ def unlearn_stage(
         label=label,
         knobs={"--set": resolved.method_config},
     )
+
+
+def _call(
+    method: UnlearningMethod[Any], entry: Entry, recommender: Recommender, request: ForgetRequest, log: StageLog
+) -> Recommender:
+    """What the method returns. Raises BenchError where that is no recommender, or a file of the user's own fails."""
+    try:
+        result = method.unlearn(recommender, request, log)
+    except BenchError:
+        raise
+    except Exception as fault:
+        frame = "" if entry.origin == "package" else frame_in_file(fault, source_file(entry))
+        if not frame or is_out_of_memory(fault):
+            raise
+        raise BenchError(
+            f"the method {entry.name!r} failed: {frame}",
+            where=str(source_file(entry)),
+            hint="fix the method's file; --debug shows the traceback",
+        ) from fault
+    if not isinstance(result, Recommender):
+        raise BenchError(
+            f"the method {entry.name!r} returned {type(result).__name__}, not a recommender",
+            hint="return the recommender that has forgotten from unlearn()",
+        )
+    return result
 
 
 def first_not_finite(ranker: Ranker) -> str:
