@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.files import atomic_folder, file_digest
 from genrec_unlearn_bench.pipeline.record import Cell, RunRecord
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from genrec_unlearn_bench.data.forget import TaskManifest
 
 __all__ = [
     "MEASUREMENTS",
