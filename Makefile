@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: install demo test lint types smoke full matrix leaderboard slow speed clean
+.PHONY: install demo test test-all lint types smoke full matrix leaderboard huge speed clean
 
 install: $(STAMP)
 
@@ -19,7 +20,11 @@ demo: install
 
 # Two workers, each on one thread: files stay together, so that what a module trains is trained once.
 test: install lint types
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(PYTEST) --numprocesses 2 --dist loadfile
+
+# With what is slow and rare.
+test-all: install lint types
+	$(PYTEST) --numprocesses 2 --dist loadfile -m 'not huge and not speed and not slurm and not smoke and not full and not matrix'
 
 lint: install
 	$(BIN)/ruff check .
@@ -28,15 +33,17 @@ lint: install
 types: install
 	$(BIN)/mypy
 
+# Whole runs on the demo, on every backbone, with the directions that every honest run must show.
 smoke: install
-	$(BIN)/bench smoke --backbone all --processes 2
+	$(PYTEST) tests/smoke -m smoke --numprocesses 2 --dist loadgroup
 
-# What is measured beyond the core, on rows whose answers are known.
+# Measurements beyond the core, on cases with known answers.
 full: install
-	$(BIN)/bench smoke --full --processes 2
+	$(PYTEST) tests/smoke -m full
 
+# Every method on every backbone for every kind of request, a few steps each; skipped: what a method does not serve.
 matrix: install
-	$(BIN)/bench smoke --matrix --processes 2
+	$(PYTEST) tests/smoke -m matrix --numprocesses 2 --dist loadgroup
 
 # The published results are sound, and the published pages are what they make, byte for byte.
 leaderboard: install
@@ -44,8 +51,9 @@ leaderboard: install
 	$(BIN)/bench verify leaderboard/grids/small-cpu --no-demo
 	$(BIN)/bench site --check
 
-slow: install
-	$(BIN)/python -m pytest -m slow
+# More than three minutes a test, or real data (GENREC_UNLEARN_BENCH_DATA).
+huge: install
+	$(PYTEST) -m huge
 
 speed: install
 	$(BIN)/python -m pytest tests/benchmarks -m speed -s

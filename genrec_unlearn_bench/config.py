@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
@@ -52,6 +53,8 @@ def overrides(pairs: Sequence[str], *, where: str = "--set") -> dict[str, Any]:
             faults.append(f"{pair!r} is not of the form key=value")
             continue
         out[key] = _scalar(value)
+        if not _is_finite(out[key]):
+            faults.append(f"{key}: {value} is not a finite number")
     if faults:
         raise ConfigError(faults, where=where)
     return out
@@ -80,6 +83,14 @@ def _scalar(text: str) -> Any:
         return text
     # YAML 1.1 reads `off` and `on` as booleans; our ablations are named so.
     return text if isinstance(value, bool) and text.lower() not in ("true", "false") else value
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether no part of a value is NaN or infinite, also as a text that a number's field would accept."""
+    if isinstance(value, dict | list):
+        return all(map(_is_finite, value.values() if isinstance(value, dict) else value))
+    text = str(value).strip().lower().lstrip("+-")
+    return text not in ("inf", "infinity", "nan") and not (isinstance(value, float) and not math.isfinite(value))
 
 
 def _sentence(model: type[BaseModel], entry: Any) -> str:

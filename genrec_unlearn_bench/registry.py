@@ -24,6 +24,7 @@ from genrec_unlearn_bench.errors import UnknownName, UsageError
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "FILE_MODULE",
     "METHOD_PACKAGE",
     "REFERENCE_ROWS",
     "Entry",
@@ -52,6 +53,9 @@ REFERENCE_ROWS = {
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
 """Names are parts of file paths: no separators, and no leading dot or hyphen."""
+
+FILE_MODULE = "bench_method_"
+"""How the module names of methods begin that are loaded from a file."""
 
 T = TypeVar("T")
 
@@ -318,7 +322,7 @@ def _capabilities(node: ast.ClassDef) -> tuple[str, ...]:
 
 
 def _import_file(path: Path) -> ModuleType:
-    name = f"bench_method_{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()}"
+    name = f"{FILE_MODULE}{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")

@@ -4,8 +4,8 @@ Minimises −CE on the forget examples, a mean over target tokens, and nothing e
 Updates all parameters. log p has no lower bound, so the model is destroyed within tens of steps: a property of the
 method. Therefore the gradient norm is clipped to 1 and, by default, training stops at a ceiling on the retain
 validation loss and restores the last weights below it (``retain_ceiling``); the original work also selects its
-checkpoint on validation sets. With ``retain_ceiling=null`` training is unconstrained, and the record holds the damage (``ruined``,
-``retain_nll_ratio``).
+checkpoint on validation sets. With ``retain_ceiling=null`` training is unconstrained, and the record holds the damage
+(``ruined``, ``retain_nll_ratio``).
 
 All tokens of the target are suppressed, a collision ordinal included: it is nearly certain, where −CE has almost no
 gradient. Requests for items and for single interactions need no changes.

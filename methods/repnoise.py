@@ -3,11 +3,11 @@
     L = CE(harmless) + β · noise − α · log A
 
 Pairs share a history H: harmful is (H, i) with the forgotten item, harmless (H, i_p) with i_p from P(i). All terms are
-restricted to target positions where the two SIDs differ; how many there are is noted. ``noise`` is the mean over decoder
-blocks of the squared MMD (``unlearning/losses/noising.py``) between the harmful batch's feed-forward outputs, a target's
-positions concatenated, and as many draws of N(0, 1): the outputs are trained to be distributed like noise; no noise is
-added. A = 1 + (CE + Σ_j CE_j) / (n + 1) over the embedding output and the n blocks' outputs, each through final norm
-and head. Updates all trainable parameters.
+restricted to target positions where the two SIDs differ; how many there are is noted. ``noise`` is the mean over
+decoder blocks of the squared MMD (``unlearning/losses/noising.py``) between the harmful batch's feed-forward outputs, a
+target's positions concatenated, and as many draws of N(0, 1): the outputs are trained to be distributed like noise; no
+noise is added. A = 1 + (CE + Σ_j CE_j) / (n + 1) over the embedding output and the n blocks' outputs, each through
+final norm and head. Updates all trainable parameters.
 
 Deviations, each with its reason:
 - ``retain_weight`` adds the NLL of retain targets, which the official code lacks: harmless pairs share their histories

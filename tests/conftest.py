@@ -1,9 +1,61 @@
-"""Shared test settings: one thread, so that timings and sums do not depend on the machine's load."""
+"""Shared test settings: one thread, so that timings and sums do not depend on the machine's load; records to show."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.evaluation.metric import Group
+    from genrec_unlearn_bench.pipeline.record import RunRecord
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture
+def record_of() -> Callable[..., RunRecord]:
+    """``record_of("tracer", {("hr@10", Group.FORGET): 0.1})``: the same number at both beams."""
+
+    from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+    from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord
+
+    def make(
+        method: str, numbers: dict[tuple[str, Group], float | None] | None = None, *, seed: int = 0, **changes: Any
+    ) -> RunRecord:
+        metrics = [
+            MetricValue(metric=metric, group=group, value=number, beam=beam)
+            for (metric, group), number in (numbers or {}).items()
+            for beam in ((None,) if group is Group.ALL else (10, 50))
+        ]
+        fields: dict[str, Any] = {
+            "protocol_version": 1,
+            "suite_version": "0",
+            "key": "k" * 64,
+            "cell": Cell(task="demo-brand", backbone="tiger", method=method, seed=seed, scale="smoke", suite="core"),
+            "created": "2026-01-01T00:00:00+00:00",
+            "dataset_digest": "d",
+            "task_digest": "t",
+            "method_digest": "m",
+            "method_config": {},
+            "backbone_config": {},
+            "sid_config": {},
+            "encoder": "tfidf:128",
+            "effective_batch_size": 1,
+            "stages": (),
+            "environment": Environment(
+                device="cpu", device_name="", precision="fp32", threads=1, python="", platform="", packages={}
+            ),
+            "cost": Cost(unlearn_seconds=12.34, peak_memory_mib=1.0, steps=1),
+            "metrics": tuple(metrics),
+            "per_user_digest": "",
+            "command": "",
+            **changes,
+        }
+        return RunRecord(**fields)
+
+    return make

@@ -12,7 +12,15 @@ import pytest
 
 from genrec_unlearn_bench import registry
 from genrec_unlearn_bench.errors import UnknownName, UsageError
-from genrec_unlearn_bench.registry import REFERENCE_ROWS, Entry, find_method, load_class, methods, source_digest
+from genrec_unlearn_bench.registry import (
+    REFERENCE_ROWS,
+    Entry,
+    find_method,
+    frame_in_file,
+    load_class,
+    methods,
+    source_digest,
+)
 
 METHOD = '''"""Forgets by doing nothing. More about it."""
 
@@ -186,6 +194,43 @@ def test_digest_follows_the_source(package: Path) -> None:
     path.write_text(path.read_text() + "# a comment\n")
     assert source_digest(find_method("do-nothing")) != before
     assert source_digest(find_method("original")) != source_digest(find_method("retrain"))
+
+
+@pytest.mark.parametrize(
+    "name", ["../../x", "a/b", "..", ".hidden", "-x", "", "a b", "a\\\\b", "é", "x" * 81, "a\\n", "\\u202ex"]
+)
+def test_names_that_are_no_file_names_are_refused(package: Path, tmp_path: Path, name: str) -> None:
+    path = plant(tmp_path, "mine.py", name=name)
+    with pytest.raises(UsageError, match="cannot be the name of a method") as fault:
+        find_method(str(path))
+    assert fault.value.where == str(path)
+    assert "at most 80 characters" in (fault.value.hint or "")
+    assert fault.value.render().isascii()
+
+
+def test_names_of_variants_are_checked_as_well(package: Path) -> None:
+    path = plant(package, "nothing.py", name="nothing")
+    variants = '    variants: ClassVar[dict] = {"nothing/../../x": {}}\n    requires:'
+    path.write_text(path.read_text().replace("    requires:", variants))
+    with pytest.raises(UsageError, match="cannot be the name"):
+        methods()
+
+
+@pytest.mark.parametrize("name", ["flat+", "Mine_2.0", "x" * 80, "0"])
+def test_allowed_names(package: Path, tmp_path: Path, name: str) -> None:
+    assert find_method(str(plant(tmp_path, "mine.py", name=name))).name == name
+
+
+def test_an_exception_is_located_in_the_methods_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("import json\n\ndef unlearn():\n    return inner()\n\ndef inner():\n    json.loads('{')\n")
+    code: dict[str, object] = {}
+    exec(compile(path.read_text(), str(path), "exec"), code)
+    with pytest.raises(ValueError) as fault:  # noqa: PT011
+        code["unlearn"]()  # type: ignore[operator]
+    assert frame_in_file(fault.value, path).startswith("mine.py:7 in inner: JSONDecodeError: Expecting property name")
+    assert frame_in_file(fault.value, tmp_path / "other.py") == ""
+    assert frame_in_file(fault.value, None) == ""
 
 
 def test_the_shipped_methods_can_be_listed() -> None:

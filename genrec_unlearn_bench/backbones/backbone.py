@@ -164,36 +164,22 @@ class Backbone(ABC):
         Raises:
             DataFault: The semantic IDs are those of another catalogue, or there are no examples.
         """
-        expect(config, cls.Config)
-        check_items(sids, len(data.items))
-        recommender = cls.untrained(config, data, sids, seed=derive(seed, "weights"), device=device)
-        return cls.train(recommender, config, data=data, sids=sids, seed=seed, device=device, progress=progress)
-
-    @classmethod
-    def train(
-        cls,
-        recommender: Any,
-        config: Any,
-        *,
-        data: TrainingData,
-        sids: SidTable,
-        seed: int,
-        device: str,
-        progress: Progress,
-    ) -> Recommender:
-        """Train the untrained recommender of ``fit`` by ``config.training``."""
         from genrec_unlearn_bench.backbones.training import train_recommender
 
-        return train_recommender(
+        own: Any = expect(config, cls.Config)
+        check_items(sids, len(data.items))
+        recommender = cls.untrained(own, data, sids, seed=derive(seed, "weights"), device=device)
+        train_recommender(
             recommender,
-            config.training,
+            own.training,
             train=data.train,
             valid=data.valid,
             seed=seed,
             device=device,
             progress=progress,
-            task=cls.task(recommender, config, data, progress),
+            task=cls.task(recommender, own, data, progress),
         )
+        return recommender
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Recommender:

@@ -19,7 +19,7 @@ __all__ = ["MicroBatch", "batches_per_epoch", "bucketed_batches", "in_parts", "m
 
 
 def batches_per_epoch(samples: int, batch_size: int) -> int:
-    """How many batches one pass has."""
+    """Batches of one pass."""
     return math.ceil(samples / batch_size)
 
 
@@ -29,7 +29,7 @@ def bucketed_batches(
     """One shuffled pass in batches of similar length.
 
     Rows are shuffled, sorted by length within windows of ``window`` batches, cut, and the batches shuffled again:
-    almost no padding, and still every batch differs from epoch to epoch.
+    almost no padding, and batches differ from epoch to epoch.
     """
     order = generator.permutation(len(lengths))
     batches = []
@@ -64,7 +64,7 @@ class MicroBatch:
 
     Attributes:
         rows: Their indices; never empty.
-        weight: Factor of their mean loss in the step's, with the factor for averaging over processes in it.
+        weight: Factor of their mean loss in the step's loss, averaging over processes included.
     """
 
     rows: IntArray
@@ -83,8 +83,8 @@ def micro_batches(
     """Split a step's samples: the micro-batches of process ``index``, of at most ``size`` samples each.
 
     The mean over processes of their weighted losses is the mean over all terms of ``rows``, however they are split.
-    Processes get equally many parts of each kind, since a sharded block waits in every pass for the others; where there
-    is nothing left for one, it computes a sample that counts nothing.
+    Processes get equally many parts of each kind, since a sharded block waits in every pass for the others; a process
+    with no sample left computes one with weight 0.
 
     Args:
         terms: [M] terms that each sample has in the loss's mean.

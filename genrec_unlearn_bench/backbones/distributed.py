@@ -37,7 +37,6 @@ __all__ = [
     "alike",
     "clip_gradients",
     "is_split",
-    "refuse_sharding",
     "sharding_wanted",
     "whole",
 ]
@@ -45,12 +44,11 @@ __all__ = [
 T = TypeVar("T")
 
 PATIENCE = timedelta(days=30)
-"""How long the others wait while the first prepares data or measures. A process that dies ends them all: the launcher
-sees to it."""
+"""How long the others wait while the first prepares data or evaluates. The launcher ends them all when one dies."""
 
 
 class Processes:
-    """This process among those of the launch; one alone where there was none."""
+    """This process among those of the launch; a single one without a launcher."""
 
     def __init__(self, device: str) -> None:
         from accelerate import Accelerator, InitProcessGroupKwargs
@@ -75,19 +73,17 @@ class Processes:
 
     def agree(self, value: T) -> T:
         """The first process's value, everywhere."""
-        if self.number > 1:
-            held = [value]
-            torch.distributed.broadcast_object_list(held, src=0)
-            return held[0]
-        return value
+        from accelerate.utils import broadcast_object_list
+
+        found: T = broadcast_object_list([value])[0]
+        return found
 
     def collect(self, value: T) -> list[T]:
-        """Every process's value, in their order, everywhere."""
-        if self.number == 1:
-            return [value]
-        held: list[T] = [value] * self.number
-        torch.distributed.all_gather_object(held, value)
-        return held
+        """The values of all processes in order, everywhere."""
+        from accelerate.utils import gather_object
+
+        found: list[T] = gather_object([value])
+        return found
 
     def mean(self, value: Tensor) -> Tensor:
         """Mean over the processes."""
@@ -98,7 +94,7 @@ class Processes:
         return total / self.number
 
     def average_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        """The adapters call parts of the network, so a DDP wrapper's own hooks would not run."""
+        """Average over processes. Recommenders call parts of the network, so a DDP wrapper's hooks would not run."""
         if self.number == 1:
             return
         for parameter in parameters:
@@ -111,7 +107,7 @@ def sharding_wanted() -> bool:
     """Whether ``accelerate launch`` was given a configuration with FSDP.
 
     Raises:
-        UsageError: It asks for what this is not: FSDP1, weights that only the first process reads, or CPU offloading.
+        UsageError: It asks for FSDP1, weights that only the first process reads, or CPU offloading.
     """
     if not _set("ACCELERATE_USE_FSDP"):
         return False
@@ -133,16 +129,6 @@ def sharding_wanted() -> bool:
     return True
 
 
-def refuse_sharding(what: str) -> None:
-    """Say that ``what`` cannot be sharded, where that was asked for. Raises UsageError."""
-    if sharding_wanted():
-        raise UsageError(
-            f"{what} is not split over processes (FSDP)",
-            where="accelerate launch",
-            hint="start it without FSDP; only the blocks of `mor` are split",
-        )
-
-
 class Shards:
     """The blocks of ``module``, split over all processes from here on to ``undo``.
 
@@ -160,13 +146,13 @@ class Shards:
         self._empty: dict[str, nn.Module] = {}
         self._blocks: list[FSDPModule] = []
         for block in blocks:
-            # fully_shard changes a module's class for good; this is what takes its place at the end.
+            # fully_shard changes a module's class for good; ``undo`` puts this copy in its place.
             self._empty[names[id(block)]] = copy.deepcopy(block).to("meta")
             self._blocks.append(fully_shard(block, mesh=mesh, reshard_after_forward=True))
 
     @contextmanager
     def gathered(self) -> Iterator[None]:
-        """Whole weights in every process. All of them have to come here."""
+        """Whole weights in every process. All processes have to enter."""
         for block in self._blocks:
             block.unshard()
         try:
@@ -176,7 +162,7 @@ class Shards:
                 block.reshard()
 
     def undo(self) -> None:
-        """Make the module what it was, with the weights it has now. Optimizers and copies from before are void."""
+        """Make the module plain again, with its present weights. Optimizers and copies from before are void."""
         for name, empty in self._empty.items():
             block = self._module.get_submodule(name)
             learning = {key: value.requires_grad for key, value in block.named_parameters()}
@@ -190,7 +176,7 @@ class Shards:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All of a tensor, where it is split; every process has to ask."""
+    """The whole of a split tensor; every process has to call it."""
     from torch.distributed.tensor import DTensor
 
     own = tensor.detach()
@@ -204,13 +190,13 @@ def alike(tensor: Tensor, pattern: Tensor) -> Tensor:
 
     placed = tensor.to(pattern.device)
     if isinstance(pattern, DTensor) and placed.shape == pattern.shape:
-        # Every process has all of it, so each cuts out its own share: nothing is sent, and no order has to be kept.
+        # Every process has all of it and cuts out its own share: nothing is sent.
         return distribute_tensor(placed, pattern.device_mesh, pattern.placements, src_data_rank=None)
     return placed
 
 
 def is_split(tensor: Tensor) -> bool:
-    """Whether this process holds a share of the tensor alone."""
+    """Whether this process holds only a share of the tensor."""
     from torch.distributed.tensor import DTensor
 
     return isinstance(tensor, DTensor)

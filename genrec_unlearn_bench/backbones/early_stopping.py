@@ -1,4 +1,4 @@
-"""The best weights by validation NDCG@10, and when to give up."""
+"""Early stopping: the best weights by validation NDCG@10, and when patience runs out."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def validation_ndcg(recommender: Recommender, valid: Examples, *, beam: int = 10
 
 
 class EarlyStopping:
-    """Keeps the parameters that learn as they were at the best evaluation.
+    """Keeps a copy of the trained parameters at the best evaluation.
 
-    Of several processes the first measures, with all blocks gathered where they are split, and the others believe it.
+    Of several processes the first measures, with all blocks gathered where they are split, and broadcasts the value.
 
     Attributes:
         score: Best NDCG@10 so far; -1 before the first evaluation.
         stale: Evaluations since then.
-        weights: The learned parameters at that time, the initial ones before it.
+        weights: The trained parameters at that time, the initial ones before it.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class EarlyStopping:
         self.weights = self._copy()
 
     def stop_after(self, step: int) -> bool:
-        """Measure; keep the weights if they are the best so far; True once patience has run out."""
+        """Evaluate; keep the weights if they are the best so far; True once patience has run out."""
         score = self._measure()
         self.progress.log(f"{self.stage}.valid", step, {"ndcg@10": score})
         self.progress.info(f"{self.stage}: step {step}, validation NDCG@10 {score:.4f}")
@@ -62,13 +62,13 @@ class EarlyStopping:
             self.stale += 1
         return self.stale >= self.patience
 
-    def take_over(self, score: float, stale: int, weights: Mapping[str, Tensor]) -> None:
-        """Go on from what an interrupted training had reached."""
+    def resume(self, score: float, stale: int, weights: Mapping[str, Tensor]) -> None:
+        """Continue from the state of an interrupted training."""
         self.score, self.stale = score, stale
         self.weights = {name: alike(weights[name], tensor) for name, tensor in self.weights.items()}
 
     def restore(self, steps: int) -> None:
-        """Put the best weights back, and note what was reached."""
+        """Load the best weights; note the score and the number of steps."""
         with torch.no_grad():
             for name, parameter in self._learned():
                 parameter.copy_(self.weights[name])

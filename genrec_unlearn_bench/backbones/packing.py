@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 __all__ = ["Packing", "SharedTargets", "in_groups", "length_groups", "watched"]
 
@@ -118,9 +119,9 @@ class Packing:
 
 
 def watched(network: nn.Module) -> bool:
-    """Whether somebody reads or changes what modules put out: then a batch has to pass through them as a whole.
+    """Whether hooks read or change outputs of modules, which then need a batch as a whole.
 
-    The hooks that transformers leaves behind where hidden states were once asked for do not count.
+    Hooks that transformers leaves behind where hidden states were once requested do not count.
     """
     return any(
         not getattr(hook, "__module__", "").startswith("transformers.")
@@ -133,7 +134,7 @@ def watched(network: nn.Module) -> bool:
 def length_groups(lengths: Tensor, *, positions: int = CPU_POSITIONS) -> list[Tensor]:
     """Rows [B] in groups of similar length, longest first, each of at most so many positions (or of eight rows).
 
-    One group of all rows, in their order, on devices other than a CPU, where a pass more costs more than padding.
+    One group of all rows, in their order, on other devices than a CPU, where another pass costs more than padding.
     """
     count = len(lengths)
     if lengths.device.type != "cpu" or count == 0:
@@ -148,21 +149,14 @@ def length_groups(lengths: Tensor, *, positions: int = CPU_POSITIONS) -> list[Te
 
 
 def in_groups(groups: list[Tensor], compute: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """``compute`` group by group, its outputs [rows, S', ...] padded to one S' with zeros and put back in order."""
+    """``compute`` by group; its outputs [rows, S', ...] are padded to one S' with zeros, in the original order."""
     if len(groups) == 1:
         return compute(groups[0])
     parts = [compute(rows) for rows in groups]
     back = torch.cat(groups).argsort()
-    return tuple(torch.cat(_one_length(layer))[back] for layer in zip(*parts, strict=True))
+    return tuple(torch.cat(_same_length(layer))[back] for layer in zip(*parts, strict=True))
 
 
-def _one_length(parts: tuple[Tensor, ...]) -> list[Tensor]:
+def _same_length(parts: tuple[Tensor, ...]) -> list[Tensor]:
     longest = max(part.shape[1] for part in parts)
-    return [
-        part if part.shape[1] == longest else torch.cat([part, _zeros(part, longest - part.shape[1])], 1)
-        for part in parts
-    ]
-
-
-def _zeros(part: Tensor, places: int) -> Tensor:
-    return part.new_zeros(len(part), places, *part.shape[2:])
+    return [F.pad(part, (0, 0) * (part.ndim - 2) + (0, longest - part.shape[1])) for part in parts]

@@ -1,4 +1,4 @@
-"""Popularity: every user gets the items most often chosen in the train part. The floor of every table."""
+"""Popularity: the most frequent train targets for every user. The floor of every table."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A pretrained text model and its tokenizer, from the hub or a folder; what can be wrong with them is said plainly.
+"""Load a pretrained text model and its tokenizer, from the hub or a folder.
 
-Weights are read from safetensors alone: nothing is unpickled, and no code out of a model's folder is run. Without a
-network, a hub model that an earlier run has fetched is found in the hub's own cache. Nothing of a checkpoint's
-``generation_config`` is kept: decoding has settings of its own.
+Weights are read from safetensors alone: nothing is unpickled, and no code from a model's folder is run. Without a
+network, a hub model that an earlier run has fetched is found in the hub's own cache. A checkpoint's
+``generation_config`` is dropped: decoding has settings of its own.
 """
 
 from __future__ import annotations
@@ -95,46 +95,39 @@ def _fetched(name: str, revision: str | None, source: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
-    elsewhere = "or give the folder of a downloaded model"
+    otherwise = "or give the folder of a downloaded model"
     try:
-        return Path(
-            snapshot_download(name, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED),
-        )
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED))
     except HFValidationError as fault:
         raise UsageError(
             f"neither a folder nor a hub id: {_first_line(fault)}",
             where=source,
-            hint=f"check the spelling, {elsewhere}",
+            hint=f"check the spelling, {otherwise}",
         ) from fault
     except (RepositoryNotFoundError, RevisionNotFoundError) as fault:
         raise DataMissing(
             "the hub has no such model, or it is not open to you",
             where=source,
-            hint=f"check the spelling; log in with `hf auth login` if the model asks for consent; {elsewhere}",
+            hint=f"check the spelling; log in with `hf auth login` if the model asks for consent; {otherwise}",
         ) from fault
     except Exception as fault:  # The hub's client lets errors of its HTTP library through, which share no base class.
         raise DataMissing(
             f"the model is not on this machine and could not be fetched: {_first_line(fault)}",
             where=source,
-            hint=f"check its name and the network (and HF_HUB_OFFLINE), {elsewhere}",
+            hint=f"check its name and the network (and HF_HUB_OFFLINE), {otherwise}",
         ) from fault
 
 
 def _check_config(folder: Path, source: str, architecture: Architecture) -> None:
     path = folder / "config.json"
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as fault:
+    if not path.is_file():
         raise DataMissing(
             "the folder holds no config.json, so it is no model",
             where=str(path),
             hint="give the folder that `save_pretrained` or `hf download` wrote",
-        ) from fault
-    except (OSError, ValueError) as fault:
-        raise CorruptArtefact(
-            f"config.json cannot be read: {_first_line(fault)}", where=str(path), hint="fetch the model again"
-        ) from fault
-    found = content.get("model_type") if isinstance(content, dict) else None
+        )
+    content = _read_json(path)
+    found = content.get("model_type")
     if found != architecture:
         raise UsageError(
             f"the model is of type {found!r}, but this backbone takes {architecture!r} ({_CLASSES[architecture]})",
@@ -161,21 +154,27 @@ def _check_weights(folder: Path, source: str) -> None:
             where=str(folder / "model.safetensors"),
             hint="fetch the model again; a partial download leaves config.json alone",
         )
-    try:
-        shards = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as fault:
-        raise CorruptArtefact(
-            f"the index of the weights cannot be read: {_first_line(fault)}",
-            where=str(index),
-            hint="fetch the model again",
-        ) from fault
-    missing = [name for name in shards if not (folder / str(name)).is_file()]
+    weight_map = _read_json(index).get("weight_map")
+    shards = sorted({str(name) for name in weight_map.values()}) if isinstance(weight_map, dict) else []
+    missing = [name for name in shards if not (folder / name).is_file()]
     if missing:
         raise DataMissing(
             f"{len(missing)} of {len(shards)} files of weights are missing, {missing[0]} first",
             where=str(folder),
             hint="fetch the model again",
         )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it holds no JSON object")
+    except (OSError, ValueError) as fault:
+        raise CorruptArtefact(
+            f"{path.name} cannot be read: {_first_line(fault)}", where=str(path), hint="fetch the model again"
+        ) from fault
+    return content
 
 
 def _model(folder: Path, source: str, architecture: Architecture, dtype: torch.dtype | None) -> Any:

@@ -1,8 +1,7 @@
-"""The contract every generative recommender fulfils, whatever its architecture.
+"""The interface of all recommenders; methods and measurements are written against it alone.
 
-Methods and measurements are written against this interface alone. It hides what differs between families: T5
-labels are unshifted while causal models predict the next position; padding is on the right for encoders and on the
-left for causal models; input embeddings, output head or both may be tied.
+It hides what differs between families: T5 labels are unshifted while causal models predict the next position; padding
+is on the right for encoders and on the left for causal models; input embeddings, output head or both may be tied.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ __all__ = ["Capability", "Context", "Ranker", "Recommender", "ServingRules", "So
 
 
 class Capability(StrEnum):
-    """What a backbone has and a method may need."""
+    """Features of a backbone that a method may need."""
 
     HAS_CODEBOOKS = "has_codebooks"
     JOINT_TOKENIZER = "joint_tokenizer"
@@ -42,7 +41,7 @@ class Capability(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class ServingRules:
-    """How a recommender is served. Part of its state, saved with it.
+    """Item filters of a served recommender, saved with it.
 
     Attributes:
         blocked: [N] items taken out of the trie (never recommended), or None.
@@ -69,10 +68,10 @@ class SoftSids:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """B encoded histories; what is inside belongs to the backbone.
+    """B encoded histories.
 
     Attributes:
-        state: The backbone's own (encoder output [B, S, D], or a prompt's embeddings).
+        state: Encoder output [B, S, D] or a prompt's embeddings, as the family has it.
         mask: [B, S] bool, True at real input positions.
         position_items: [B, S] long, item id behind each input position, -1 elsewhere.
         hidden: Encoder hidden states by layer, [B, S, D] each, where they were asked for.
@@ -113,13 +112,13 @@ class StepOutput:
         return (values * real).sum() / real.sum().clamp_min(1)
 
     def rows(self, index: slice) -> StepOutput:
-        """Some of the targets."""
+        """The targets at ``index``."""
         mask = None if self.mask is None else self.mask[index]
         return StepOutput(self.logits[index], self.labels[index], tuple(layer[index] for layer in self.hidden), mask)
 
 
 class Ranker(ABC):
-    """Anything that ranks items for histories (generative recommenders and reference rows alike)."""
+    """Ranks items for histories: generative recommenders and reference rows."""
 
     name: ClassVar[str]
 
@@ -145,7 +144,7 @@ class Recommender(Ranker):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this recommender has; families add what their table does not show."""
+        """Its features; families add those that their table does not show."""
         found = set()
         if self.sids.codebooks is not None:
             found.add(Capability.HAS_CODEBOOKS)
@@ -160,10 +159,7 @@ class Recommender(Ranker):
 
     @property
     def blocks(self) -> Sequence[nn.Module]:
-        """Parts of ``module`` that are called through their own ``forward`` or read for decoding, and in no other way.
-
-        A sharded training splits them over processes; none means that it cannot.
-        """
+        """Parts of ``module`` that sharded training may split: called through ``forward`` or read for decoding only."""
         return ()
 
     @property
@@ -179,7 +175,7 @@ class Recommender(Ranker):
     @property
     @abstractmethod
     def history_limit(self) -> int:
-        """How many most recent items the model reads."""
+        """Most recent items that the model reads."""
 
     @abstractmethod
     def encode(self, histories: Histories, *, soft: SoftSids | None = None, hidden: bool = False) -> Context:
@@ -199,8 +195,6 @@ class Recommender(Ranker):
 
     def align(self, items: IntArray, titles: Sequence[str], *, to: Literal["sid", "title"]) -> StepOutput:
         """Teacher-forced item-text samples: an item's SID from its title, or its title from its SID. Differentiable.
-
-        A backbone with ``TEXT_TASKS`` learns titles beside interactions, so a concept has to be forgotten there too.
 
         Args:
             items: [n] item ids.
@@ -222,10 +216,7 @@ class Recommender(Ranker):
         """Open a decoding session on encoded histories (no gradients)."""
 
     def server(self) -> Callable[[Histories], DecoderSession]:
-        """Opens sessions on many batches of histories, without gradients; weights are read now, and not again.
-
-        A family overrides it where it has a faster encoder than ``encode``; the numbers are the same.
-        """
+        """Open sessions on many batches of histories, without gradients; weights are read once, in this call."""
         return lambda histories: self.session(self.encode(histories))
 
     @abstractmethod
@@ -247,8 +238,8 @@ class Recommender(Ranker):
         """Constrained beam search over the trie; ``exact`` ranks the whole catalogue.
 
         Args:
-            sids: Decode in another SID space (say, the original one, to measure leakage); histories are still
-                written in the recommender's own. None means its own.
+            sids: Decode in another SID space (the original one, to measure leakage) than the recommender's own, in
+                which histories are written.
         """
 
     @abstractmethod

@@ -31,24 +31,16 @@ from genrec_unlearn_bench.backbones.distributed import Processes, alike, whole
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import StorageError
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress, StepLog
 
-__all__ = ["SECONDS_BETWEEN", "LoggedStep", "Resumption", "Snapshot", "Snapshots", "TrainingPosition", "fingerprint"]
+__all__ = ["SECONDS_BETWEEN", "Resumption", "Snapshot", "Snapshots", "TrainingPosition", "fingerprint"]
 
 SECONDS_BETWEEN = 60.0
-"""At most this much work is lost to a kill (more where writing takes long: it never takes above a twentieth)."""
+"""At most this much work is lost to a kill; more where writing takes long, which may take a twentieth of the time."""
 
 RECORD = "state.json"
 
 _WEIGHT, _OPTIMIZER, _CPU_RNG, _CUDA_RNG = "weight.", "optimizer.", "rng.cpu", "rng.cuda"
-
-
-class LoggedStep(StrictModel):
-    """One step's losses, as they were logged."""
-
-    stage: str
-    step: int
-    losses: dict[str, float]
 
 
 class TrainingPosition(StrictModel):
@@ -62,13 +54,14 @@ class TrainingPosition(StrictModel):
     seconds: float
     """Wall-clock spent, over all processes that worked on it."""
     finished: bool = False
-    reported: tuple[LoggedStep, ...] = ()
+    reported: tuple[StepLog, ...] = ()
+    """Losses logged so far."""
 
 
 class _Record(StrictModel):
     format: int = 1
     fingerprint: str
-    """Of everything the training depends on; another training's state is left alone."""
+    """See ``fingerprint``; a snapshot of another training is not read."""
     place: TrainingPosition
     files: dict[str, str] = Field(default_factory=dict)
     """File name -> blake2b-256 of its content, by role."""
@@ -131,7 +124,7 @@ class Snapshots:
             raise StorageError(
                 f"the training's state could not be written: {reason}",
                 where=str(self.folder),
-                hint="make room or choose another place (--cache-dir); the same command then goes on where it stopped",
+                hint="free some space or choose another folder (--cache-dir); the same command then resumes",
             ) from fault
 
     def _write(self, snapshot: Snapshot) -> None:
@@ -159,7 +152,7 @@ def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _put(path: Path, content: bytes) -> str:
-    """Write and wait for the disk; returns the digest. A record must never reach the disk before what it names."""
+    """Write and fsync; returns the digest. A record must never reach the disk before the files it names."""
     with path.open("wb") as stream:
         stream.write(content)
         stream.flush()
@@ -179,26 +172,26 @@ def _tensors(path: Path, digest: str | None) -> dict[str, Tensor] | None:
 
 
 def fingerprint(text: str, arrays: Iterable[NDArray[np.int64]], weights: Mapping[str, Tensor]) -> str:
-    """What tells one training from another: its settings as text, its examples, and the weights it starts from."""
+    """Digest of a training: its settings as text, its examples, and the weights it starts from."""
     state = hashlib.blake2b(text.encode(), digest_size=32)
     for array in arrays:
         state.update(f"{array.shape}".encode())
         state.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
     for name, tensor in weights.items():
-        # safetensors writes every kind of number alike, bf16 included, which NumPy does not know.
+        # By safetensors, because NumPy has no bfloat16.
         state.update(save(_on_cpu({name: tensor})))
     return state.hexdigest()
 
 
 class Resumption:
-    """Keeps a training's state and puts it back; without ``kept`` it does nothing but read the clock.
+    """Saves and restores a training's state; without ``snapshots`` it only reads the clock.
 
-    Several processes call it together: what is split is kept whole, the first writes, and all of them read.
+    Several processes call it together: split tensors are saved whole, the first process writes, all of them read.
     """
 
     def __init__(
         self,
-        kept: Snapshots | None,
+        snapshots: Snapshots | None,
         module: nn.Module,
         optimizer: Any,
         best: EarlyStopping,
@@ -206,7 +199,7 @@ class Resumption:
         processes: Processes,
     ) -> None:
         self._processes = processes
-        self._kept, self._module, self._optimizer = kept, module, optimizer
+        self._snapshots, self._module, self._optimizer = snapshots, module, optimizer
         self._best, self._progress = best, progress
         self._first = len(progress.steps)
         self._began = self._last = time.monotonic()
@@ -214,12 +207,12 @@ class Resumption:
 
     @property
     def elapsed(self) -> float:
-        """Seconds of this piece."""
+        """Seconds since this call began."""
         return time.monotonic() - self._began
 
     @property
     def seconds(self) -> float:
-        """Seconds of all pieces."""
+        """Seconds of all calls together."""
         return self._earlier + self.elapsed
 
     @property
@@ -229,11 +222,11 @@ class Resumption:
 
     def restore(self) -> TrainingPosition | None:
         """Restore the last snapshot, if there is one; returns how far it was."""
-        found = self._kept.read() if self._kept else None
+        found = self._snapshots.read() if self._snapshots else None
         if found is None:
             return None
         place = found.place
-        self._best.take_over(place.score, place.stale, found.best)
+        self._best.resume(place.score, place.stale, found.best)
         for line in place.reported:
             self._progress.log(line.stage, line.step, line.losses)
         self._earlier = place.seconds
@@ -243,8 +236,8 @@ class Resumption:
         return place
 
     def keep(self, step: int, *, finished: bool) -> None:
-        """Write a snapshot. A diverged training is not worth one."""
-        if self._kept is None or self._progress.diverged:
+        """Write a snapshot, unless the training has diverged."""
+        if self._snapshots is None or self._progress.diverged:
             return
         began = time.monotonic()
         place = TrainingPosition(
@@ -253,21 +246,18 @@ class Resumption:
             stale=self._best.stale,
             seconds=self.seconds,
             finished=finished,
-            reported=tuple(
-                LoggedStep(stage=line.stage, step=line.step, losses=dict(line.losses))
-                for line in self._progress.steps[self._first :]
-            ),
+            reported=tuple(self._progress.steps[self._first :]),
         )
         best = {name: whole(tensor) for name, tensor in self._best.weights.items()}
         snapshot = Snapshot(place, {} if finished else self._current(), best)
         if self._processes.first:
-            self._kept.write(snapshot)
+            self._snapshots.write(snapshot)
         self._last = time.monotonic()
         self._cost = self._last - began
 
     def _current(self) -> dict[str, Tensor]:
         tensors = {_WEIGHT + name: whole(tensor) for name, tensor in self._moving().items()}
-        # What was read from a file is in no certain order, and the processes have to ask for the same tensor.
+        # Sorted: a state read from a file has no fixed order, and all processes have to gather the same tensor.
         for index, moments in sorted(self._optimizer.state_dict()["state"].items()):
             tensors |= {f"{_OPTIMIZER}{index}.{name}": whole(moments[name]) for name in sorted(moments)}
         tensors |= self._of_each(_CPU_RNG, torch.get_rng_state())
@@ -276,12 +266,8 @@ class Resumption:
         return tensors
 
     def _of_each(self, name: str, state: Tensor) -> dict[str, Tensor]:
-        """Every process's own, by name."""
-        return {self._own(name, index): other for index, other in enumerate(self._processes.collect(state))}
-
-    @staticmethod
-    def _own(name: str, index: int) -> str:
-        return f"{name}.{index}" if index else name
+        """The states of all processes, by name."""
+        return {_of_process(name, index): other for index, other in enumerate(self._processes.collect(state))}
 
     def _restore(self, tensors: dict[str, Tensor]) -> None:
         with torch.no_grad():
@@ -298,7 +284,7 @@ class Resumption:
             for kind, value in of_one.items():
                 of_one[kind] = alike(value, learned[number]) if value.ndim else value
         self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        cpu, cuda = (self._own(name, self._processes.index) for name in (_CPU_RNG, _CUDA_RNG))
+        cpu, cuda = (_of_process(name, self._processes.index) for name in (_CPU_RNG, _CUDA_RNG))
         torch.set_rng_state(tensors[cpu])
         if cuda in tensors and torch.cuda.is_available():
             torch.cuda.set_rng_state(tensors[cuda])
@@ -308,3 +294,7 @@ class Resumption:
         learned = {name: value for name, value in self._module.named_parameters() if value.requires_grad}
         stored = self._module.state_dict()
         return learned | {name: value for name, value in self._module.named_buffers() if name in stored}
+
+
+def _of_process(name: str, index: int) -> str:
+    return f"{name}.{index}" if index else name

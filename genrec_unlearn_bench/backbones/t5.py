@@ -15,15 +15,10 @@ import torch
 from torch import Tensor
 
 from genrec_unlearn_bench.backbones.config import T5Shape
+from genrec_unlearn_bench.backbones.cpu_layers import use_cpu_kernels
 from genrec_unlearn_bench.backbones.packing import SharedTargets, in_groups, length_groups, watched
-from genrec_unlearn_bench.backbones.processor_layers import for_processor
-from genrec_unlearn_bench.backbones.recommender import (
-    Context,
-    ServingRules,
-    SoftSids,
-    StepOutput,
-)
-from genrec_unlearn_bench.backbones.transformer import Checkpoint, TransformerRecommender
+from genrec_unlearn_bench.backbones.recommender import Context, ServingRules, SoftSids, StepOutput
+from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
 from genrec_unlearn_bench.backbones.vocabulary import EMPTY, PAD_TOKEN, SidVocabulary
 from genrec_unlearn_bench.data.examples import PAD, Histories
 from genrec_unlearn_bench.decoding.session import DecoderSession
@@ -50,7 +45,7 @@ class T5Recommender(TransformerRecommender):
         serving: ServingRules | None = None,
     ) -> None:
         super().__init__(model, shape, sids, serving, self._vocabulary_for(shape, sids))
-        for_processor(model)
+        use_cpu_kernels(model)
         self._tokens = torch.from_numpy(self._vocabulary.tokens(sids)).to(self.device)
         self._softened = torch.from_numpy(sids.quantised_codes >= 0).to(self.device)
 
@@ -60,11 +55,11 @@ class T5Recommender(TransformerRecommender):
         config = cls._config(shape, sids)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model: Any = cls._network(config)
+            model: Any = cls._network(config, shape)
         return cls(model.to(device), shape, sids)
 
     @classmethod
-    def _config(cls, shape: T5Shape, sids: SidTable) -> T5Config:
+    def _config(cls, shape: T5Shape, sids: SidTable, **options: Any) -> T5Config:
         from transformers import T5Config
 
         return T5Config(
@@ -80,6 +75,7 @@ class T5Recommender(TransformerRecommender):
             decoder_start_token_id=PAD_TOKEN,  # type: ignore[call-arg]
             eos_token_id=None,
             use_cache=False,
+            **options,
         )
 
     @classmethod
@@ -88,7 +84,7 @@ class T5Recommender(TransformerRecommender):
         return SidVocabulary(sids.level_sizes, shape.user_tokens, shared=sids.tree is not None)
 
     @classmethod
-    def _network(cls, config: T5Config) -> T5ForConditionalGeneration:
+    def _network(cls, config: T5Config, shape: T5Shape) -> T5ForConditionalGeneration:
         """Random weights; families that start or scale them differently override this."""
         from transformers import T5ForConditionalGeneration
 
@@ -214,5 +210,5 @@ class T5Recommender(TransformerRecommender):
         return T5DecoderWeights(self.model)
 
     @classmethod
-    def _rebuilt(cls, checkpoint: Checkpoint, folder: Path, *, device: str) -> Self:
-        return cls.fresh(cls.Shape.model_validate(checkpoint.shape), checkpoint.sids, seed=0, device=device)
+    def _rebuilt(cls, shape: dict[str, Any], sids: SidTable, folder: Path, *, device: str) -> Self:
+        return cls.fresh(cls.Shape.model_validate(shape), sids, seed=0, device=device)

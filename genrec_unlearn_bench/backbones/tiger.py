@@ -10,6 +10,7 @@ Deviations: no end-of-sequence token (all SIDs have the same length); decoding i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
@@ -73,7 +74,7 @@ class Tiger(Backbone):
 
     name: ClassVar[str] = "tiger"
     Config = TigerConfig
-    presets = _PRESETS
+    presets: ClassVar[Mapping[Scale, BackboneConfig]] = _PRESETS
     sid_presets: ClassVar = {scale: sid_preset(scale.value) for scale in Scale}
 
     @classmethod

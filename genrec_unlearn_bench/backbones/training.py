@@ -24,7 +24,6 @@ from genrec_unlearn_bench.backbones.distributed import (
     Shards,
     clip_gradients,
     is_split,
-    refuse_sharding,
     sharding_wanted,
     whole,
 )
@@ -46,7 +45,6 @@ __all__ = [
     "TrainingTask",
     "bucketed_batches",
     "cross_entropy",
-    "run_training",
     "sid_terms",
     "train_recommender",
     "validation_ndcg",
@@ -142,11 +140,11 @@ class Outcome:
     """How far a training got.
 
     Attributes:
-        first: Steps that earlier pieces had done.
+        first: Steps done by earlier calls.
         steps, total: Steps done, and the most there may be.
-        finished: False where the time was up before the end; the same call then goes on from there.
+        finished: False where ``minutes`` were up before the end; the same call then resumes.
         best: Best validation NDCG@10; -1 before the first evaluation.
-        seconds: Wall-clock of all pieces together.
+        seconds: Wall-clock of all calls together.
     """
 
     first: int
@@ -168,33 +166,6 @@ def train_recommender(
     progress: Progress,
     stage: str = "train",
     task: TrainingTask | None = None,
-) -> Recommender:
-    """Train ``recommender`` in place to the end, and return it with its best weights; see ``run_training``."""
-    run_training(
-        recommender,
-        config,
-        train=train,
-        valid=valid,
-        seed=seed,
-        device=device,
-        progress=progress,
-        stage=stage,
-        task=task,
-    )
-    return recommender
-
-
-def run_training(
-    recommender: Recommender,
-    config: TrainingConfig,
-    *,
-    train: Examples,
-    valid: Examples,
-    seed: int,
-    device: str,
-    progress: Progress,
-    stage: str = "train",
-    task: TrainingTask | None = None,
     work: Path | None = None,
     minutes: float | None = None,
 ) -> Outcome:
@@ -204,9 +175,9 @@ def run_training(
         train, valid: Examples; rows without history are used as they are.
         seed: Order of the batches, dropout and the validation sample depend on it alone.
         device: ``cpu``, ``cuda`` … ; bf16 autocast on CUDA, fp32 elsewhere.
-        task: What is learned; the next items of ``train`` where none is given.
-        work: Folder in which the state is kept every minute, so that the same call made again goes on after a kill
-            (``progress.work`` where none is given, and nowhere without either). On a CPU it ends with the same bits.
+        task: Samples and loss; the next items of ``train`` where none is given.
+        work: Folder of snapshots, written every minute, from which the same call resumes after a kill
+            (``progress.work`` where none is given; none without either). On a CPU it ends with the same bits.
         minutes: Stop after that time, at the end of a step; needs ``work``.
 
     Several processes (``accelerate launch``, ``torchrun``) call it with the same arguments and end with the same
@@ -229,20 +200,20 @@ def run_training(
     best = EarlyStopping(recommender, held, config.patience, stage, progress, processes=processes, shards=shards)
     folder = work or progress.work
     if folder is None and minutes is not None:
-        raise UsageError("only a training with a folder to keep its state in can be done in pieces")
-    # Without defaults, a field that is added later does not cut off trainings that are under way.
+        raise UsageError("a training with a time limit needs a folder for its snapshots")
+    # Without defaults: a field that is added later leaves the snapshots of unfinished trainings valid.
     chosen = config.model_dump_json(exclude_defaults=True)
     settings = f"{stage} {chosen} {seed} {torch.device(device).type} {type(task).__qualname__}"
     if processes.number > 1:
         settings += f" {processes.number} {'split' if shards else 'whole'}"
-    kept = _snapshots(folder, settings, (task.lengths, *_arrays(train), *_arrays(valid)), best) if folder else None
-    resumption = Resumption(kept, recommender.module, optimizer, best, progress, processes)
-    run = _Loop(
+    snapshots = _snapshots(folder, settings, (task.lengths, *_arrays(train), *_arrays(valid)), best) if folder else None
+    resumption = Resumption(snapshots, recommender.module, optimizer, best, progress, processes)
+    loop = _Loop(
         config, task, recommender.module, learned, optimizer, processes, shards, best, resumption, progress, stage
     )
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
         torch.manual_seed(derive(seed, "dropout", *([processes.index] if processes.index else [])))
-        return run.to_end(seed, minutes)
+        return loop.run(seed, minutes)
 
 
 def _snapshots(folder: Path, settings: str, examples: tuple[IntArray, ...], best: EarlyStopping) -> Snapshots:
@@ -256,9 +227,9 @@ def _optimizer(
     if shards is None:
         adamw = torch.optim.AdamW(learned, lr=config.lr, weight_decay=config.weight_decay, fused=True)
         return processes.accelerator.prepare(adamw)
-    # Fused steps take tensors of one sort; accelerate would want a network that it has wrapped itself.
-    sorts = [[value for value in learned if is_split(value) == split] for split in (True, False)]
-    groups = [{"params": sort} for sort in sorts if sort]
+    # A fused step takes tensors of one kind; accelerate would want a network that it has wrapped itself.
+    kinds = [[value for value in learned if is_split(value) == split] for split in (True, False)]
+    groups = [{"params": kind} for kind in kinds if kind]
     return torch.optim.AdamW(groups, lr=config.lr, weight_decay=config.weight_decay, fused=True)
 
 
@@ -278,8 +249,7 @@ class _Loop:
     progress: Progress
     stage: str
 
-    def to_end(self, seed: int, minutes: float | None) -> Outcome:
-        """Take the steps."""
+    def run(self, seed: int, minutes: float | None) -> Outcome:
         config, resumption = self.config, self.resumption
         lengths, terms, kinds = self.task.lengths, self.task.terms, self.task.kinds
         total = config.steps(len(lengths))
@@ -304,7 +274,7 @@ class _Loop:
             finished = stopped or step == total
             out_of_time = minutes is not None and resumption.elapsed >= 60 * minutes
             out_of_time, due = self.processes.agree((out_of_time, resumption.due))
-            # The end itself is worth a snapshot only where somebody comes back for it.
+            # The end itself needs a snapshot only where the caller trains in several calls.
             if out_of_time or (minutes is not None if finished else due):
                 resumption.keep(step, finished=finished)
             if finished or out_of_time:
@@ -333,7 +303,7 @@ class _Loop:
             processes.average_gradients(self.learned)
             accelerator.clip_grad_norm_(self.learned, self.config.clip)
         else:
-            # Those of the blocks have been averaged on the way back.
+            # FSDP averages the gradients of the blocks in the backward pass.
             processes.average_gradients(value for value in self.learned if not is_split(value))
             clip_gradients(self.learned, self.config.clip)
         self.optimizer.step()
@@ -349,7 +319,11 @@ class _Loop:
 
 def _check(recommender: Recommender, train: Examples, valid: Examples) -> None:
     if sharding_wanted() and not recommender.blocks:
-        refuse_sharding(f"the recommender {recommender.name!r}")
+        raise UsageError(
+            f"the recommender {recommender.name!r} is not split over processes (FSDP)",
+            where="accelerate launch",
+            hint="start it without FSDP; only the blocks of `mor` are split",
+        )
     if not len(train) or not len(valid):
         raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")
     largest = max(int(array.max(initial=-1)) for part in (train, valid) for array in (part.targets, part.events))

@@ -6,11 +6,9 @@ A saved recommender is one folder of safetensors and JSON: weights, SID table, s
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,94 +22,23 @@ from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules, length_batches
 from genrec_unlearn_bench.backbones.vocabulary import PAD_TOKEN, SidVocabulary
-from genrec_unlearn_bench.data.examples import BoolArray, Histories, IntArray
-from genrec_unlearn_bench.decoding.beam import beam_search, exact_search, rank_items
+from genrec_unlearn_bench.data.examples import Histories, IntArray
+from genrec_unlearn_bench.decoding.beam import beam_search, rank_items
+from genrec_unlearn_bench.decoding.exact import exact_search
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.sids.belonging import check_successor
 from genrec_unlearn_bench.sids.storage import load_table, save_table
-from genrec_unlearn_bench.sids.table import SidTable, check_successor
+from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["Checkpoint", "TransformerRecommender", "read_checkpoint", "write_checkpoint"]
+__all__ = ["TransformerRecommender"]
+
+_RECORD, _WEIGHTS, _SERVING, _SIDS = "recommender.json", "model.safetensors", "serving.safetensors", "sids"
+_MASKS = ("blocked", "ignored")
 
 BATCH_BEAMS = 1600
 """Beams decoded at once: beyond this the caches of a CPU overflow and nothing is gained."""
-
-
-@dataclass(frozen=True, eq=False)
-class Checkpoint:
-    """Everything about a saved recommender but its weights."""
-
-    family: str
-    shape: dict[str, Any]
-    sids: SidTable
-    serving: ServingRules
-
-
-def write_checkpoint(folder: Path, checkpoint: Checkpoint, weights: Mapping[str, Tensor]) -> None:
-    """Write ``recommender.json``, ``model.safetensors``, ``sids/`` and ``serving.safetensors``.
-
-    Tied tensors are written once, under their first name.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    seen: dict[int, str] = {}
-    tied: dict[str, str] = {}
-    unique: dict[str, Tensor] = {}
-    for name, tensor in weights.items():
-        first = seen.setdefault(tensor.data_ptr(), name)
-        if first == name:
-            unique[name] = tensor.detach().cpu().contiguous()
-        else:
-            tied[name] = first
-    save_file(unique, folder / "model.safetensors")
-    masks = {
-        name: mask.astype(np.uint8)
-        for name, mask in (("blocked", checkpoint.serving.blocked), ("ignored", checkpoint.serving.ignored))
-        if mask is not None
-    }
-    save_numpy(masks, folder / "serving.safetensors")
-    save_table(checkpoint.sids, folder / "sids")
-    content = {"family": checkpoint.family, "shape": checkpoint.shape, "tied": tied}
-    (folder / "recommender.json").write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def read_checkpoint(folder: Path, *, device: str = "cpu") -> tuple[Checkpoint, dict[str, Tensor]]:
-    """The inverse of ``write_checkpoint``.
-
-    Raises:
-        CorruptArtefact: A file is missing or does not parse.
-    """
-    try:
-        content = json.loads((folder / "recommender.json").read_text(encoding="utf-8"))
-        weights = load_file(folder / "model.safetensors", device=str(torch.device(device)))
-        masks = load_numpy(folder / "serving.safetensors")
-    except (OSError, ValueError, SafetensorError) as fault:
-        raise CorruptArtefact(
-            f"a saved recommender cannot be read: {fault}", where=str(folder), hint="delete the folder and run again"
-        ) from fault
-    weights.update({name: weights[first] for name, first in content["tied"].items()})
-    serving = ServingRules(
-        **{name: masks[name].astype(np.bool_) if name in masks else None for name in ("blocked", "ignored")}
-    )
-    return Checkpoint(content["family"], content["shape"], load_table(folder / "sids"), serving), weights
-
-
-class _TrieCache:
-    """The tries of the last few tables: building one takes milliseconds, but it is asked for batch by batch."""
-
-    def __init__(self, size: int = 2) -> None:
-        self._size = size
-        self._tries: dict[str, Trie] = {}
-
-    def get(self, table: SidTable, blocked: BoolArray | None) -> Trie:
-        """The trie over ``table`` without the blocked items."""
-        gone = hashlib.blake2b(b"" if blocked is None else np.packbits(blocked).tobytes(), digest_size=16)
-        key = table.digest + gone.hexdigest()
-        if key not in self._tries:
-            while len(self._tries) >= self._size:
-                self._tries.pop(next(iter(self._tries)))
-            self._tries[key] = Trie.build(table.codes, table.level_sizes, blocked=blocked)
-        return self._tries[key]
 
 
 class TransformerRecommender(Recommender):
@@ -132,12 +59,12 @@ class TransformerRecommender(Recommender):
         self.sids = sids
         self.serving = serving or ServingRules()
         self._vocabulary = vocabulary
-        self._tries = _TrieCache()
+        self._tries: dict[tuple[str, bytes], Trie] = {}
 
     @classmethod
     @abstractmethod
-    def _rebuilt(cls, checkpoint: Checkpoint, folder: Path, *, device: str) -> Self:
-        """A recommender of the checkpoint's shape and SIDs with any weights, for ``load`` to fill in."""
+    def _rebuilt(cls, shape: dict[str, Any], sids: SidTable, folder: Path, *, device: str) -> Self:
+        """A recommender of the saved shape and SIDs with any weights, for ``load`` to fill in."""
 
     def _like(self, model: Any, sids: SidTable, serving: ServingRules) -> Self:
         """A recommender of the same shape."""
@@ -193,7 +120,7 @@ class TransformerRecommender(Recommender):
     ) -> Ranking:
         if k < 1 or beam < 1:
             raise ValueError(f"k and beam must be positive, got {k} and {beam}")
-        trie = self._tries.get(sids or self.sids, self.serving.blocked)
+        trie = self._trie(sids or self.sids)
         items = np.full((len(histories), k), -1, dtype=np.int64)
         log_probs = np.full((len(histories), k), -np.inf, dtype=np.float32)
         was_training = self.module.training
@@ -221,9 +148,38 @@ class TransformerRecommender(Recommender):
                 found = beam_search(session, trie, offsets, beam=beam)
             yield rows, rank_items(found, trie, k)
 
+    def _trie(self, table: SidTable) -> Trie:
+        """The trie over ``table`` without blocked items. The last two are kept, as lists are asked for in batches."""
+        blocked = self.serving.blocked
+        key = (table.digest, b"" if blocked is None else blocked.tobytes())
+        if key not in self._tries:
+            if len(self._tries) == 2:
+                self._tries.pop(next(iter(self._tries)))
+            self._tries[key] = Trie.build(table.codes, table.level_sizes, blocked=blocked)
+        return self._tries[key]
+
     def save(self, folder: Path) -> None:
-        content = Checkpoint(self.name, self.shape.model_dump(), self.sids, self.serving)
-        write_checkpoint(folder, content, self.model.state_dict())
+        """Write ``recommender.json``, ``model.safetensors``, ``sids/`` and ``serving.safetensors``.
+
+        Tied tensors are written once, under their first name.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        seen: dict[int, str] = {}
+        tied: dict[str, str] = {}
+        unique: dict[str, Tensor] = {}
+        for name, tensor in self.model.state_dict().items():
+            first = seen.setdefault(tensor.data_ptr(), name)
+            if first == name:
+                unique[name] = tensor.detach().cpu().contiguous()
+            else:
+                tied[name] = first
+        save_file(unique, folder / _WEIGHTS)
+        masks = {name: getattr(self.serving, name) for name in _MASKS}
+        present = {name: mask.astype(np.uint8) for name, mask in masks.items() if mask is not None}
+        save_numpy(present, folder / _SERVING)
+        save_table(self.sids, folder / _SIDS)
+        content = {"family": self.name, "shape": self.shape.model_dump(), "tied": tied}
+        (folder / _RECORD).write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Self:
@@ -232,8 +188,18 @@ class TransformerRecommender(Recommender):
         Raises:
             CorruptArtefact: A file is missing or does not parse, or the weights do not fit the SIDs beside them.
         """
-        checkpoint, weights = read_checkpoint(folder, device=device)
-        recommender = cls._rebuilt(checkpoint, folder, device=device)
+        try:
+            content = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+            weights = load_file(folder / _WEIGHTS, device=str(torch.device(device)))
+            masks = load_numpy(folder / _SERVING)
+        except (OSError, ValueError, SafetensorError) as fault:
+            raise CorruptArtefact(
+                f"a saved recommender cannot be read: {fault}",
+                where=str(folder),
+                hint="delete the folder and run again",
+            ) from fault
+        weights.update({name: weights[first] for name, first in content["tied"].items()})
+        recommender = cls._rebuilt(content["shape"], load_table(folder / _SIDS), folder, device=device)
         try:
             recommender.model.load_state_dict(weights)
         except RuntimeError as fault:
@@ -243,4 +209,4 @@ class TransformerRecommender(Recommender):
                 where=str(folder),
                 hint="the folder holds parts of two recommenders; delete it and run again",
             ) from fault
-        return recommender.with_serving(checkpoint.serving)
+        return recommender.with_serving(ServingRules(**{name: mask.astype(np.bool_) for name, mask in masks.items()}))

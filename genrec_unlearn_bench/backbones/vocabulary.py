@@ -1,5 +1,4 @@
-"""Token ids of a SID model: a few specials (or a text model's vocabulary), then every level's codes in a range of its
-own, or all levels' codes in one range."""
+"""Token ids of a SID model: specials or a text vocabulary, then the codes, in one range a level or one for all."""
 
 from __future__ import annotations
 

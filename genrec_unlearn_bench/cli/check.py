@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
+from genrec_unlearn_bench.cli.options import named
 from genrec_unlearn_bench.config import overrides
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.contract.finding import Checked, Finding
+    from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult
 
 __all__ = ["check"]
 
@@ -32,16 +33,15 @@ def check(
         list[str] | None,
         typer.Option("--set", help="Change a field of the method's configuration, to shorten it: max_steps=2."),
     ] = None,
-    cache_dir: CacheDir = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    cache_dir: options.CacheDir = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Check that a method keeps its contract: on the demo, on one thread, in about a minute.
 
     The file and its configuration are read, then the method is called for a few steps on the smallest recommenders
     there are: each kind of request, each backbone, twice with one seed. Exit code 1 where a rule is broken.
     """
-    from genrec_unlearn_bench.cli.run_cells import named
     from genrec_unlearn_bench.contract.check import check_method
     from genrec_unlearn_bench.store.store import default_cache
 
@@ -61,7 +61,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _draw(checked: Checked) -> None:
+def _draw(checked: CheckReport) -> None:
     console = stdout()
     console.print(f"{checked.method} ({checked.file})", style="bold", soft_wrap=True)
     for finding in checked.findings:
@@ -75,6 +75,6 @@ def _draw(checked: Checked) -> None:
     console.print(f"\n{told}: {'the contract holds' if checked.sound else 'not yet'}")
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: RuleResult) -> str:
     seen = f"  ({'; '.join(finding.reasons)})" if finding.reasons and finding.status != "broken" else ""
     return f"  {SIGNS[finding.status]} {finding.title}{seen}"

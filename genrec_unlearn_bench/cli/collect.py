@@ -10,7 +10,7 @@ import typer
 from genrec_unlearn_bench.cli.console import print_json, progressing
 from genrec_unlearn_bench.cli.faults import handled
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
-from genrec_unlearn_bench.cli.report_options import Baseline, Beam, Format, Layout, Metrics
+from genrec_unlearn_bench.cli.results import Baseline, Beam, Format, Layout, Metrics
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.cell import GridCell
@@ -169,7 +169,7 @@ def _tables(
 ) -> None:
     """The leaderboard's tables, of what was gathered for these cells alone."""
     from genrec_unlearn_bench.cli.leaderboard import give, known_formats
-    from genrec_unlearn_bench.cli.report_options import named
+    from genrec_unlearn_bench.cli.options import named
     from genrec_unlearn_bench.reporting import selection
     from genrec_unlearn_bench.reporting.layouts import find_layout
     from genrec_unlearn_bench.reporting.outputs import make_report

@@ -25,7 +25,7 @@ from genrec_unlearn_bench.cli.report_options import (
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.reporting.comparison.pairs import PairedBlock
+    from genrec_unlearn_bench.reporting.compare_rows import PairedBlock
     from genrec_unlearn_bench.reporting.measure import Measure
     from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 
@@ -78,14 +78,14 @@ def compare(
     found = gathered(results_dir, published=published, skip_broken=skip_broken)
     wanted = Selection(named(task), named(backbone), (), named(ruleset), named(scale), named(suite))
     board = found.told(selected_board(found.results, protocol, wanted))
-    from genrec_unlearn_bench.reporting.comparison import pairs
+    from genrec_unlearn_bench.reporting import compare_rows as pairs
 
     blocks = pairs.find_pair(board, first, second)
     compared = tuple(pairs.compare_rows(block, first, second, measures, protocol) for block in blocks)
     if users:
         _users(compared, measures, protocol, seeds=seed or (), as_json=as_json)
         return
-    from genrec_unlearn_bench.reporting.comparison.pairs_shown import draw_pairs, pairs_document
+    from genrec_unlearn_bench.reporting.comparisons import draw_pairs, pairs_document
 
     if as_json:
         print_json(pairs_document(compared, protocol).model_dump(mode="json"))
@@ -101,8 +101,8 @@ def _users(
     seeds: list[int] | tuple[int, ...],
     as_json: bool,
 ) -> None:
-    from genrec_unlearn_bench.reporting.comparison.pairs_shown import draw_checkpoints, users_document
-    from genrec_unlearn_bench.reporting.comparison.user_pairs import compare_checkpoints
+    from genrec_unlearn_bench.reporting.compare_users import compare_checkpoints
+    from genrec_unlearn_bench.reporting.comparisons import draw_checkpoints, users_document
 
     found = tuple(
         (each.block.key, compare_checkpoints(each.block, each.first, each.second, measures, protocol, seeds=seeds))

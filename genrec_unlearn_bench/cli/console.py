@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from genrec_unlearn_bench.errors import printable
 from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.progress import Progress
 
@@ -17,7 +20,17 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichBars
 
-__all__ = ["BarProgress", "LineProgress", "print_json", "progressing", "stdout"]
+__all__ = [
+    "BarProgress",
+    "Card",
+    "LineProgress",
+    "Sheet",
+    "duration",
+    "print_json",
+    "print_line",
+    "progressing",
+    "stdout",
+]
 
 T = TypeVar("T")
 
@@ -29,24 +42,52 @@ QUIET_SHARE = 0.2
 """How long plain output stays silent about a loop: five seconds, then a fifth of the time it has already taken, so that
 a log of hours stays readable."""
 
+_NOT_SHOWN = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Control and bidi characters that JSON allows in a string."""
+
 
 def stdout() -> Console:
-    """A console on stdout, wide enough for tables when piped. Brackets are text: titles and paths may hold them."""
+    """A console on stdout, wide enough for tables when piped.
+
+    Brackets are text, not markup: titles and paths may hold them. Control characters in texts are shown escaped.
+    """
     from rich.console import Console
+    from rich.segment import Segment
+
+    class EscapingConsole(Console):
+        def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
+            for segment in super().render(*arguments, **options):
+                if segment.control or segment.text.isprintable():
+                    yield segment
+                else:
+                    yield Segment(printable(segment.text, keep="\n"), segment.style)
 
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(width=PIPED_WIDTH if piped else None, highlight=False, soft_wrap=False, markup=False)
+    return EscapingConsole(width=PIPED_WIDTH if piped else None, highlight=False, soft_wrap=False, markup=False)
 
 
 def print_json(content: Any) -> None:
-    """Machine-readable output: JSON on stdout, nothing else there."""
-    print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+    """Machine-readable output: JSON on stdout, nothing else there. ASCII where stdout cannot show more."""
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    text = json.dumps(content, indent=2, ensure_ascii=not unicode, allow_nan=False)
+    print(_NOT_SHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def print_line(text: str, *, stderr: bool = False) -> None:
+    """A line as it is, neither wrapped nor read as markup; control characters in it are escaped."""
+    print(printable(text, keep="\n\t"), file=sys.stderr if stderr else sys.stdout, flush=stderr)
+
+
+def duration(seconds: float) -> str:
+    """Time for people: ``42 s``, ``12 min``, ``3.4 h``."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 @contextmanager
 def progressing() -> Iterator[Progress]:
-    """Bars on a terminal, lines elsewhere; gone when the block ends, whatever ends it. Of several processes the first
-    speaks."""
+    """Bars on a terminal, lines elsewhere; removed however the block ends. Of several processes the first prints."""
     if place() > 0:
         yield Progress()
         return
@@ -61,25 +102,24 @@ def progressing() -> Iterator[Progress]:
 
 
 class LineProgress(Progress):
-    """One line now and then, for logs and pipes."""
+    """Progress of long loops as occasional lines with the time left, for logs and pipes."""
 
     def info(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        print_line(text, stderr=True)
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
         total = total if total is not None else _length(sequence)
-        began = told = time.monotonic()
+        began = printed = time.monotonic()
         for done, part in enumerate(sequence):
             now = time.monotonic()
-            if now - told >= max(QUIET_SECONDS, QUIET_SHARE * (now - began)):
-                told = now
-                share = f"{done}/{total} ({done / total:.0%})" if total else f"{done}"
-                self.info(f"  {label}: {share}, {now - began:.0f} s")
+            if now - printed >= max(QUIET_SECONDS, QUIET_SHARE * (now - began)):
+                printed = now
+                self.info(f"  {label}: {_state(done, total, now - began)}")
             yield part
 
 
 class BarProgress(Progress):
-    """Rich bars on stderr. A bar vanishes when its loop ends; what is said stays above the bars."""
+    """Rich bars on stderr. A bar vanishes when its loop ends; printed lines stay above the bars."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,13 +127,13 @@ class BarProgress(Progress):
 
     def info(self, text: str) -> None:
         if self._bars is None:
-            print(text, file=sys.stderr, flush=True)
+            print_line(text, stderr=True)
         else:
-            self._bars.console.print(text, markup=False, highlight=False)
+            self._bars.console.print(printable(text, keep="\n"), markup=False, highlight=False)
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
         bars, outermost = self._opened()
-        task = bars.add_task(label, total=total if total is not None else _length(sequence))
+        task = bars.add_task(printable(label), total=total if total is not None else _length(sequence))
         try:
             for part in sequence:
                 yield part
@@ -130,8 +170,66 @@ class BarProgress(Progress):
         return self._bars, True
 
 
+@dataclass(frozen=True)
+class Sheet:
+    """One table of a card; the first column is never wrapped."""
+
+    title: str
+    rows: tuple[tuple[str, ...], ...]
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Card:
+    """Title, text and tables about one thing; ``content`` is the same for ``--json``."""
+
+    title: str
+    content: dict[str, Any]
+    text: str = ""
+    sheets: tuple[Sheet, ...] = ()
+
+    def draw(self, console: Console) -> None:
+        """Print it."""
+        from rich import box
+        from rich.table import Table
+
+        console.print(self.title, style="bold")
+        if self.text:
+            console.print(f"\n{_flowing(self.text)}")
+        for sheet in self.sheets:
+            table = Table(
+                title=sheet.title or None,
+                title_justify="left",
+                box=box.SIMPLE_HEAD if sheet.columns else box.SIMPLE,
+                show_header=bool(sheet.columns),
+                padding=(0, 1),
+            )
+            for index in range(len(sheet.rows[0]) if sheet.rows else 0):
+                table.add_column(sheet.columns[index] if sheet.columns else "", no_wrap=index == 0, overflow="fold")
+            for row in sheet.rows:
+                table.add_row(*row)
+            console.print(table)
+
+
+def _state(done: int, total: int | None, seconds: float) -> str:
+    if not total:
+        return f"{done}, {duration(seconds)}"
+    left = f", {duration(seconds * (total - done) / done)} left" if done else ""
+    return f"{done}/{total} ({done / total:.0%}), {duration(seconds)}{left}"
+
+
 def _length(sequence: Iterable[Any]) -> int | None:
     try:
         return len(sequence)  # type: ignore[arg-type]
     except TypeError:
         return None
+
+
+def _flowing(text: str) -> str:
+    """Prose without its source's line breaks, so that the terminal breaks it; lists and code keep theirs."""
+    return "\n\n".join(map(_joined, text.strip().split("\n\n")))
+
+
+def _joined(paragraph: str) -> str:
+    lines = paragraph.split("\n")
+    return paragraph if any(line.startswith((" ", "-", "*", "|", ">")) for line in lines) else " ".join(lines)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
+from genrec_unlearn_bench.cli import options
+from genrec_unlearn_bench.cli.console import Card, print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug, examples
+from genrec_unlearn_bench.cli.options import examples
+from genrec_unlearn_bench.cli.show import dataset_card, is_local, manifest_sheet
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -31,10 +33,10 @@ app = typer.Typer(
 @handled
 def prepare(
     name: Annotated[str, typer.Argument(help="Dataset (bench ls datasets).")],
-    data_dir: DataDir = None,
-    cache_dir: CacheDir = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    data_dir: options.DataDir = None,
+    cache_dir: options.CacheDir = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Read, filter and split a dataset, and say what was dropped. Public files that are missing are downloaded."""
     _print(_prepared(name, data_dir, cache_dir), as_json=as_json)
@@ -44,18 +46,16 @@ def prepare(
 @handled
 def info(
     name: Annotated[str, typer.Argument(help="Dataset (bench ls datasets).")],
-    data_dir: DataDir = None,
-    cache_dir: CacheDir = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    data_dir: options.DataDir = None,
+    cache_dir: options.CacheDir = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Say what a dataset is, where its files are looked for, and, if they are there, what it holds."""
-    from genrec_unlearn_bench.cli import descriptions
-    from genrec_unlearn_bench.cli.at_hand import is_at_hand
     from genrec_unlearn_bench.data.catalogue import find_dataset
 
-    card = descriptions.dataset(name, data_dir)
-    there = is_at_hand(find_dataset(name, data_dir), data_dir)
+    card = dataset_card(name, data_dir)
+    there = is_local(find_dataset(name, data_dir), data_dir)
     found = _prepared(name, data_dir, cache_dir) if there else None
     if as_json:
         print_json({**card.content, "manifest": found.manifest.model_dump(mode="json") if found else None})
@@ -84,8 +84,8 @@ def import_(
     ] = None,
     k_core: Annotated[int, typer.Option(help="Drop users and items with fewer interactions.", min=0)] = 0,
     title: Annotated[str | None, typer.Option(help="A title for tables (default: the name).")] = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
     from typing import get_args
@@ -115,18 +115,19 @@ def import_(
 
 def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Dataset:
     from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.pipeline.ground import prepared_dataset
-    from genrec_unlearn_bench.pipeline.workroom import Desk
+    from genrec_unlearn_bench.pipeline.context import StageContext, materialise
+    from genrec_unlearn_bench.pipeline.stages.data import dataset_stage
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     with progressing() as progress:
-        desk = Desk(StageStore(cache_dir or default_cache(), progress), progress)
-        return prepared_dataset(desk, find_dataset(name, data_dir), data_dir)[1]
+        context = StageContext(StageStore(cache_dir or default_cache(), progress), progress)
+        stage = dataset_stage(find_dataset(name, data_dir), data_dir, progress)
+        materialise(stage, context)
+        found: Dataset = context.load(stage)
+        return found
 
 
 def _print(found: Dataset, *, as_json: bool) -> None:
-    from genrec_unlearn_bench.cli.descriptions import Card, manifest_sheet
-
     if as_json:
         print_json(found.manifest.model_dump(mode="json"))
         return

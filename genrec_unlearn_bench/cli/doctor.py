@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from genrec_unlearn_bench.cli.at_hand import folder_at_hand
+from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import print_json, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
+from genrec_unlearn_bench.cli.show import local_folder
 from genrec_unlearn_bench.config import StrictModel
 
 __all__ = ["Finding", "doctor", "examine"]
@@ -28,11 +28,11 @@ class Finding(StrictModel):
 
 @handled
 def doctor(
-    data_dir: DataDir = None,
-    cache_dir: CacheDir = None,
+    data_dir: options.DataDir = None,
+    cache_dir: options.CacheDir = None,
     network: Annotated[bool, typer.Option("--network", help="Also ask whether the model hub can be reached.")] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Look at versions, threads, devices, disk, cache, data and encoders; exit code 1 if something is at fault."""
     found = examine(data_dir, cache_dir, network=network)
@@ -87,9 +87,9 @@ def _versions() -> list[Finding]:
 
 def _pinned() -> list[Finding]:
     """Deviations from the versions that results are reproduced with."""
-    from genrec_unlearn_bench.pipeline.lock import off_lock
+    from genrec_unlearn_bench.pipeline.environment import version_mismatches
 
-    different = off_lock(None)
+    different = version_mismatches(None)
     says = ", ".join(map(str, different)) if different else "all installed versions are the locked ones"
     return [Finding(subject="lock", state="note" if different else "ok", says=says)]
 
@@ -135,7 +135,7 @@ def _data(data_dir: Path | None) -> list[Finding]:
         if spec.format == "demo":
             out.append(Finding(subject=f"data {spec.name}", state="ok", says="generated, needs no files"))
             continue
-        folder = folder_at_hand(spec, data_dir)
+        folder = local_folder(spec, data_dir)
         public = all(file.url for file in spec.files)
         absent = "not here; public, fetched when it is needed" if public else "not here; see bench show " + spec.name
         out.append(

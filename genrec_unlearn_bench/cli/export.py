@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import print_json, progressing
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def export(
     results_dir: Annotated[Path, typer.Option(help="Where runs are looked for by key.", metavar="DIR")] = Path(
         "results"
     ),
-    cache_dir: CacheDir = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    cache_dir: options.CacheDir = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write ranked lists and targets, so that ir-measures, ranx or trec_eval can compute ranking metrics.
 

@@ -90,9 +90,9 @@ def figures(
     results give the same bytes. What could not be drawn is named, with the run that would give its data.
     """
     from genrec_unlearn_bench.cli.report_results import gathered
-    from genrec_unlearn_bench.reporting.figures.asked import Asked
     from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, find_kind
-    from genrec_unlearn_bench.reporting.figures.style import Width
+    from genrec_unlearn_bench.reporting.figures.model import Width
+    from genrec_unlearn_bench.reporting.figures.request import Asked
     from genrec_unlearn_bench.reporting.figures.writing import FORMATS
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.selection import Selection, selected_board
@@ -124,7 +124,7 @@ def _of_seeds(results: Sequence[Result], seeds: Sequence[int]) -> list[Result]:
 
 def _write(drawn: Drawn, formats: Sequence[str], width: object, output: Path, *, as_json: bool) -> None:
     from genrec_unlearn_bench.files import atomic_bytes
-    from genrec_unlearn_bench.reporting.figures.style import Width
+    from genrec_unlearn_bench.reporting.figures.model import Width
     from genrec_unlearn_bench.reporting.figures.writing import figure_files
 
     console = stdout()
@@ -164,5 +164,5 @@ def _not_drawn(skipped: Sequence[Skipped]) -> list[str]:
     out = []
     for kind, members in by_kind.items():
         more = f" (and {len(members) - 1} more)" if len(members) > 1 else ""
-        out.append(f"not drawn: {kind}: {members[0].reason}{more}; would be by: {members[0].mend}")
+        out.append(f"not drawn: {kind}: {members[0].reason}{more}; would be by: {members[0].hint}")
     return out

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.cli.descriptions import Card, Sheet
+from genrec_unlearn_bench.cli.console import Card, Sheet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

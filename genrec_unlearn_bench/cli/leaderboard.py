@@ -5,30 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.console import stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import Debug
-from genrec_unlearn_bench.cli.report_options import (
-    Backbones,
-    Baseline,
-    Beam,
-    Bib,
-    Compare,
-    Format,
-    Layout,
-    Methods,
-    Metrics,
-    Out,
-    Published,
-    ResultsDirs,
-    Rulesets,
-    Scales,
-    SkipBroken,
-    Standalone,
-    Suites,
-    Tasks,
-    named,
-)
+from genrec_unlearn_bench.cli.options import named
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -42,25 +22,25 @@ SUFFIXES = {".md": "md", ".csv": "csv", ".json": "json", ".tex": "latex", ".html
 
 @handled
 def leaderboard(
-    results_dir: ResultsDirs = None,
-    published: Published = False,
-    layout: Layout = "main",
-    format_: Format = None,
-    task: Tasks = None,
-    backbone: Backbones = None,
-    method: Methods = None,
-    ruleset: Rulesets = None,
-    scale: Scales = None,
-    suite: Suites = None,
-    metric: Metrics = None,
-    beam: Beam = None,
-    baseline: Baseline = None,
-    compare: Compare = None,
-    out: Out = None,
-    standalone: Standalone = False,
-    bib: Bib = False,
-    skip_broken: SkipBroken = False,
-    debug: Debug = False,
+    results_dir: results.ResultsDirs = None,
+    published: results.Published = False,
+    layout: results.Layout = "main",
+    format_: results.Format = None,
+    task: results.Tasks = None,
+    backbone: results.Backbones = None,
+    method: results.Methods = None,
+    ruleset: results.Rulesets = None,
+    scale: results.Scales = None,
+    suite: results.Suites = None,
+    metric: results.Metrics = None,
+    beam: results.Beam = None,
+    baseline: results.Baseline = None,
+    compare: results.Compare = None,
+    out: results.Out = None,
+    standalone: results.Standalone = False,
+    bib: results.Bib = False,
+    skip_broken: results.SkipBroken = False,
+    debug: options.Debug = False,
 ) -> None:
     """Make tables of results: on the terminal, or as markdown, CSV, JSON, LaTeX or a page of HTML.
 
@@ -69,7 +49,6 @@ def leaderboard(
     formats = known_formats(format_, out)
     if compare not in (None, "reported"):
         raise UnknownName("comparison", str(compare), ["reported"])
-    from genrec_unlearn_bench.cli.report_results import gathered
     from genrec_unlearn_bench.reporting import selection
     from genrec_unlearn_bench.reporting.layouts import find_layout
     from genrec_unlearn_bench.reporting.outputs import make_report
@@ -78,12 +57,10 @@ def leaderboard(
     protocol = statistics_protocol()
     columns = named(metric)
     shape = selection.chosen_layout(columns, beam=beam or protocol.beam) if columns else find_layout(layout)
-    found = gathered(results_dir, published=published, skip_broken=skip_broken)
-    wanted = selection.Selection(
-        named(task), named(backbone), named(method), named(ruleset), named(scale), named(suite)
-    )
+    found = results.gathered(results_dir, published=published, skip_broken=skip_broken)
+    wanted = results.selection(task, backbone, method, ruleset, scale, suite)
     report = make_report(
-        found.told(selection.selected_board(found.results, protocol, wanted)),
+        found.with_faults(selection.selected_board(found.results, protocol, wanted)),
         shape,
         protocol,
         kinds=selection.task_kinds(found.results),

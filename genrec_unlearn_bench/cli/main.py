@@ -160,7 +160,7 @@ app.command(
     "pull",
     epilog=examples(
         "bench pull https://example.org/leaderboard --task industrial-brand",
-        "bench pull /shared/cache --stages --backbone tiger",
+        "bench pull ../their/leaderboard --method tracer",
     ),
 )(pull.pull)
 app.command("site", epilog=examples("bench site", "bench site --leaderboard leaderboard --check"))(site.site)

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import print_json, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, Debug, examples
+from genrec_unlearn_bench.cli.options import examples
 from genrec_unlearn_bench.errors import UsageError
 
 __all__ = ["app"]
@@ -37,8 +38,8 @@ def method(
         ),
     ] = None,
     in_tree: Annotated[bool, typer.Option("--in-tree", help="Into the clone, wherever this is called from.")] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write one method file and one test, which pass as they are.
 

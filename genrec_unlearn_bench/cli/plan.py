@@ -9,8 +9,7 @@ import typer
 
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
-from genrec_unlearn_bench.cli.run_options import ResultsDir, TunedDir
+from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug, ResultsDir, TunedDir
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
-"""``bench pull``: published results, and stages of a served store, from a folder or a static web site."""
+"""``bench pull``: published results, from a folder or a static web site."""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,13 +12,13 @@ import typer
 
 from genrec_unlearn_bench.cli.console import print_json, progressing
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
+from genrec_unlearn_bench.cli.options import AsJson, Debug
 from genrec_unlearn_bench.cli.report_options import Backbones, Methods, Rulesets, Scales, Tasks, named
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.submissions.pull.bringing import Brought
-    from genrec_unlearn_bench.submissions.pull.index import OfferedResult, PullIndex
+    from genrec_unlearn_bench.submissions.pull import Pulled
+    from genrec_unlearn_bench.submissions.pull_index import OfferedResult, PullIndex
 
 __all__ = ["pull"]
 
@@ -33,13 +34,6 @@ def pull(
     ruleset: Rulesets = None,
     scale: Scales = None,
     results_dir: Annotated[Path, typer.Option(help="Where results are put.", metavar="DIR")] = Path("results"),
-    stages: Annotated[
-        bool, typer.Option("--stages", help="Pull stages of a store instead: originals, oracles, IDs, datasets.")
-    ] = False,
-    stage: Annotated[
-        list[str] | None, typer.Option(help="With --stages, these kinds alone (bench cache ls names them).")
-    ] = None,
-    cache_dir: CacheDir = None,
     write_index: Annotated[
         bool, typer.Option("--write-index", help="Pull nothing: write the index by which others pull from this folder.")
     ] = False,
@@ -55,31 +49,17 @@ def pull(
     if write_index:
         _write_index(Path(place))
         return
-    from genrec_unlearn_bench.store.store import default_cache
-    from genrec_unlearn_bench.submissions.pull.place import find_place
-    from genrec_unlearn_bench.submissions.pull.results import check_protocol, pull_results
-    from genrec_unlearn_bench.submissions.pull.stages import pull_stages, stages_of
+    from genrec_unlearn_bench.submissions.pull import check_protocol, find_place, pull_results
 
     found = find_place(place)
     asked = {"task": task, "backbone": backbone, "method": method, "ruleset": ruleset, "scale": scale}
-    filters: dict[str, Sequence[str]] = {field: named(values) for field, values in asked.items() if values}
-    # A store by itself offers stages and no results, and knows their backbones alone.
-    wanted = [] if stages and not found.index.results else _selected(found.index, filters)
+    wanted = _selected(found.index, {field: named(values) for field, values in asked.items() if values})
     check_protocol(wanted)
+    size = sum(file.size for one in wanted for file in one.files.values())
+    print(f"{len(wanted)} results, {size / (1 << 20):.1f} MiB, from {place}", file=sys.stderr)
     with progressing() as progress:
-        if stages:
-            chosen = stages_of(
-                found.index.stages,
-                kinds=stage or (),
-                backbones=filters.get("backbone", ()),
-                results=wanted if found.index.results and set(filters) - {"backbone"} else None,
-            )
-            _say(f"{len(chosen)} stages", (file.size for one in chosen for file in one.files.values()), place)
-            brought = () if dry_run else pull_stages(found, chosen, cache_dir or default_cache(), progress)
-        else:
-            _say(f"{len(wanted)} results", (file.size for one in wanted for file in one.files.values()), place)
-            brought = () if dry_run else pull_results(found, wanted, results_dir, progress)
-    _tell(brought, as_json=as_json)
+        pulled = () if dry_run else pull_results(found, wanted, results_dir, progress)
+    _report(pulled, as_json=as_json)
 
 
 def _selected(index: PullIndex, filters: dict[str, Sequence[str]]) -> list[OfferedResult]:
@@ -92,25 +72,17 @@ def _selected(index: PullIndex, filters: dict[str, Sequence[str]]) -> list[Offer
     return [one for one in index.results if all(getattr(one, field) in values for field, values in filters.items())]
 
 
-def _say(what: str, sizes: Iterable[int], place: str) -> None:
-    import sys
-
-    from genrec_unlearn_bench.store.amounts import format_bytes
-
-    print(f"{what}, {format_bytes(sum(sizes))}, from {place}", file=sys.stderr)
-
-
-def _tell(brought: Sequence[Brought], *, as_json: bool) -> None:
-    counts = Counter(one.outcome for one in brought)
-    failed = [one for one in brought if one.outcome == "failed"]
+def _report(pulled: Sequence[Pulled], *, as_json: bool) -> None:
+    counts = Counter(one.outcome for one in pulled)
+    failed = [one for one in pulled if one.outcome == "failed"]
     if as_json:
-        print_json({"counts": dict(counts), "brought": [vars(one) for one in brought]})
+        print_json({"counts": dict(counts), "brought": [vars(one) for one in pulled]})
     else:
         for one in failed[:SHOWN]:
             print(f"failed: {one.what}: {one.fault}")
         if len(failed) > SHOWN:
             print(f"failed: … and {len(failed) - SHOWN} more")
-        for one in brought:
+        for one in pulled:
             if one.outcome == "kept":
                 print(f"kept: {one.what}: something else lies here under that name, and stays")
         print(", ".join(f"{counts[outcome]} {outcome}" for outcome in counts) or "nothing was pulled")
@@ -124,15 +96,15 @@ def _write_index(folder: Path) -> None:
     from pydantic import ValidationError
 
     from genrec_unlearn_bench.files import atomic_text
-    from genrec_unlearn_bench.submissions.pull.index import INDEX, index_of
+    from genrec_unlearn_bench.submissions.pull_index import INDEX, index_of
 
     if not folder.is_dir():
-        raise UsageError("an index is made of a folder", where=str(folder), hint="give a folder with results or stages")
+        raise UsageError("an index is made of a folder", where=str(folder), hint="give a folder with results")
     try:
         index = index_of(folder)
     except (OSError, ValidationError) as fault:
         raise DataMissing(f"a result cannot be read: {fault}", where=str(folder)) from None
-    if not index.results and not index.stages:
-        raise DataMissing("there is neither a result nor a stage", where=str(folder))
+    if not index.results:
+        raise DataMissing("there is no result", where=str(folder))
     atomic_text(folder / INDEX, index.text(), "the folder")
-    print(f"{folder / INDEX}: {len(index.results)} results, {len(index.stages)} stages")
+    print(f"{folder / INDEX}: {len(index.results)} results")

@@ -1,12 +1,14 @@
-"""The table at the end of ``bench run``: reference rows and methods, forget side, retain side, tokens, cost."""
+"""Tables of ``bench run``: core metrics of every row; the full suite's headlines; one row a request of a stream."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -14,12 +16,12 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.pipeline.record import RunRecord
 
-__all__ = ["COLUMNS", "Column", "number", "run_table"]
+__all__ = ["COLUMNS", "FULL_COLUMNS", "Column", "full_table", "number", "run_table", "stream_rows", "stream_table"]
 
 
 @dataclass(frozen=True)
 class Column:
-    """One metric of the table."""
+    """One metric of a table; ``head`` is the first line of its heading, for the columns below it up to the next."""
 
     head: str
     title: str
@@ -44,84 +46,132 @@ COLUMNS = (
     Column("", "Δr HR", "gap.hr@10", Group.RETAIN, signed=True),
 )
 
-
 CAPTION = (
     "forget: the target is the row retrain, not 0 · retain: higher is better · CR: share of concept items in the list\n"
     "Sim.: cosine of the first item's text and the target's · Ω: token overlap of concept and retain items\n"
     "Δf, Δr: HR@10 on the forget and retain side minus retrain's · seconds: unlearning alone"
 )
 
+FULL_COLUMNS = (
+    Column("probing", "pooled", "probing.auroc.pooled", Group.ALL, lists=False),
+    Column("", "history", "probing.auroc.history", Group.ALL, lists=False),
+    Column("membership", "AUC", "membership.auc.loss", Group.FORGET, lists=False),
+    Column("", "TPR", "membership.tpr.loss", Group.FORGET, lists=False),
+    Column("quality", "KS p", "forget-quality.ks.p", Group.FORGET, lists=False),
+    Column("", "ToW", "forget-quality.tow", Group.ALL, lists=False),
+    Column("4 bit", "R", "quantisation.recovery.int4", Group.FORGET, lists=False),
+    Column("", "damage", "quantisation.damage.int4", Group.RETAIN, signed=True, lists=False),
+    Column("relearning", "area", "relearning.area.mixed", Group.FORGET, lists=False),
+    Column("", "R", "relearning.recovery.mixed", Group.FORGET, signed=True, lists=False),
+    Column("old SIDs", "R", "relearning.original-sids.recovery.mixed", Group.FORGET, signed=True, lists=False),
+)
+"""Headlines of the full suite; all numbers are in the records (``bench leaderboard --layout attack``)."""
+
+FULL_CAPTION = (
+    "probing: AUROC of a linear probe for the concept, on mean-pooled states and at concept positions of histories\n"
+    "AUC, TPR at 1 % FPR: who was in the forget set, by loss · KS p: truth ratio against retrain's\n"
+    "R: what comes back, 0 as in retrain, 1 as in the original"
+)
+
+STREAM_COLUMNS = (
+    ("request\ninteract.", "interactions"),
+    ("forget\nHR@10", "forget_hr@10"),
+    ("so far\nHR@10", "so_far_hr@10"),
+    ("earlier\nHR@10", "earlier_hr@10"),
+    ("retain\nHR@10", "retain_hr@10"),
+    ("\nNDCG@10", "retain_ndcg@10"),
+    ("time\nseconds", "seconds"),
+    ("\nall", "cumulative_seconds"),
+    ("\n/ retrain", "share_of_retraining"),
+)
+
+STREAM_CAPTION = (
+    "right after each request, at beam 10 · interact.: train interactions it asked to forget\n"
+    "forget: its own test interactions · so far: all requests up to it · earlier: those before (rising: back again)\n"
+    "retain: never requested in the stream · time: of the request, of all so far, and that over one retraining's"
+)
+
 
 def run_table(records: Sequence[RunRecord], *, beam: int) -> RenderableType:
-    """A row for every record; with several seeds, each method's mean over them below its rows.
+    """Core table: a row for every record; with several seeds, each method's mean below its rows.
 
     Several backbones stand one below the other, each under its name.
     """
-    from rich import box
-    from rich.console import Group as Pile
-    from rich.table import Table
-    from rich.text import Text
-
-    first = records[0]
-    names = list(dict.fromkeys(_backbone(record) for record in records))
-    table = Table(
-        title=" · ".join(
-            (
-                first.cell.task,
-                *([] if len(names) > 1 else names),
-                first.cell.scale,
-                f"beam {beam}",
-                *_rulesets(records),
-                *_requests(records),
-            )
-        ),
-        box=box.SIMPLE_HEAD,
-        # A blank on one side only: eleven numbers and a long name have to fit into 120 columns.
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        title_justify="left",
-    )
-    seeds = list(dict.fromkeys(record.cell.seed for record in records))
+    first = records[0].cell
+    names = list(dict.fromkeys(map(_backbone, records)))
+    rulesets = dict.fromkeys(record.cell.ruleset for record in records if record.cell.ruleset != "default")
+    counts = dict.fromkeys(record.cell.requests for record in records if record.cell.requests > 1)
+    title = [first.task, *([] if len(names) > 1 else names), first.scale, f"beam {beam}"]
+    title += [*(f"ruleset {name}" for name in rulesets), *(f"{count} requests" for count in counts)]
+    table = _table(" · ".join(title))
+    seeded = len({record.cell.seed for record in records}) > 1
     table.add_column("\nmethod", no_wrap=True)
-    if len(seeds) > 1:
+    if seeded:
         table.add_column("\nseed", justify="right")
-    for column in COLUMNS:
-        table.add_column(f"{column.head}\n{column.title}", justify="right", no_wrap=True)
-    table.add_column("time\nseconds", justify="right", no_wrap=True)
+    _add_columns(table, [*(f"{column.head}\n{column.title}" for column in COLUMNS), "time\nseconds"])
     for backbone in names:
         if len(names) > 1:
             table.add_row(backbone, style="bold")
-        _add_methods(table, [record for record in records if _backbone(record) == backbone], beam, len(seeds) > 1)
+        _add_methods(table, [record for record in records if _backbone(record) == backbone], beam, seeded=seeded)
         table.add_section()
-    # Below the table and not its caption, which rich would wrap at the table's width.
-    return Pile(table, Text(CAPTION, style="dim"))
+    return _captioned(table, CAPTION)
 
 
-def _rulesets(records: Sequence[RunRecord]) -> list[str]:
-    """The ruleset where it is not the default; reference rows have none of their own."""
-    found = dict.fromkeys(record.cell.ruleset for record in records if record.cell.ruleset != "default")
-    return [f"ruleset {name}" for name in found]
+def full_table(records: Sequence[RunRecord]) -> RenderableType | None:
+    """Measurements beyond the core: a row for every record that has some; None where no record has.
+
+    Below it stands, once each, why something could not be measured.
+    """
+    rows = [record for record in records if record.measuring]
+    if not rows:
+        return None
+    found = [[_find(record, column) for column in FULL_COLUMNS] for record in rows]
+    shown = [index for index in range(len(FULL_COLUMNS)) if any(line[index] is not None for line in found)]
+    table = _table("beyond the core")
+    seeded, several = len({row.cell.seed for row in rows}) > 1, len({row.cell.backbone for row in rows}) > 1
+    for head in [*(["backbone"] if several else []), "method", *(["seed"] if seeded else [])]:
+        table.add_column(f"\n{head}", no_wrap=True)
+    _add_columns(table, _full_headings(shown))
+    for record, line in zip(rows, found, strict=True):
+        names = [*([_backbone(record)] if several else []), record.cell.method, *([str(record.cell.seed)] * seeded)]
+        cells = [_text(line[index], signed=FULL_COLUMNS[index].signed) for index in shown]
+        table.add_row(*names, *cells)
+    reasons = "".join(f"\n  {text}" for text in _reasons(rows, found))
+    return _captioned(table, FULL_CAPTION, *([f"not measured:{reasons}"] if reasons else []))
 
 
-def _requests(records: Sequence[RunRecord]) -> list[str]:
-    """How many requests the forget set was asked in, where there were several."""
-    return [f"{count} requests" for count in dict.fromkeys(record.cell.requests for record in records) if count > 1]
+def stream_table(results: Iterable[tuple[RunRecord, Path]]) -> RenderableType | None:
+    """Streams of requests: a row for every request of every run, reference rows included; None without a stream."""
+    found = [(record, rows) for record, folder in results if (rows := stream_rows(folder))]
+    if not found:
+        return None
+    first = found[0][0].cell
+    backbones = len({record.cell.backbone for record, _ in found}) > 1
+    seeds = len({record.cell.seed for record, _ in found}) > 1
+    table = _table(f"{first.task} · {first.scale} · {first.requests} requests, one after the other")
+    table.add_column("\nmethod", no_wrap=True)
+    table.add_column("\n", justify="right")
+    _add_columns(table, [head for head, _ in STREAM_COLUMNS])
+    for record, rows in found:
+        cell = record.cell
+        parts = [*([_backbone(record)] * backbones), cell.method, *([f"seed {cell.seed}"] * seeds)]
+        for place, row in enumerate(rows):
+            cells = [_stream_text(row[column], column) for _, column in STREAM_COLUMNS]
+            table.add_row("" if place else " ".join(parts), f"{row['request']:.0f}", *cells)
+        table.add_section()
+    return _captioned(table, STREAM_CAPTION)
 
 
-def _backbone(record: RunRecord) -> str:
-    return record.backbone_label or record.cell.backbone
+def stream_rows(folder: Path) -> list[dict[str, Any]]:
+    """Rows of a result's ``measurements/stream.csv`` as plain values, None where nothing was measured.
 
-
-def _add_methods(table: Table, records: Sequence[RunRecord], beam: int, seeded: bool) -> None:
-    for name in dict.fromkeys(record.cell.method for record in records):
-        rows = [record for record in records if record.cell.method == name]
-        for record in rows:
-            _add(table, record, beam, seeded=seeded)
-        if len(rows) > 1:
-            means = [_mean([_value(record, column, beam) for record in rows]) for column in COLUMNS]
-            seconds = _mean([record.cost.unlearn_seconds for record in rows])
-            cells = [number(value, signed=column.signed) for value, column in zip(means, COLUMNS, strict=True)]
-            table.add_row(f"{name}", "mean", *cells, _seconds(seconds), style="bold", end_section=True)
+    Empty where the result is of a single request, or nothing of its stream could be measured.
+    """
+    path = folder / "measurements" / "stream.csv"
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as lines:
+        return [{name: _parsed(name, text) for name, text in row.items()} for row in csv.DictReader(lines)]
 
 
 def number(value: float | None, *, signed: bool = False) -> str:
@@ -132,19 +182,56 @@ def number(value: float | None, *, signed: bool = False) -> str:
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
-def _add(table: Table, record: RunRecord, beam: int, *, seeded: bool) -> None:
-    name = f"{record.cell.method} (diverged)" if record.diverged else record.cell.method
-    cells = [number(_value(record, column, beam), signed=column.signed) for column in COLUMNS]
-    seed = [str(record.cell.seed)] if seeded else []
-    table.add_row(name, *seed, *cells, _seconds(record.cost.unlearn_seconds))
+def _table(title: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    # A blank on one side only: eleven numbers and a long name have to fit into 120 columns.
+    return Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, title_justify="left")
+
+
+def _add_columns(table: Table, heads: Iterable[str]) -> None:
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+
+
+def _captioned(table: Table, caption: str, *below: str) -> RenderableType:
+    """The table above its caption, which rich would wrap at the table's width if it were the table's own."""
+    from rich.console import Group as Lines
+    from rich.text import Text
+
+    return Lines(table, Text(caption, style="dim"), *map(Text, below))
+
+
+def _backbone(record: RunRecord) -> str:
+    return record.backbone_label or record.cell.backbone
+
+
+def _add_methods(table: Table, records: Sequence[RunRecord], beam: int, *, seeded: bool) -> None:
+    for name in dict.fromkeys(record.cell.method for record in records):
+        rows = [record for record in records if record.cell.method == name]
+        found = [[_value(record, column, beam) for column in COLUMNS] for record in rows]
+        for record, values in zip(rows, found, strict=True):
+            label = f"{name} (diverged)" if record.diverged else name
+            seed = [str(record.cell.seed)] if seeded else []
+            table.add_row(label, *seed, *_numbers(values), _seconds(record.cost.unlearn_seconds))
+        if len(rows) > 1:
+            means = [_mean(values) for values in zip(*found, strict=True)]
+            seconds = _mean([record.cost.unlearn_seconds for record in rows])
+            table.add_row(name, "mean", *_numbers(means), _seconds(seconds), style="bold", end_section=True)
+
+
+def _numbers(values: Iterable[float | None]) -> list[str]:
+    return [number(value, signed=column.signed) for value, column in zip(values, COLUMNS, strict=True)]
 
 
 def _value(record: RunRecord, column: Column, beam: int) -> float | None:
-    wanted = beam if column.lists else None
-    for value in record.metrics:
-        if (value.metric, value.group, value.beam) == (column.metric, column.group, wanted):
-            return value.value
-    return None
+    wanted = (column.metric, column.group, beam if column.lists else None)
+    return next((one.value for one in record.metrics if (one.metric, one.group, one.beam) == wanted), None)
+
+
+def _find(record: RunRecord, column: Column) -> MetricValue | None:
+    return next((one for one in record.metrics if (one.metric, one.group) == (column.metric, column.group)), None)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -156,3 +243,46 @@ def _seconds(value: float | None) -> str:
     if value is None:
         return "–"
     return "0" if value == 0 else f"{value:.1f}"
+
+
+def _text(value: MetricValue | None, *, signed: bool) -> str:
+    return number(value.value if value else None, signed=signed)
+
+
+def _full_headings(shown: Iterable[int]) -> list[str]:
+    """Headings of the columns shown; a family's name stands over the first of its columns that is shown."""
+    headings, above = [], ""
+    for index in shown:
+        column = FULL_COLUMNS[index]
+        family = column.metric.partition(".")[0]
+        named = next(each.head for each in reversed(FULL_COLUMNS[: index + 1]) if each.head)
+        headings.append(f"{column.head or (named if family != above else '')}\n{column.title}")
+        above = family
+    return headings
+
+
+def _reasons(rows: Sequence[RunRecord], found: Sequence[Sequence[MetricValue | None]]) -> list[str]:
+    """``family: reason (rows)``, one line for each reason why something was not measured."""
+    methods: dict[tuple[str, str], list[str]] = {}
+    for record, line in zip(rows, found, strict=True):
+        for value in line:
+            if value is not None and value.value is None:
+                key = (value.metric.partition(".")[0], value.note or "no reason given")
+                methods.setdefault(key, []).append(record.cell.method)
+    return [f"{family}: {note} ({', '.join(dict.fromkeys(names))})" for (family, note), names in methods.items()]
+
+
+def _parsed(column: str, text: str) -> int | float | str | None:
+    if not text or column == "names":
+        return text or None
+    return int(text) if text.lstrip("-").isdigit() else round(float(text), 15)
+
+
+def _stream_text(value: float | None, column: str) -> str:
+    if value is None:
+        return number(None)
+    if column == "interactions":
+        return f"{value:.0f}"
+    if "seconds" in column:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if column == "share_of_retraining" else number(value)

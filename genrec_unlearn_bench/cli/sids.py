@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
+from genrec_unlearn_bench.cli import options
+from genrec_unlearn_bench.cli.console import Card, Sheet, print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
-from genrec_unlearn_bench.cli.run_options import Backbone, Device, Encoder, Scale, SetSid, Task, Threads
 from genrec_unlearn_bench.config import overrides
 
 if TYPE_CHECKING:
@@ -25,18 +24,18 @@ Served = Annotated[
 
 @handled
 def sids(
-    task: Task,
-    backbone: Backbone = "tiger",
-    scale: Scale = None,
-    data_dir: DataDir = None,
-    encoder: Encoder = None,
-    device: Device = "auto",
-    threads: Threads = None,
-    set_sid: SetSid = None,
+    task: options.Task,
+    backbone: options.Backbone = "tiger",
+    scale: options.Scale = None,
+    data_dir: options.DataDir = None,
+    encoder: options.Encoder = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    set_sid: options.SetSid = None,
     served: Served = False,
-    cache_dir: CacheDir = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    cache_dir: options.CacheDir = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Make a task's semantic IDs, or read them from the cache, and report on them.
 
@@ -67,8 +66,6 @@ def sids(
 
 
 def _draw(found: SidHealth, task: str) -> None:
-    from genrec_unlearn_bench.cli.descriptions import Card, Sheet
-
     prefixes = tuple(
         (
             str(one.length),

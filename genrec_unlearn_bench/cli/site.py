@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import Debug
 from genrec_unlearn_bench.errors import BenchError, UsageError
 
 __all__ = ["site"]
@@ -29,7 +29,7 @@ def site(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 1 where a file differs by a byte, and say where.")
     ] = False,
-    debug: Debug = False,
+    debug: options.Debug = False,
 ) -> None:
     """Make the pages and tables of all published results and submissions.
 
@@ -38,8 +38,8 @@ def site(
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.results import load_results
     from genrec_unlearn_bench.reporting.site import FOLDER, differences, site_files
-    from genrec_unlearn_bench.submissions.pull.index import INDEX, site_index
-    from genrec_unlearn_bench.submissions.sources import published_sources
+    from genrec_unlearn_bench.submissions.pull_index import INDEX, site_index
+    from genrec_unlearn_bench.submissions.verification import published_sources
 
     sources = published_sources(leaderboard)
     if not sources:

@@ -3,42 +3,59 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from genrec_unlearn_bench.cli.console import print_json, stdout
+import typer
+
+from genrec_unlearn_bench.cli import options
+from genrec_unlearn_bench.cli.console import Card, Sheet, print_json, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, Debug
-from genrec_unlearn_bench.cli.run_options import ResultsDir
-from genrec_unlearn_bench.cli.submit_options import (
-    AffirmRules,
-    Authors,
-    Code,
-    Contact,
-    Deviations,
-    Leaderboard,
-    Licence,
-    MethodName,
-    Name,
-    Out,
-    PaperText,
-    PrText,
-    Rulesets,
-    Tasks,
-    Title,
-    Withhold,
-)
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.submit import Submitted
 
 __all__ = ["submit"]
 
+Name = Annotated[str, typer.Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")]
+MethodName = Annotated[
+    str | None,
+    typer.Option("--method", help="The method's name, or path/to/file.py:Class (default: NAME).", show_default=False),
+]
+Out = Annotated[Path, typer.Option(help="Where submissions lie.", metavar="DIR")]
+Title = Annotated[str | None, typer.Option(help="What tables call the method.", show_default=False)]
+Authors = Annotated[
+    list[str] | None,
+    typer.Option("--author", help='"Name | Affiliation | ORCID", the last two optional; repeat.', show_default=False),
+]
+Contact = Annotated[str | None, typer.Option(help="Mail address or link.", show_default=False)]
+Licence = Annotated[str | None, typer.Option(help="SPDX id, as Apache-2.0.", show_default=False)]
+PaperText = Annotated[str | None, typer.Option("--paper", help='"Title | https link".', show_default=False)]
+Code = Annotated[str | None, typer.Option(help="https link of the code.", show_default=False)]
+Deviations = Annotated[
+    list[str] | None, typer.Option("--deviation", help="A difference from the paper; repeat.", show_default=False)
+]
+Tasks = Annotated[list[str] | None, typer.Option("--task", help="Only these tasks; repeat.", show_default=False)]
+Rulesets = Annotated[
+    list[str] | None, typer.Option("--ruleset", help="Only these rulesets; repeat.", show_default=False)
+]
+Withhold = Annotated[str, typer.Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")]
+AffirmRules = Annotated[
+    bool, typer.Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")
+]
+PrText = Annotated[
+    Path | None, typer.Option(help="Where the pull request's text goes (default: beside the folder).", metavar="FILE")
+]
+Leaderboard = Annotated[
+    Path | None,
+    typer.Option(help="The leaderboard's folder to hold it against.", show_default=False, metavar="DIR"),
+]
+
 
 @handled
 def submit(
     name: Name,
     method: MethodName = None,
-    results_dir: ResultsDir = Path("results"),
+    results_dir: options.ResultsDir = Path("results"),
     out: Out = Path("leaderboard/submissions"),
     title: Title = None,
     author: Authors = None,
@@ -53,8 +70,8 @@ def submit(
     affirm_rules: AffirmRules = False,
     pr_text: PrText = None,
     leaderboard: Leaderboard = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Gather a method's results, publish them without users, items and paths, and check what `bench verify` checks.
 
@@ -124,8 +141,6 @@ def _paper(text: str) -> dict[str, str]:
 
 
 def _tell(done: Submitted, archive: Path, text: Path) -> None:
-    from genrec_unlearn_bench.cli.descriptions import Card, Sheet
-
     size = sum(path.stat().st_size for path in done.folder.rglob("*") if path.is_file())
     tasks = sorted({record.cell.task for record in done.records})
     rows = [

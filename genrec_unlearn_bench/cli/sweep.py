@@ -15,9 +15,17 @@ import typer
 
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
-from genrec_unlearn_bench.cli.run_cells import named as listed
-from genrec_unlearn_bench.cli.run_options import ResultsDir, TrackerDir, Trackers, TunedDir
+from genrec_unlearn_bench.cli.options import (
+    AsJson,
+    CacheDir,
+    DataDir,
+    Debug,
+    ResultsDir,
+    TrackerDir,
+    Trackers,
+    TunedDir,
+)
+from genrec_unlearn_bench.cli.options import named as listed
 from genrec_unlearn_bench.errors import BenchError, StorageError, UnknownName, UsageError
 
 if TYPE_CHECKING:

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
-from genrec_unlearn_bench.cli.run_cells import named, named_backbones
-from genrec_unlearn_bench.cli.run_options import (
-    Backbones,
-    Device,
-    Encoder,
-    Method,
-    Scale,
-    SetBackbone,
-    SetSid,
-    Task,
-    Threads,
-)
+from genrec_unlearn_bench.cli.options import named, named_backbones
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError, UsageError
 from genrec_unlearn_bench.launch import launched, place
@@ -29,11 +18,14 @@ from genrec_unlearn_bench.launch import launched, place
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import RenderableType
+
     from genrec_unlearn_bench.pipeline.request import RunRequest
-    from genrec_unlearn_bench.pipeline.tune import TuningRequest
+    from genrec_unlearn_bench.pipeline.tune import Tuned, TuningRequest
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
-    from genrec_unlearn_bench.tuning.tuning import Tuned
+    from genrec_unlearn_bench.tuning.choice import Choice
+    from genrec_unlearn_bench.tuning.selection import Trial
 
 __all__ = ["tune"]
 
@@ -53,24 +45,24 @@ Fixed = Annotated[
 
 @handled
 def tune(
-    task: Task,
-    method: Method,
-    backbone: Backbones = ["tiger"],  # noqa: B006
+    task: options.Task,
+    method: options.Method,
+    backbone: options.Backbones = ["tiger"],  # noqa: B006
     seed: Seeds = None,
     trials: Annotated[int, typer.Option(help="Configurations that may be tried.", min=1, max=12)] = 12,
-    scale: Scale = None,
-    data_dir: DataDir = None,
-    encoder: Encoder = None,
-    device: Device = "auto",
-    threads: Threads = None,
+    scale: options.Scale = None,
+    data_dir: options.DataDir = None,
+    encoder: options.Encoder = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
     set_: Set = None,
-    set_backbone: SetBackbone = None,
-    set_sid: SetSid = None,
+    set_backbone: options.SetBackbone = None,
+    set_sid: options.SetSid = None,
     out: Out = Path("tuned"),
     fixed: Fixed = None,
-    cache_dir: CacheDir = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    cache_dir: options.CacheDir = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Try at most 12 configurations of a method and take the one that forgets most while it keeps 97 % of the rest.
 
@@ -97,10 +89,16 @@ def tune(
     seeds = tuple(dict.fromkeys(seed or [TUNING_SEED]))
     requests = [TuningRequest(run=run, seeds=seeds, trials=trials) for run in runs]
     with progressing() as progress:
+        progress.info(
+            f"tuning uses seeds of its own ({', '.join(map(str, seeds))}), which no result reports: "
+            "an original is trained for each of them first, unless it is in the cache"
+        )
         tuned, failed = _tune(requests, StageStore(cache_dir or default_cache(), progress), progress, out)
     if place() == 0:
         if fixed is not None and tuned:
-            _into(fixed, [one for one, _ in tuned])
+            from genrec_unlearn_bench.tuning.fixed_rules import update_fixed
+
+            update_fixed(fixed, [(one.choice, dict(one.changes)) for one, _ in tuned])
         _show(tuned, as_json=as_json)
     for request, fault in failed:
         typer.echo(f"error: {request.run.backbone}, {request.run.method}: {fault.render()}", err=True)
@@ -128,18 +126,18 @@ def _tune(
     requests: Sequence[TuningRequest], store: StageStore, progress: Progress, out: Path
 ) -> tuple[list[tuple[Tuned, Path]], list[tuple[TuningRequest, BenchError]]]:
     """Tune one after the other, writing each choice at once; one that fails does not stop the rest."""
-    from genrec_unlearn_bench.pipeline.workroom import Shelf
+    from genrec_unlearn_bench.pipeline.context import SessionCache
+    from genrec_unlearn_bench.pipeline.tune import tune as tune_one
     from genrec_unlearn_bench.tuning.choice import choice_path, write_choice
-    from genrec_unlearn_bench.tuning.tuning import tune as tune_one
 
-    shelf = Shelf()
+    cache = SessionCache()
     tuned: list[tuple[Tuned, Path]] = []
     failed: list[tuple[TuningRequest, BenchError]] = []
     for number, request in enumerate(requests, start=1):
         run = request.run
         progress.info(f"[{number}/{len(requests)}] {run.task} · {run.backbone} · {run.method}")
         try:
-            found = tune_one(request, store, progress, shelf=shelf)
+            found = tune_one(request, store, progress, cache=cache)
         except (DataMissing, StorageError):
             raise
         except BenchError as fault:
@@ -153,19 +151,86 @@ def _tune(
     return tuned, failed
 
 
-def _into(fixed: Path, tuned: Sequence[Tuned]) -> None:
-    from genrec_unlearn_bench.tuning.fixed_rules import update_fixed
-
-    update_fixed(fixed, [(one.choice, dict(one.changes)) for one in tuned])
-
-
 def _show(tuned: Sequence[tuple[Tuned, Path]], *, as_json: bool) -> None:
-    from genrec_unlearn_bench.cli.tune_table import tune_table
-
     if as_json:
         print_json([{"file": str(path), "choice": one.choice.model_dump(mode="json")} for one, path in tuned])
         return
     console = stdout()
     for one, path in tuned:
-        console.print(tune_table(one.choice))
+        console.print(_table(one.choice))
         console.print(f"  {path}\n", soft_wrap=True)
+
+
+def _table(choice: Choice) -> RenderableType:
+    """The original first, then every trial in the order of trying; ``◀`` marks the choice."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    from genrec_unlearn_bench.tuning.selection import is_feasible
+
+    table = Table(
+        title=" · ".join((choice.method, choice.task, choice.backbone, choice.scale, _seeds(choice.seeds))),
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        title_justify="left",
+    )
+    varying = [name for name in choice.searched if len({repr(one.config[name]) for one in choice.trials}) > 1]
+    table.add_column("trial", no_wrap=True)
+    for name in varying:
+        table.add_column(name, justify="right")
+    for head in ("forget\nHR@10", "retain\nNDCG@10", "of the\noriginal", "seconds", "feasible", ""):
+        table.add_column(head, justify="right", no_wrap=True)
+    before = choice.original
+    numbers = [_number(before.forget_hr), _number(before.retain_ndcg), "1.000", "", "", ""]
+    table.add_row("original", *([""] * len(varying)), *numbers, end_section=True)
+    for number, trial in enumerate(choice.trials):
+        mark = ("◀" if choice.feasible else "◀ nearest") if number == choice.chosen else ""
+        feasible = "diverged" if trial.diverged else "yes" if is_feasible(trial, before) else "no"
+        table.add_row(
+            str(number + 1) if number else "default",
+            *(_format_value(trial.config[name]) for name in varying),
+            _number(trial.forget_hr),
+            _number(trial.retain_ndcg),
+            _ratio(trial, before),
+            f"{trial.seconds:.1f}",
+            feasible,
+            mark,
+            style="bold" if mark else None,
+        )
+    return Group(table, Text("\n".join(_captions(choice)), style="dim"))
+
+
+def _captions(choice: Choice) -> list[str]:
+    lines = [
+        f"validation alone, beam 10 · feasible: retain NDCG@10 at least {choice.floor} of the original's",
+        "chosen: lowest forget HR@10 of the feasible",
+    ]
+    if not choice.searched:
+        lines.append(f"{choice.method} lists no values to search: there is nothing to tune, and its default is taken")
+    elif choice.space > len(choice.trials):
+        lines.append(f"{len(choice.trials)} of {choice.space} configurations were tried: the default and a fixed draw")
+    if not choice.feasible:
+        lines.append("no trial was feasible: the one that keeps most was taken, and is flagged in every result")
+    lines.append(f"all trials: {choice.seconds:.1f} s")
+    return lines
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"
+
+
+def _ratio(trial: Trial, original: Trial) -> str:
+    if trial.retain_ndcg is None or not original.retain_ndcg:
+        return "–"
+    return f"{trial.retain_ndcg / original.retain_ndcg:.3f}"
+
+
+def _format_value(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
+from genrec_unlearn_bench.cli import options
+from genrec_unlearn_bench.cli.console import Card, Sheet, print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def verify(
         Path | None,
         typer.Option(help="The leaderboard's folder to hold it against.", show_default=False, metavar="DIR"),
     ] = None,
-    cache_dir: CacheDir = None,
+    cache_dir: options.CacheDir = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads of the demo (default: the record's).", min=1)] = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Compute every aggregate again from the per-user tables, and check digests, manifests, invariants and rules.
 
@@ -76,7 +76,7 @@ def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None) -> De
     from genrec_unlearn_bench.registry import methods
     from genrec_unlearn_bench.reproduce.repeat import repeat_record
     from genrec_unlearn_bench.store.store import default_cache
-    from genrec_unlearn_bench.submissions.checks.rulesets import demo_results
+    from genrec_unlearn_bench.submissions.checks.rules import demo_results
     from genrec_unlearn_bench.submissions.verification import DemoRun
 
     places = demo_results(bundle)
@@ -107,8 +107,6 @@ def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None) -> De
 
 
 def _draw(found: Verification, *, wanted: bool) -> None:
-    from genrec_unlearn_bench.cli.descriptions import Card, Sheet
-
     rows = [
         ("verdict", _verdict(found)),
         ("badge", found.badge.value),

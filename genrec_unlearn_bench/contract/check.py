@@ -13,13 +13,13 @@ from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.contract.behaviour import call_findings, everywhere, repeat_findings, time_finding
 from genrec_unlearn_bench.contract.configuration import Method, configuration_findings, imported
 from genrec_unlearn_bench.contract.finding import Checked, Finding, broken, kept
+from genrec_unlearn_bench.contract.reduced_settings import reduced_fields
 from genrec_unlearn_bench.contract.source import source_findings
 from genrec_unlearn_bench.contract.trial import Trial, tried
 from genrec_unlearn_bench.contract.world import Place, World
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import CapabilityMissing, UnknownName, UsageError
 from genrec_unlearn_bench.pipeline.environment import determinism
-from genrec_unlearn_bench.pipeline.smoke_settings import smoke_fields
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import Entry, find_method
 from genrec_unlearn_bench.store.store import StageStore
@@ -108,24 +108,24 @@ class _Work:
             yield place
             return
         progress.info(f"check: {place}")
-        ground, recommender = self.world.ground(place), self.world.recommender(place)
+        task, recommender = self.world.task(place), self.world.recommender(place)
         made = self.method(config)
         source = self.entry.source
-        first = tried(made, recommender, ground, source=source, roots=roots)
+        first = tried(made, recommender, task, source=source, roots=roots)
         yield from call_findings(first)
         if first.fault:
             return
         # The same object again, in other surroundings; a new original, as the first may have been changed.
         recommender = self.world.recommender(place)
-        again = tried(made, recommender, ground, source=source, surroundings=1, thorough=False)
-        other = tried(self.method(config), self.world.recommender(place), ground, source=source, seed=1, thorough=False)
+        again = tried(made, recommender, task, source=source, surroundings=1, thorough=False)
+        other = tried(self.method(config), self.world.recommender(place), task, source=source, seed=1, thorough=False)
         yield repeat_findings(first, again, other)
         yield from everywhere(self._elsewhere(config, place, on, progress), frozenset(self.method.kinds))
         yield time_finding(first)
 
     def _config(self) -> MethodConfig:
         """A few steps, whatever else the user sets."""
-        fields = {**self.entry.fields, **smoke_fields(self.method.name, self.method.Config)}
+        fields = {**self.entry.fields, **reduced_fields(self.method.name, self.method.Config)}
         lengths = {} if "max_steps" in fields else _one_epoch(self.method.Config)
         return parse(self.method.Config, {**lengths, **fields, **self.changes}, where="--set")
 
@@ -155,13 +155,13 @@ class _Work:
                 found[place] = refusal
                 continue
             progress.info(f"check: {place}")
-            ground, recommender = self.world.ground(place), self.world.recommender(place)
-            found[place] = tried(self.method(config), recommender, ground, source=self.entry.source)
+            task, recommender = self.world.task(place), self.world.recommender(place)
+            found[place] = tried(self.method(config), recommender, task, source=self.entry.source)
         return found
 
     def _refusal(self, place: Place) -> str:
         try:
-            self.world.setting(place, self.text, self.changes)
+            self.world.resolve(place, self.text, self.changes)
         except CapabilityMissing as fault:
             return fault.what
         return ""

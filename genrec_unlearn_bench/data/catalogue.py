@@ -1,4 +1,4 @@
-"""Which datasets there are: those that ship with the package, and those somebody imported into a data folder."""
+"""The known datasets: those that ship with the package, and those imported into a data folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DATA_VARIABLE = "GENREC_UNLEARN_BENCH_DATA"
 """Environment variable: a folder that holds one folder for each dataset."""
 
 SPEC_FILE = "dataset.yaml"
-"""What ``bench data import`` writes beside a user's files."""
+"""Name of the file that ``bench data import`` writes beside a user's files."""
 
 
 @cache

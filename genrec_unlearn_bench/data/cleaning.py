@@ -1,4 +1,4 @@
-"""From what a reader hands on to what is split: repeated lines, the k-core, users who did one thing, new numbers.
+"""Clean a log: repeated lines, the k-core, users with a single interaction, new numbers.
 
 The same user, item and time twice is one interaction written twice; the copy is dropped. The same user and item at
 different times are two interactions and stay. Sequences have no times, so a repeat in them cannot be told from a copy
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
@@ -18,14 +17,12 @@ from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.raw import Interactions, RawData, Sequences
 from genrec_unlearn_bench.errors import DataFault
 
-__all__ = ["Cleaned", "clean", "first_appearance", "k_core", "take_items"]
-
-T = TypeVar("T")
+__all__ = ["Cleaned", "clean", "first_appearance", "k_core"]
 
 
 @dataclass(frozen=True, eq=False)
 class Cleaned:
-    """What is split.
+    """A cleaned log, ready to be split.
 
     Attributes:
         items: The catalogue, without items that the k-core removed.
@@ -41,7 +38,7 @@ class Cleaned:
 
 
 def clean(raw: RawData, log: Interactions | Sequences, k: int, dropped: Counter[str], where: str) -> Cleaned:
-    """Filter and number a log; everything left out is added to ``dropped``.
+    """Filter and number a log, and add everything left out to ``dropped``.
 
     Raises:
         DataFault: nothing is left.
@@ -55,7 +52,7 @@ def clean(raw: RawData, log: Interactions | Sequences, k: int, dropped: Counter[
     times = None if times is None else times[keep]
 
     # A single interaction is never predicted and never predicts anything.
-    core = _in_core(users, rows, k) if k > 1 else np.ones(len(users), dtype=np.bool_)
+    core = k_core(np.unique(users, return_inverse=True)[1], rows, k) if k > 1 else np.ones(len(users), dtype=np.bool_)
     lonely = (np.bincount(users[core], minlength=int(users.max(initial=0)) + 1) < 2)[users] & core
     kept = core & ~lonely
     if k > 1:
@@ -74,38 +71,20 @@ def clean(raw: RawData, log: Interactions | Sequences, k: int, dropped: Counter[
     if k > 1:
         occurring, rows = np.unique(rows, return_inverse=True)
         _count(dropped, f"item outside the {k}-core", len(items) - len(occurring))
-        items = take_items(items, occurring)
+        items = items.take(occurring)
     return Cleaned(items, first_appearance(users), rows.astype(np.int64), None if times is None else times[kept])
 
 
 def first_appearance(users: IntArray) -> IntArray:
-    """The same users numbered from 0 in the order in which they first appear."""
+    """Number users from 0 in the order in which they first appear."""
     _, first, numbers = np.unique(users, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.int64)
     return np.asarray(rank[numbers], dtype=np.int64)
 
 
-def take_items(items: ItemTable, rows: IntArray) -> ItemTable:
-    """The chosen rows of an item table, in the order given."""
-
-    def cut(column: tuple[T, ...]) -> tuple[T, ...]:
-        return tuple(column[row] for row in rows)
-
-    return ItemTable(
-        ids=cut(items.ids),
-        titles=cut(items.titles),
-        descriptions=cut(items.descriptions),
-        brands=cut(items.brands),
-        brands_raw=cut(items.brands_raw),
-        prices=items.prices[rows],
-        categories=cut(items.categories),
-        texts=cut(items.texts),
-    )
-
-
 def _first_copies(users: IntArray, items: IntArray, times: IntArray) -> BoolArray:
-    """Which rows are not a copy of an earlier one."""
+    """[E] True where a row is no copy of an earlier one."""
     order = np.lexsort((times, items, users))
     same = np.ones(max(len(order) - 1, 0), dtype=np.bool_)
     for column in (users, items, times):
@@ -116,20 +95,17 @@ def _first_copies(users: IntArray, items: IntArray, times: IntArray) -> BoolArra
     return keep
 
 
-def _in_core(users: IntArray, rows: IntArray, k: int) -> BoolArray:
-    return k_core(np.unique(users, return_inverse=True)[1], rows, k)
-
-
 def _count(dropped: Counter[str], reason: str, number: int) -> None:
     if number:
         dropped[reason] += number
 
 
 def k_core(users: IntArray, items: IntArray, k: int) -> BoolArray:
-    """Which of the E interactions belong to the k-core; repeated pairs count as often as they occur.
+    """[E] True for interactions of the k-core, the largest set in which every user and item has k or more of them.
 
-    Dropping a user lowers its items' counts and the other way round, so the two are repeated until nothing changes. The
-    outcome does not depend on the order: it is the union of all sets that meet the condition.
+    Repeated pairs count as often as they occur. Dropping a user lowers its items' counts and the other way round, so
+    both are repeated until nothing changes. The outcome does not depend on the order: it is the union of all sets that
+    meet the condition.
 
     Args:
         users, items: [E] numbers from 0.

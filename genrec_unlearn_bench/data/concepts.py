@@ -1,4 +1,4 @@
-"""From a task and a dataset to what is forgotten and what is retained (protocol §2).
+"""Resolve a task on a dataset: what is forgotten and what is retained (protocol §2).
 
 The forget set is every example whose target is a concept item (for ``interaction``: the drawn examples); all others
 are retained, in train, validation and test alike. Retain histories keep their concept items; the share is measured.
@@ -30,7 +30,7 @@ _PRICED_PER_BAND = 4
 
 @dataclass(frozen=True)
 class _Chosen:
-    """What a concept came to: marked items, and how they were found."""
+    """The items of a concept, and how they were found."""
 
     items: BoolArray
     concepts: tuple[str, ...]
@@ -39,7 +39,7 @@ class _Chosen:
 
 
 def resolve(task: TaskSpec, dataset: Dataset) -> ForgetSplit:
-    """Divide a dataset as a task asks. The same task on the same dataset gives the same manifest, byte for byte.
+    """Divide a dataset into forget and retain sides; the same task and dataset give the same manifest, byte for byte.
 
     Raises:
         ConfigError: The task's own parameters leave nothing to forget or to retain, or name brands that do not exist.
@@ -169,7 +169,7 @@ def _single_items(task: TaskSpec, concept: ItemConcept, dataset: Dataset) -> _Ch
 def _interactions(task: TaskSpec, concept: InteractionConcept, dataset: Dataset) -> ForgetSplit:
     """Draw train examples by their (user, item) pair; the drawn ones are also what is validated and tested on.
 
-    What stands at the very start of a user's sequence is never a target, so it is never drawn.
+    The first item of a user's sequence is never a target, so it is never drawn.
     """
     width = len(dataset.items)
     train = dataset.train
@@ -251,7 +251,7 @@ def valid_prices(prices: NDArray[np.float64]) -> BoolArray:
 
 
 def price_bands(prices: NDArray[np.float64], bands: int) -> IntArray:
-    """Quantile bands of the valid prices.
+    """Cut the valid prices into quantile bands of nearly equal size.
 
     Boundary k (of ``bands - 1``) is set between two different prices, where the share of items below comes nearest
     to ``k / bands`` (the lower of two equally near places), moved only as far as it takes to leave no band empty. So

@@ -1,4 +1,4 @@
-"""A dataset in memory, and the manifest that says where it came from and what was dropped on the way."""
+"""A dataset in memory, and its manifest: sources, counts, what was dropped, digest of the content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Dataset", "DatasetManifest"]
 
 
 class DatasetManifest(BaseModel):
-    """What a dataset is, for people and for keys. ``digest`` covers the canonical content, not the files."""
+    """Description of a prepared dataset. ``digest`` covers the canonical content, not the files."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -33,7 +33,7 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import atomic_text, guarded
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["Expected", "PartNote", "download", "fetch_part", "note_path", "size_of"]
+__all__ = ["ExpectedFile", "PartNote", "download", "fetch_part", "note_path", "size_of"]
 
 CHUNK = 1 << 16
 """Bytes; a connection that breaks loses at most one chunk."""
@@ -47,8 +47,8 @@ _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What is known of the public file beforehand."""
+class ExpectedFile:
+    """Size and digest of the public file, where known."""
 
     size: int | None = None
     blake2b: str | None = None
@@ -59,7 +59,7 @@ def download(
     target: Path,
     progress: Progress,
     *,
-    expected: Expected | None = None,
+    expected: ExpectedFile | None = None,
     wait: Callable[[float], None] = time.sleep,
     timeout: float = 30.0,
 ) -> DownloadRecord:
@@ -86,10 +86,10 @@ def download(
             return record
         part = target.with_name(f"{target.name}.part")
         note = fetch_part(url, part, progress, wait, timeout)
-        return _finish(part, target, note, expected or Expected())
+        return _finish(part, target, note, expected or ExpectedFile())
 
 
-def _finish(part: Path, target: Path, note: PartNote, expected: Expected) -> DownloadRecord:
+def _finish(part: Path, target: Path, note: PartNote, expected: ExpectedFile) -> DownloadRecord:
     size, digest = size_of(part), file_digest(part)
     for name, wanted, found in (("size", expected.size, size), ("digest", expected.blake2b, digest)):
         if wanted is not None and wanted != found:
@@ -116,7 +116,7 @@ def _finish(part: Path, target: Path, note: PartNote, expected: Expected) -> Dow
 
 
 class PartNote(StrictModel):
-    """What the server said about the file that a ``.part`` is the beginning of."""
+    """The server's description of the file that a ``.part`` is the beginning of."""
 
     url: str
     etag: str | None = None
@@ -124,7 +124,7 @@ class PartNote(StrictModel):
 
     @property
     def validator(self) -> str | None:
-        """What ``If-Range`` takes: a strong ETag, or else the date."""
+        """Value for ``If-Range``: a strong ETag, or else the date."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
 
 
@@ -133,7 +133,7 @@ class _Interrupted(Exception):
 
 
 class _AlreadyWhole(Exception):
-    """The part is the whole file: the last process ended before it could say so."""
+    """The part is the whole file already: the last process ended before it renamed it."""
 
 
 def fetch_part(url: str, part: Path, progress: Progress, wait: Callable[[float], None], timeout: float) -> PartNote:
@@ -271,7 +271,7 @@ def size_of(path: Path) -> int:
 
 
 def note_path(part: Path) -> Path:
-    """Where the note about a part lies."""
+    """Path of the note about a part."""
     return part.with_name(f"{part.name}.json")
 
 

@@ -23,7 +23,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Draw:
-    """What was drawn.
+    """Outcome of a draw.
 
     Attributes:
         chosen: [k] ascending positions.
@@ -37,12 +37,12 @@ class Draw:
 
 
 def rounded(share: float, count: int) -> int:
-    """``share`` of ``count`` things, rounded half up, but one at least."""
+    """Round ``share`` of ``count`` half up, to one at least."""
     return max(1, int(np.floor(share * count + 0.5)))
 
 
 def uniform_subsets(count: int, size: int, rows: int, generator: np.random.Generator) -> IntArray:
-    """[rows, size] subsets of ``range(count)``, each uniform among all of that size and independent of the others."""
+    """Draw [rows, size] subsets of ``range(count)``, each uniform among all of that size and independent."""
     keys = generator.random((rows, count))
     if size >= count:
         return np.tile(np.arange(count, dtype=np.int64), (rows, 1))
@@ -59,7 +59,7 @@ def draw_subset(
     max_draws: int,
     generator: np.random.Generator,
 ) -> Draw:
-    """Uniform subsets until one weighs ``target ± tolerance`` of ``total``; the nearest (first of equals) if none does.
+    """Draw uniform subsets until one weighs ``target ± tolerance`` of ``total``; if none does, take the nearest.
 
     Accepting the first that fits leaves every fitting subset equally likely.
 
@@ -94,7 +94,7 @@ def draw_stratified(
     max_draws: int,
     generator: np.random.Generator,
 ) -> Draw:
-    """Single things, equally many of each stratum of weight, until they weigh ``target`` of ``total``.
+    """Draw single things, equally many of each stratum of weight, until they weigh ``target`` of ``total``.
 
     Things of positive weight are ordered by weight (ties by position) and cut into ``strata`` parts of equal size. Each
     round takes one random thing of every stratum, in random order; the draw ends where the running share is nearest to

@@ -18,7 +18,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 PAD = -1
-"""Marks the unused right end of a padded history."""
+"""Padding behind the last item of a history."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +144,7 @@ class Examples:
 
 @dataclass(frozen=True, eq=False)
 class Thinned:
-    """Events with some of them taken out, for all examples over the same events to share.
+    """Events after some were removed, shared by all examples over the same events.
 
     Attributes:
         events, event_users: [E'] what stayed.

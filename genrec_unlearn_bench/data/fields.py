@@ -46,7 +46,7 @@ _MAX_ESCAPES = 3
 
 
 def plain(text: str) -> str:
-    """``text`` without markup, entities decoded, white space collapsed; ``""`` where nothing readable is left."""
+    """Remove markup, decode entities, collapse white space; ``""`` where nothing readable is left."""
     text = _encodable(text)
     if "&" in text:
         text = _decoded(text)
@@ -151,7 +151,7 @@ class BrandColumn:
 
 
 def clean_brand(value: str) -> str:
-    """One brand name without markup, "by", "Visit the … Store" and quotes; ``""`` where the value names no brand."""
+    """Strip markup, "by", "Visit the … Store" and quotes from a brand name; ``""`` where the value names no brand."""
     if looks_like_code(value):
         return ""
     text = _LABEL.sub("", _LEADING_BY.sub("", value, count=1), count=1)
@@ -167,12 +167,12 @@ def clean_brand(value: str) -> str:
 
 
 def brand_key(name: str) -> str:
-    """What two spellings of one brand have in common: compatibility form, case folded, single spaces."""
+    """Comparison key of a brand's spellings: compatibility form, case folded, single spaces."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def normalise_brands(values: Sequence[str]) -> BrandColumn:
-    """The brand column of N items. Ties between spellings go to the one that comes first in the source."""
+    """Normalise the brands of N items. Ties between spellings go to the one that comes first in the source."""
     # Catalogues have far fewer brands than items; each value is looked at once, and equal names are one string.
     counts = Counter(values)
     cleaned = {value: clean_brand(value) for value in counts}
@@ -222,7 +222,7 @@ _LARGEST = 1e12
 
 
 def parse_price(value: object) -> Price:
-    """The price in ``value``: a number, ``"$1,299.00"``, ``"$10.00 - $20.00"`` (its lower end), ``"free"`` (0)."""
+    """Parse a price: a number, ``"$1,299.00"``, ``"$10.00 - $20.00"`` (its lower end), ``"free"`` (0)."""
     if value is None:
         return Price(math.nan)
     if isinstance(value, bool):

@@ -1,4 +1,7 @@
-"""What a task resolves to: the forget and retain sides of every part of a dataset."""
+"""A resolved task: the forget and retain sides of every part of a dataset, and its manifest.
+
+The manifest's digest must never change under one version of a task.
+"""
 
 from __future__ import annotations
 
@@ -97,18 +100,18 @@ def manifest_digest(manifest: TaskManifest) -> str:
 
 
 def sealed(**fields: Any) -> TaskManifest:
-    """A manifest of these fields with its digest filled in."""
+    """Make a manifest of these fields and fill in its digest."""
     draft = TaskManifest(digest="", **fields)
     return draft.model_copy(update={"digest": manifest_digest(draft)})
 
 
 def check_manifest(stored: TaskManifest, fresh: TaskManifest) -> None:
-    """A task resolved once must resolve to the same thing again, as long as its version is the same.
+    """Check that a task resolved to the same thing as before under the same version.
 
     Manifests of two versions are two different tasks and are not compared.
 
     Raises:
-        ProtocolMismatch: One of them is not what its digest says, or they differ; the first differing fields are named.
+        ProtocolMismatch: One of them does not match its digest, or they differ; the first differing fields are named.
     """
     for manifest in (stored, fresh):
         if manifest_digest(manifest) != manifest.digest:

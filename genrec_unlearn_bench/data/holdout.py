@@ -1,8 +1,8 @@
-"""Interactions that nobody ever trains on: the non-members of membership inference.
+"""Held-out interactions that no model trains on: the non-members of membership inference.
 
 They are carved out of the train part before the first model is trained. Test interactions cannot take their place: they
-are later in time, so that telling them from training data needs no memory of the training data at all. What is carved
-out is matched in time and concept by being a random part of the same interactions.
+are later in time, so they can be told from training data without any memorisation. The holdout is a random part of
+the same interactions, so time and concept match.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ its concept, and no false-positive rate of 1 % could be resolved."""
 
 @dataclass(frozen=True, eq=False)
 class Holdout:
-    """What was carved out, and what identifies it.
+    """The held-out interactions.
 
     Attributes:
         pairs: [P, 2] the (user, item) pairs; no training sees one, as a target or in a history.
@@ -88,7 +88,7 @@ def without_holdout(dataset: Dataset, *, share: float = SHARE) -> Dataset:
 
 
 def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tuple[Dataset, ForgetSplit, Holdout]:
-    """The dataset and the task without the holdout.
+    """Split the holdout off; returns the dataset and the task without it, and the holdout.
 
     The draw depends on the dataset alone, so that all its tasks, methods and seeds share one holdout and one original.
     Train examples of the drawn pairs go, and their events vanish from the histories of train and validation examples;

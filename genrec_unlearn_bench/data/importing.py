@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from pathlib import Path
 
 from genrec_unlearn_bench.config import parse
@@ -12,7 +10,8 @@ from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.locate import Located
 from genrec_unlearn_bench.data.prepare import prepare_located
 from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec, FormatName, SplitName, check_spec, discover, dump_spec
-from genrec_unlearn_bench.errors import DataMissing, StorageError, UsageError
+from genrec_unlearn_bench.errors import DataMissing, UsageError
+from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["import_folder"]
@@ -65,19 +64,5 @@ def import_folder(
     )
     check_spec(spec, str(folder))
     dataset = prepare_located(spec, Located(folder, {role: folder / path for role, path in found.items()}), progress)
-    _write(folder / SPEC_FILE, dump_spec(spec))
+    atomic_text(folder / SPEC_FILE, dump_spec(spec), "the data folder")
     return spec, dataset
-
-
-def _write(path: Path, text: str) -> None:
-    draft = path.with_name(f".{path.name}.new")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, path)
-    except OSError as fault:
-        full = fault.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise StorageError(
-            "the disk is full" if full else f"cannot write: {fault.strerror or fault}",
-            where=str(path),
-            hint="free some space" if full else "copy the folder to a place that can be written to and import it there",
-        ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,19 +35,7 @@ class ItemTable:
     texts: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        sizes = {
-            len(column)
-            for column in (
-                self.ids,
-                self.titles,
-                self.descriptions,
-                self.brands,
-                self.brands_raw,
-                self.prices,
-                self.categories,
-                self.texts,
-            )
-        }
+        sizes = {len(getattr(self, column.name)) for column in fields(self)}
         if sizes != {len(self.ids)}:
             raise ValueError(f"columns of different length: {sorted(sizes)}")
 
@@ -68,3 +56,13 @@ class ItemTable:
             ". ".join(part for part in parts if part) or self.ids[row]
             for row, parts in enumerate(zip(*chosen, strict=True))
         ]
+
+    def take(self, rows: NDArray[np.int64]) -> ItemTable:
+        """The chosen rows, in the order given."""
+        columns = {column.name: getattr(self, column.name) for column in fields(self)}
+        return ItemTable(
+            **{
+                name: column[rows] if isinstance(column, np.ndarray) else tuple(column[row] for row in rows)
+                for name, column in columns.items()
+            }
+        )

@@ -62,7 +62,7 @@ def locate(spec: DatasetSpec, data_dir: Path | None, progress: Progress, *, down
         download: False to look only.
 
     Raises:
-        DataMissing: files are nowhere and could not be had; says which, where they were looked for, where to get them.
+        DataMissing: files were not found or downloaded; lists which, the folders searched, and where to get them.
     """
     folders = candidate_folders(spec, data_dir)
     target, missing = _best_folder(spec, data_dir, folders)
@@ -75,7 +75,7 @@ def locate(spec: DatasetSpec, data_dir: Path | None, progress: Progress, *, down
 
 
 def would_download(spec: DatasetSpec, data_dir: Path | None) -> bool:
-    """Whether files are missing that ``locate`` would try to download."""
+    """Whether ``locate`` would try to download files."""
     missing = _best_folder(spec, data_dir, candidate_folders(spec, data_dir))[1]
     return bool(missing) and _refusal(missing) is None
 
@@ -136,14 +136,14 @@ def _refusal(missing: list[FileSpec]) -> str | None:
 
 def _fetch(missing: list[FileSpec], target: Path, progress: Progress) -> str | None:
     """Download the missing files; the reason if that cannot be done."""
-    from genrec_unlearn_bench.data.download import Expected, download
+    from genrec_unlearn_bench.data.download import ExpectedFile, download
 
     for file in missing:
         if file.url is None:
             continue
         progress.info(f"fetching {file.url} into {target}")
         try:
-            download(file.url, target / file.names[0], progress, expected=Expected(file.size, file.blake2b))
+            download(file.url, target / file.names[0], progress, expected=ExpectedFile(file.size, file.blake2b))
         except DataMissing as fault:
             return fault.what
     return None

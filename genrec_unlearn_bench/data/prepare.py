@@ -1,4 +1,4 @@
-"""The whole line from files to a dataset: locate, read, clean, filter, split, and say what was dropped on the way.
+"""Prepare a dataset from its files: locate, read, clean, filter, split, and count what was dropped.
 
 The outcome depends on the content of the files and on the specification alone, to the byte.
 """
@@ -19,7 +19,7 @@ from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate
 from genrec_unlearn_bench.data.raw import GivenRows, Interactions, RawData, Sequences
 from genrec_unlearn_bench.data.spec import DatasetSpec, FormatName, check_spec
-from genrec_unlearn_bench.data.splits import Parts, as_given, global_time, leave_one_out
+from genrec_unlearn_bench.data.splits import SplitParts, as_given, global_time, leave_one_out
 from genrec_unlearn_bench.data.storage import content_digest
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
@@ -110,7 +110,7 @@ def prepare_located(spec: DatasetSpec, located: Located | None, progress: Progre
     return Dataset(spec.name, items, parts.train, parts.valid, parts.test, manifest)
 
 
-def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -> tuple[ItemTable, Parts, int]:
+def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -> tuple[ItemTable, SplitParts, int]:
     """(items, parts, number of interactions; for rows as given the number of rows)."""
     if isinstance(raw.log, GivenRows):
         rows = raw.log
@@ -127,7 +127,7 @@ def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -
     return cleaned.items, parts, len(cleaned.rows)
 
 
-def _count_users(parts: Parts) -> int:
+def _count_users(parts: SplitParts) -> int:
     columns = [parts.train.event_users, parts.train.users, parts.valid.users, parts.test.users]
     seen = np.zeros(max(int(column.max(initial=-1)) for column in columns) + 1, dtype=np.bool_)
     for column in columns:
@@ -135,8 +135,8 @@ def _count_users(parts: Parts) -> int:
     return int(seen.sum())
 
 
-def _remarks(items: ItemTable, parts: Parts) -> tuple[str, ...]:
-    """What a reader of the manifest should know about items that carry little."""
+def _remarks(items: ItemTable, parts: SplitParts) -> tuple[str, ...]:
+    """Remarks on items without interactions or text."""
     seen = np.zeros(len(items), dtype=np.bool_)
     for part in (parts.train, parts.valid, parts.test):
         seen[part.targets] = True

@@ -1,4 +1,4 @@
-"""What a reader hands on: an item table and what users did, before any filtering or splitting.
+"""Data as read: an item table and a log of what users did, before any filtering or splitting.
 
 Three kinds of log exist in public data, and they do not turn into one another: dated interactions, ordered sequences
 without dates, and next-item examples that somebody else has already cut and split.
@@ -38,7 +38,7 @@ class Interactions:
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """E interactions without dates: a user's rows stand in the order in which they happened.
+    """E interactions without dates: a user's rows are in the order in which they happened.
 
     Attributes:
         users: [E] user numbers; rows of different users may be interleaved.
@@ -97,13 +97,13 @@ Log = Interactions | Sequences | GivenRows
 
 @dataclass(frozen=True, eq=False)
 class RawData:
-    """One source, read.
+    """One source as read.
 
     Attributes:
         items: The catalogue; rows that no log entry refers to are allowed and kept.
         log: What users did.
         dropped: Reason -> number of lines (or of values, where the reason says so) the reader left out.
-        notes: Facts about the reading that belong in the manifest.
+        notes: Facts for the manifest.
     """
 
     items: ItemTable

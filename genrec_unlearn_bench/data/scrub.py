@@ -1,4 +1,4 @@
-"""Item texts with a task's concept taken out, for the oracle's own tokenizer and for scrubbed similarity (protocol §2).
+"""Remove a task's concept from item texts, for the oracle's own tokenizer and for scrubbed similarity (protocol §2).
 
 Dropping the brand field is not enough: in MiniOneRec's Industrial files 2,708 of 3,686 titles carry their brand's name.
 
@@ -53,7 +53,7 @@ _PRICE = re.compile(
 
 @dataclass(frozen=True)
 class BrandWords:
-    """What is removed for a set of brands.
+    """Words to remove for a set of brands.
 
     Attributes:
         everywhere: Phrases taken out of every item's text.
@@ -86,11 +86,11 @@ def scrubbed_items(items: ItemTable, split: ForgetSplit) -> ItemTable:
 
 def without_prices(text: str) -> str:
     """The text without amounts of money ("$12.99", "EUR 5", "20 dollars"); bare numbers stay."""
-    return _mended(_PRICE.sub(" ", text)) if _PRICE.search(text) else text
+    return _tidied(_PRICE.sub(" ", text)) if _PRICE.search(text) else text
 
 
 def brand_words(items: ItemTable, split: ForgetSplit) -> BrandWords:
-    """Which words stand for the concept's brands, and which of them are ordinary words.
+    """Choose the words to remove for the concept's brands.
 
     A brand's whole name, in every spelling that the catalogue has, joined together as well ("Fisher-Price",
     "FisherPrice"), is removed everywhere if it has a letter and is not common among the other items. A part of a longer
@@ -102,7 +102,7 @@ def brand_words(items: ItemTable, split: ForgetSplit) -> BrandWords:
 
 
 def _found(items: ItemTable, split: ForgetSplit) -> tuple[BrandWords, tuple[BoolArray, ...]]:
-    """The words, and for titles, descriptions and texts [N] in which of them a phrase may stand."""
+    """The words, and for titles, descriptions and texts [N] whether they may contain a phrase."""
     names: dict[str, set[Phrase]] = {}
     for brand, raw in {(items.brands[row], items.brands_raw[row]): None for row in np.flatnonzero(split.items)}:
         names.setdefault(brand, set()).update({_words(brand), _words(clean_brand(raw))} - {()})
@@ -126,7 +126,7 @@ def _found(items: ItemTable, split: ForgetSplit) -> tuple[BrandWords, tuple[Bool
 
 
 def _holding(texts: Sequence[str], words: frozenset[str]) -> BoolArray:
-    """[N] whether one of the words stands in a text."""
+    """[N] whether a text contains one of the words."""
     return np.fromiter((not words.isdisjoint(_words(text)) for text in texts), dtype=np.bool_, count=len(texts))
 
 
@@ -187,7 +187,7 @@ def _joined(shared: dict[str, tuple[Phrase, ...]], phrases: Iterable[Phrase]) ->
 def _document_shares(
     items: ItemTable, rows: BoolArray, possible: Sequence[BoolArray], phrases: Iterable[Phrase]
 ) -> dict[Phrase, float]:
-    """Share of the marked items in whose title, description or text each phrase stands."""
+    """Share of the marked items whose title, description or text contains each phrase."""
     wanted = _by_first(phrases)
     counts = {phrase: 0 for found in wanted.values() for phrase in found}
     columns = (items.titles, items.descriptions, items.texts)
@@ -226,8 +226,8 @@ def _removed(text: str, wanted: Mapping[str, tuple[Phrase, ...]]) -> str:
     if not end:
         return text
     pieces.append(text[end:])
-    return _mended(" ".join(pieces))
+    return _tidied(" ".join(pieces))
 
 
-def _mended(text: str) -> str:
+def _tidied(text: str) -> str:
     return _TRIM.sub("", _SPACES.sub(" ", _EMPTY_BRACKETS.sub(" ", text)))

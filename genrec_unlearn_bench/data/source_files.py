@@ -47,7 +47,7 @@ class SourceFile(BaseModel):
 
 
 class DownloadRecord(StrictModel):
-    """Where a file came from and what it was."""
+    """Origin, size and digest of a downloaded file."""
 
     url: str
     size: int
@@ -92,7 +92,7 @@ def verify(path: Path) -> DownloadRecord | None:
 
 
 def record_path(path: Path) -> Path:
-    """Where the record of a file's download lies."""
+    """Path of the record of a file's download."""
     return path.with_name(f"{path.name}.download.json")
 
 

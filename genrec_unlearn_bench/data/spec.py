@@ -1,4 +1,4 @@
-"""What a dataset's YAML says: format, files, split, filtering, terms and citation.
+"""Specification of a dataset (its YAML): format, files, split, filtering, terms and citation.
 
 This module and its neighbour ``catalogue`` import neither NumPy nor a reader, as ``bench ls`` has to be quick.
 """
@@ -207,14 +207,14 @@ def dump_spec(spec: DatasetSpec) -> str:
 
 
 def role_faults(format_name: FormatName, roles: list[str]) -> list[str]:
-    """What is wrong with a list of roles for a format: unknown, repeated, missing or too many of one group."""
+    """List the faults of a set of roles: unknown, repeated, missing or too many of one group."""
     known = {role.name: role for role in FORMATS[format_name]}
     faults = [
         f"{name!r} is no file of the format {format_name}; known: {', '.join(known)}"
         for name in roles
         if name not in known
     ]
-    faults += [f"{name!r} stands there twice" for name in sorted(set(roles)) if roles.count(name) > 1]
+    faults += [f"{name!r} is listed twice" for name in sorted(set(roles)) if roles.count(name) > 1]
     for group in dict.fromkeys(role.group for role in known.values() if role.group):
         members = [name for name, role in known.items() if role.group == group]
         there = sorted(set(members) & set(roles))
@@ -226,7 +226,7 @@ def role_faults(format_name: FormatName, roles: list[str]) -> list[str]:
 
 
 def discover(format_name: FormatName, folder: Path) -> dict[str, str]:
-    """Role -> path relative to ``folder``, by the usual names of the format.
+    """Find a format's files by their usual names: role -> path relative to ``folder``.
 
     Raises:
         DataFault: a needed file is missing, or several files could be meant.

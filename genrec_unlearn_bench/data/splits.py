@@ -1,4 +1,4 @@
-"""Cutting logs into next-item examples and dividing these into train, valid and test.
+"""Cut a log into next-item examples and divide these into train, valid and test.
 
 An example is (user, everything the user did before, next item); one without any history is no example. The histories of
 valid and test reach back over everything earlier, train and valid targets included, as at serving time. All three parts
@@ -14,11 +14,11 @@ import numpy as np
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.raw import GivenPart, GivenRows
 
-__all__ = ["Parts", "as_given", "global_time", "leave_one_out"]
+__all__ = ["SplitParts", "as_given", "global_time", "leave_one_out"]
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class SplitParts:
     """The three parts of a dataset, over the same events."""
 
     train: Examples
@@ -26,8 +26,8 @@ class Parts:
     test: Examples
 
 
-def global_time(users: IntArray, items: IntArray, times: IntArray) -> Parts:
-    """80/10/10 of all examples by the time of their target, as MiniOneRec cuts them.
+def global_time(users: IntArray, items: IntArray, times: IntArray) -> SplitParts:
+    """Split 80/10/10 by the time of the target, as MiniOneRec does.
 
     With n examples, the first ⌊8n/10⌋ are train and those up to ⌊9n/10⌋ are valid. Ties in time, also within one
     user's history, are broken by the order of the source.
@@ -41,21 +41,21 @@ def global_time(users: IntArray, items: IntArray, times: IntArray) -> Parts:
     by_time = targets[np.lexsort((order[targets], timeline.times[targets]))]
     count = len(by_time)
     first, second = count * 8 // 10, count * 9 // 10
-    return Parts(
+    return SplitParts(
         timeline.examples(by_time[:first]),
         timeline.examples(by_time[first:second]),
         timeline.examples(by_time[second:]),
     )
 
 
-def leave_one_out(users: IntArray, items: IntArray, times: IntArray | None = None) -> Parts:
-    """Each user's last item is the test target, the one before it the valid target, all earlier ones are train targets.
+def leave_one_out(users: IntArray, items: IntArray, times: IntArray | None = None) -> SplitParts:
+    """Take each user's last item as test target, the one before it as valid target, all earlier ones as train targets.
 
     A user with two items has a test example alone. ``times`` become the position within the user's sequence where the
     source has none.
 
     Args:
-        users, items: [E]; without ``times``, a user's rows stand in order.
+        users, items: [E]; without ``times``, a user's rows are in order.
         times: [E] or None.
     """
     order = np.lexsort((users,)) if times is None else np.lexsort((times, users))
@@ -66,11 +66,11 @@ def leave_one_out(users: IntArray, items: IntArray, times: IntArray | None = Non
     def part(chosen: BoolArray) -> Examples:
         return timeline.examples(np.flatnonzero(has_history & chosen))
 
-    return Parts(part(from_end >= 2), part(from_end == 1), part(from_end == 0))
+    return SplitParts(part(from_end >= 2), part(from_end == 1), part(from_end == 0))
 
 
-def as_given(rows: GivenRows, users: IntArray) -> Parts:
-    """Ready-made examples as they are; each history is a slice of its own.
+def as_given(rows: GivenRows, users: IntArray) -> SplitParts:
+    """Keep ready-made examples as they are; each history is a slice of its own.
 
     Args:
         users: [M over all parts] user numbers from 0, train rows first, then valid, then test.
@@ -94,7 +94,7 @@ def as_given(rows: GivenRows, users: IntArray) -> Parts:
         )
 
     train, valid, test = (cut(part, int(bounds[i]), int(bounds[i + 1])) for i, part in enumerate(parts))
-    return Parts(train, valid, test)
+    return SplitParts(train, valid, test)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.splits import Parts
+from genrec_unlearn_bench.data.splits import SplitParts
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
@@ -65,12 +65,9 @@ def load_dataset(folder: Path) -> Dataset:
 
 
 def _items(path: Path) -> ItemTable:
-    ids: list[str] = []
-    titles: list[str] = []
-    descriptions: list[str] = []
-    brands: list[str] = []
-    brands_raw: list[str] = []
-    texts: list[str] = []
+    texts: dict[str, list[str]] = {
+        name: [] for name in ("item_id", "title", "description", "brand", "brand_raw", "text")
+    }
     prices = array("d")
     categories: list[tuple[str, ...]] = []
     # Brands and categories repeat: each different one is kept once.
@@ -79,34 +76,32 @@ def _items(path: Path) -> ItemTable:
     with path.open(encoding="utf-8", newline="\n") as stream:
         for line in stream:
             record = json.loads(line)
-            ids.append(record["item_id"])
-            titles.append(record["title"])
-            descriptions.append(record["description"])
-            brands.append(names.setdefault(record["brand"], record["brand"]))
-            brands_raw.append(names.setdefault(record["brand_raw"], record["brand_raw"]))
-            texts.append(record["text"])
+            for name, column in texts.items():
+                value = record[name]
+                column.append(names.setdefault(value, value) if name.startswith("brand") else value)
             prices.append(math.nan if record["price"] is None else record["price"])
             names_of = tuple(record["categories"])
             categories.append(paths.setdefault(names_of, names_of))
+    ids, titles, descriptions, brands, brands_raw, plain = map(tuple, texts.values())
     return ItemTable(
-        ids=tuple(ids),
-        titles=tuple(titles),
-        descriptions=tuple(descriptions),
-        brands=tuple(brands),
-        brands_raw=tuple(brands_raw),
+        ids=ids,
+        titles=titles,
+        descriptions=descriptions,
+        brands=brands,
+        brands_raw=brands_raw,
         prices=np.array(prices, dtype=np.float64),
         categories=tuple(categories),
-        texts=tuple(texts),
+        texts=plain,
     )
 
 
-def _parts(path: Path) -> Parts:
+def _parts(path: Path) -> SplitParts:
     tensors: dict[str, IntArray] = read_tensors(path)
 
     def part(name: str) -> Examples:
         return Examples(**{field: _array(tensors, name, field) for field in ARRAYS})
 
-    return Parts(part("train"), part("valid"), part("test"))
+    return SplitParts(part("train"), part("valid"), part("test"))
 
 
 def _array(tensors: dict[str, IntArray], part: str, field: str) -> IntArray:
@@ -147,7 +142,7 @@ def item_lines(items: ItemTable) -> Iterator[str]:
         yield _ENCODE(record)
 
 
-def content_digest(items: ItemTable, parts: Parts, split: str) -> str:
+def content_digest(items: ItemTable, parts: SplitParts, split: str) -> str:
     """blake2b-256 over items, examples and split, in hex."""
     state = hashlib.blake2b(digest_size=32)
     state.update(f"split {split}\nitems {len(items)}\n".encode())

@@ -1,8 +1,7 @@
-"""What a task fixes: dataset, concept and seed, with every parameter of the draw as a field.
+"""Specification of a task: dataset, concept and seed, with every parameter of the draw as a field.
 
-A task's name says where it lies (``<dataset>-<kind>`` for those that ship); its version rises whenever a change here
-or in ``data.concepts`` would make it resolve to something else. This module does without NumPy, as ``bench ls`` has
-to be quick.
+Tasks that ship are called ``<dataset>-<kind>``. A task's version rises whenever a change here or in ``data.concepts``
+would make it resolve to something else. This module does without NumPy, as ``bench ls`` has to be quick.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 
 class ConceptKind(StrEnum):
-    """What is asked to be forgotten."""
+    """Kind of the concept that is to be forgotten."""
 
     BRAND = "brand"
     PRICE = "price"

@@ -8,9 +8,7 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
-import yaml
-
-from genrec_unlearn_bench.config import parse, plain_yaml
+from genrec_unlearn_bench.config import parse_yaml
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, TaskSpec
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
@@ -27,7 +25,7 @@ def tasks() -> dict[str, TaskSpec]:
     out: dict[str, TaskSpec] = {}
     for entry in sorted(resources.files(_CONTENT).iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".yaml"):
-            task = _task(entry.read_text(encoding="utf-8"), where=f"tasks/{entry.name}")
+            task = parse_yaml(TaskSpec, entry.read_text(encoding="utf-8"), where=f"tasks/{entry.name}")
             out[task.name] = task
     return out
 
@@ -74,17 +72,4 @@ def read_task(path: Path) -> TaskSpec:
             where=str(path),
             hint="give the name of a task (`bench ls tasks`) or the path of its YAML file",
         ) from None
-    return _task(text, where=str(path))
-
-
-def _task(text: str, *, where: str) -> TaskSpec:
-    try:
-        content = plain_yaml(text)
-    except yaml.YAMLError as fault:
-        mark = getattr(fault, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(fault, "problem", None) or "it cannot be parsed"
-        raise ConfigError([f"not valid YAML: {problem}"], where=f"{where}{line}") from None
-    if not isinstance(content, dict):
-        raise ConfigError(["a task is a mapping with name, dataset and concept"], where=where)
-    return parse(TaskSpec, content, where=where)
+    return parse_yaml(TaskSpec, text, where=str(path))

@@ -26,7 +26,7 @@ _DEAD = float("-inf")
 
 @dataclass(frozen=True, eq=False)
 class BeamResult:
-    """The best leaves of B histories, best first; equal scores stand in node order (lowest code first).
+    """The best leaves of B histories, best first; equal scores are in node order (lowest code first).
 
     Attributes:
         leaves: [B, W] long, leaf numbers of the trie, -1 at dead places.
@@ -68,12 +68,12 @@ def beam_search(session: DecoderSession, trie: Trie, offsets: Sequence[int], *, 
 
 
 def level_window(trie: Trie, offsets: Sequence[int], level: int) -> slice:
-    """The vocabulary ids of a level's codes."""
+    """Range of vocabulary ids of a level's codes."""
     return slice(offsets[level], offsets[level] + trie.level_sizes[level])
 
 
 def top(scores: Tensor, leaves: Tensor, keep: int) -> BeamResult:
-    """The ``keep`` best of [B, M] candidates whose leaves stand in ascending order; -inf is dead."""
+    """Take the ``keep`` best of [B, M] candidates whose leaves ascend; -inf is dead."""
     places = _leading(scores, keep)
     scores, leaves = scores.gather(1, places), leaves.gather(1, places)
     scores, order = scores.sort(dim=1, descending=True, stable=True)
@@ -82,7 +82,7 @@ def top(scores: Tensor, leaves: Tensor, keep: int) -> BeamResult:
 
 
 def rank_items(result: BeamResult, trie: Trie, k: int) -> Ranking:
-    """Leaves to items: those that share a SID follow each other in item order with the same score; cut at k."""
+    """Turn leaves into items: those that share a SID follow each other in item order with the same score; cut at k."""
     leaves = result.leaves.cpu().numpy()
     live = leaves >= 0
     first = np.where(live, trie.first_item[leaves], 0)

@@ -1,4 +1,4 @@
-"""What decoding returns: ranked items with their log-probabilities."""
+"""Ranked items with their log-probabilities, the result of decoding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Ranking:
     Attributes:
         items: [B, k] int64 item ids, best first, -1 behind the last one when fewer than k could be decoded.
         log_probs: [B, k] float32 log-probability of the items' SIDs (sum over the L tokens, full-vocabulary
-            softmax), -inf at unused places. Items that share a SID share its value and stand in item order.
+            softmax), -inf at unused places. Items that share a SID share its value and are in item order.
     """
 
     items: NDArray[np.int64]

@@ -1,7 +1,7 @@
 """The prefix tree of all SIDs as flat arrays, one set a level.
 
 A node of level l is a prefix of l + 1 codes; its number is the rank of that prefix in lexicographic order among the
-prefixes of its length. So the children of a node are neighbours on the next level, the leaves stand in the order of
+prefixes of its length. So the children of a node are neighbours on the next level, the leaves are in the order of
 the SIDs, and "lowest node first" means "lowest code first". Building is one sort (compressed sparse rows, as in
 STATIC, arXiv 2602.22647, without its dense head).
 """

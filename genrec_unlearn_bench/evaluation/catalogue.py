@@ -2,69 +2,47 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation import (
     collapse,
     collateral,
-    concept_rate,
+    concept,
     cost,
+    forget_quality,
     gap,
     history_influence,
+    membership,
     overlap_change,
+    quantisation,
     ranking,
     similarity,
     stream,
     ulira,
 )
-from genrec_unlearn_bench.evaluation.forget_quality import specs as forget_quality_specs
-from genrec_unlearn_bench.evaluation.membership import specs as membership_specs
+from genrec_unlearn_bench.evaluation.metric import MetricSpec
 from genrec_unlearn_bench.evaluation.probing import specs as probing_specs
-from genrec_unlearn_bench.evaluation.quantisation import specs as quantisation_specs
 from genrec_unlearn_bench.evaluation.relearning import specs as relearning_specs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from genrec_unlearn_bench.evaluation.metric import MetricSpec
 
 __all__ = ["metric_spec", "metric_specs"]
 
 
-@cache
-def _table() -> Mapping[str, MetricSpec]:
-    modules = (
-        ranking,
-        similarity,
-        concept_rate,
-        history_influence,
-        overlap_change,
-        collateral,
-        collapse,
-        cost,
-        gap,
-        stream,
-        probing_specs,
-        membership_specs,
-        ulira,
-        forget_quality_specs,
-        quantisation_specs,
-        relearning_specs,
-    )
-    return MappingProxyType({spec.name: spec for module in modules for spec in module.SPECS})
+_MODULES = (
+    *(ranking, similarity, concept, history_influence, overlap_change, collateral, collapse, cost, gap, stream),
+    *(probing_specs, membership, ulira, forget_quality, quantisation, relearning_specs),
+)
+_SPECS: Mapping[str, MetricSpec] = MappingProxyType({spec.name: spec for module in _MODULES for spec in module.SPECS})
 
 
 def metric_specs() -> dict[str, MetricSpec]:
-    """All declared metrics, in the order in which reports list them."""
-    return dict(_table())
+    """All declared metrics, in the order of reports."""
+    return dict(_SPECS)
 
 
 def metric_spec(name: str) -> MetricSpec:
     """The declaration of one metric. Raises UnknownName, with the nearest names there are."""
-    table = _table()
-    if name not in table:
-        raise UnknownName("metric", name, table)
-    return table[name]
+    if name not in _SPECS:
+        raise UnknownName("metric", name, _SPECS)
+    return _SPECS[name]

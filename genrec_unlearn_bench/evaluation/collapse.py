@@ -1,33 +1,29 @@
-"""Does the model still recommend many different items? A model that unlearned by collapsing shows it here first.
+"""Catalogue coverage and concentration of the retain test's lists, which show a model that unlearned by collapsing.
 
-Both numbers count what stands in the first ten places of the retain test's lists. The items that are to be forgotten
-are left out of the catalogue and of the lists, so that a model is not charged for no longer recommending them.
+Both count items in the first ten places. The items that are to be forgotten (none for interaction requests) are left
+out of the catalogue and of the lists, so that a model is not charged for no longer recommending them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray, IntArray
-    from genrec_unlearn_bench.evaluation.group_lists import GroupLists
 
-__all__ = ["SPECS", "collapse_values", "counted_values", "gini", "recommended"]
+__all__ = ["SPECS", "collapse_values", "recommended"]
 
 SPECS = (
     MetricSpec(
         name="coverage@10",
         title="Coverage@10",
         better={Group.RETAIN: Better.HIGHER},
-        range=(0.0, 1.0),
-        unit="fraction",
-        level=Level.MODEL,
         description="Share of the items that are not to be forgotten that are recommended to anybody: that stand among "
         "the first ten places of some retain test list. Rises with the number of lists.",
         source="catalogue coverage: Ge et al. 2010, 'Beyond accuracy: evaluating recommender systems by coverage and "
@@ -37,9 +33,6 @@ SPECS = (
         name="gini@10",
         title="Gini@10",
         better={Group.RETAIN: Better.LOWER},
-        range=(0.0, 1.0),
-        unit="fraction",
-        level=Level.MODEL,
         description="Gini coefficient of how often each item that is not to be forgotten stands among the first ten "
         "places of the retain test lists: 0 if all do equally often, near 1 if few fill every list.",
         source="Fleder and Hosanagar 2009, 'Blockbuster culture's next rise or fall'; Gini 1912",
@@ -47,19 +40,8 @@ SPECS = (
 )
 
 
-def collapse_values(groups: Iterable[GroupLists], concept: BoolArray) -> tuple[MetricValue, ...]:
-    """Both metrics at every beam; ``concept`` [N] marks the items that are left out (none for interaction requests)."""
-    counted = (
-        (beam, recommended(lists.top(beam), concept))
-        for lists in groups
-        if lists.group is Group.RETAIN
-        for beam in lists.rankings
-    )
-    return tuple(value for beam, counts in counted for value in counted_values(beam, counts))
-
-
-def counted_values(beam: int, counts: IntArray) -> Iterator[MetricValue]:
-    """Both metrics at one beam, from how often each item that may stay is recommended."""
+def collapse_values(beam: int, counts: IntArray) -> Iterator[MetricValue]:
+    """Both metrics at one beam, from the counts of ``recommended``."""
     numbers = ((counts > 0).mean(), gini(counts)) if counts.sum() else None
     for place, spec in enumerate(SPECS):
         yield MetricValue(
@@ -73,7 +55,7 @@ def counted_values(beam: int, counts: IntArray) -> Iterator[MetricValue]:
 
 
 def recommended(items: IntArray, concept: BoolArray) -> IntArray:
-    """How often each unmarked item stands in the lists [M, k] (-1 at empty places), in the order of the catalogue."""
+    """Count of each unmarked item in the lists [M, k] (-1 at empty places), in the order of the catalogue."""
     counts = np.bincount(items[items >= 0], minlength=len(concept))
     return np.asarray(counts[~concept], dtype=np.int64)
 

@@ -15,8 +15,7 @@ from genrec_unlearn_bench.evaluation.per_user import blocks
 from genrec_unlearn_bench.evaluation.ranking import rank_metric
 from genrec_unlearn_bench.evaluation.user_block import UserBlock
 from genrec_unlearn_bench.evaluation.user_mean import difference_interval, mean_interval, user_mean
-from genrec_unlearn_bench.sids.prefixes import prefix_ids
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, prefix_ids
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,13 +1,60 @@
-"""Which places of a list or a history hold something that is to be forgotten."""
+"""Concept items in lists and histories, and how much of the concept is still recommended.
+
+The concept rate is measured in the served SID space, and through the original one (leakage).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import numpy as np
+from numpy.typing import NDArray
 
-from genrec_unlearn_bench.data.examples import BoolArray, IntArray, among
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
+from genrec_unlearn_bench.data.pairs import among
+from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM, UserBlock, rank_metric, user_mean
 
-__all__ = ["concept_places"]
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.decoding.ranking import Ranking
+    from genrec_unlearn_bench.evaluation.decode import EvaluationContext
+    from genrec_unlearn_bench.evaluation.lists import GroupLists
+    from genrec_unlearn_bench.progress import Progress
+
+__all__ = ["SPECS", "concept_places", "concept_rate_values", "original_space_lists"]
+
+SPECS = (
+    MetricSpec(
+        name="concept-rate@10",
+        title="CR@10",
+        better={Group.FORGET: Better.LOWER, Group.RETAIN: Better.LOWER},
+        level=Level.USER,
+        description="Share of concept items among the recommended items of the first ten places (for interaction "
+        "requests: of items the user asked to have forgotten).",
+        source="protocol sec. 4; first clause of TRACER's definition of concept unlearning",
+    ),
+    MetricSpec(
+        name="original-sids.hr@10",
+        title="HR@10 (original SIDs)",
+        better={Group.FORGET: Better.LOWER},
+        level=Level.USER,
+        description="HR@10 when the unlearned model is decoded in the original SID space: what somebody who kept the "
+        "old table can still read out. Equal to HR@10 by definition where no SID has moved.",
+        source="protocol sec. 4",
+    ),
+    MetricSpec(
+        name="original-sids.concept-rate@10",
+        title="CR@10 (original SIDs)",
+        better={Group.FORGET: Better.LOWER},
+        level=Level.USER,
+        description="CR@10 when the unlearned model is decoded in the original SID space.",
+        source="protocol sec. 4",
+    ),
+)
+
+_UNMEASURED = "not decoded in the original SID space: no test examples, no original table, or another tokenizer's SIDs"
 
 
 def concept_places(split: ForgetSplit, items: IntArray, users: IntArray) -> BoolArray:
@@ -22,3 +69,45 @@ def concept_places(split: ForgetSplit, items: IntArray, users: IntArray) -> Bool
         codes = users[:, None] * width + items
         return np.asarray(real & among(codes, np.sort(split.pairs[:, 0] * width + split.pairs[:, 1])), dtype=np.bool_)
     return np.asarray(real & split.items[np.where(real, items, 0)], dtype=np.bool_)
+
+
+def original_space_lists(context: EvaluationContext, lists: GroupLists, progress: Progress) -> Ranking | None:
+    """The forget group at the widest beam, decoded in the original SID space.
+
+    The wider beam alone: leakage is about everything that can be read out, not what a narrow search keeps. Where no SID
+    has moved, these are the lists already decoded. None where the ranker has no SIDs, or its table is not a
+    reassignment of the original one (``retrain-full`` trains its own tokenizer, whose codes mean something else).
+    """
+    from genrec_unlearn_bench.backbones.recommender import Recommender
+    from genrec_unlearn_bench.evaluation.decode import decode, is_reassignment
+
+    ranker, original = context.ranker, context.original_sids
+    if lists.group is not Group.FORGET or not isinstance(ranker, Recommender) or original is None:
+        return None
+    if np.array_equal(ranker.sids.codes, original.codes):
+        return lists.rankings[WIDE_BEAM]
+    if not is_reassignment(ranker.sids, original):
+        return None
+    label = f"{lists.group.value} test, original SIDs"
+    return decode(ranker, lists.histories, beam=WIDE_BEAM, label=label, progress=progress, sids=original)
+
+
+def concept_rate_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
+    """CR@10 of every block, and leakage through the original SIDs on the forget group at the widest beam."""
+    out = []
+    for block in blocks:
+        rate = _share(block.integers("concept_in_list"), block.integers("n_list"))
+        out.append(user_mean("concept-rate@10", block.group, rate, beam=block.beam, empty="no list with an item"))
+        if block.group is not Group.FORGET or block.beam != WIDE_BEAM:
+            continue
+        ranks = block.integers("original_rank")
+        hits = np.where(ranks >= 0, rank_metric("hr@10").of(ranks), np.nan)
+        leaked = _share(block.integers("original_concept_in_list"), block.integers("original_n_list"))
+        for name, values in (("original-sids.hr@10", hits), ("original-sids.concept-rate@10", leaked)):
+            out.append(user_mean(name, block.group, values, beam=block.beam, empty=_UNMEASURED))
+    return out
+
+
+def _share(marked: NDArray[np.int64], filled: NDArray[np.int64]) -> NDArray[np.float64]:
+    """[M] marked / filled; NaN for an empty or absent (-1) list."""
+    return np.where(filled > 0, marked / np.maximum(filled, 1), np.nan)

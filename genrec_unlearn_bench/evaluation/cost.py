@@ -1,38 +1,36 @@
-"""What unlearning cost, as metric values."""
+"""Cost of unlearning: time, memory, steps and tuning."""
 
 from __future__ import annotations
 
 import math
 
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 
 __all__ = ["SPECS", "cost_values"]
 
 
-def _spec(name: str, title: str, unit: str, description: str) -> MetricSpec:
-    return MetricSpec(
-        name=name,
+SPECS = tuple(
+    MetricSpec(
+        name=f"cost.{name}",
         title=title,
         better={Group.ALL: Better.LOWER},
         range=(0.0, math.inf),
         unit=unit,
-        level=Level.MODEL,
         description=description,
         source="protocol sec. 4",
     )
-
-
-SPECS = (
-    _spec("cost.unlearn-seconds", "Time", "seconds", "Wall-clock of unlearning alone."),
-    _spec(
-        "cost.share-of-retraining",
-        "Time / retraining",
-        "fraction",
-        "Wall-clock of unlearning divided by that of training the oracle on the same machine kind.",
-    ),
-    _spec("cost.peak-memory", "Memory", "MiB", "Peak memory of the process (CPU) or the device (GPU) in unlearning."),
-    _spec("cost.steps", "Steps", "count", "Optimiser steps of unlearning."),
-    _spec("cost.tuning-trials", "Trials", "count", "Configurations tried before this one was chosen."),
+    for name, title, unit, description in (
+        ("unlearn-seconds", "Time", "seconds", "Wall-clock of unlearning alone."),
+        (
+            "share-of-retraining",
+            "Time / retraining",
+            "fraction",
+            "Wall-clock of unlearning divided by that of training the oracle on the same machine kind.",
+        ),
+        ("peak-memory", "Memory", "MiB", "Peak memory of the process (CPU) or the device (GPU) in unlearning."),
+        ("steps", "Steps", "count", "Optimiser steps of unlearning."),
+        ("tuning-trials", "Trials", "count", "Configurations tried before this one was chosen."),
+    )
 )
 
 

@@ -1,4 +1,4 @@
-"""Distance to the retrained model, in the metric's unit and in units of retrain-vs-retrain spread."""
+"""Gap to the retrained model, in the metric's unit and in standard deviations over retraining seeds."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from genrec_unlearn_bench.evaluation import collateral, concept_rate, history_influence, ranking, similarity
-from genrec_unlearn_bench.evaluation.forget_quality import specs as forget_quality
-from genrec_unlearn_bench.evaluation.membership import specs as membership
+from genrec_unlearn_bench.evaluation import (
+    collateral,
+    concept,
+    forget_quality,
+    history_influence,
+    membership,
+    quantisation,
+    ranking,
+    similarity,
+)
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.probing import specs as probing
-from genrec_unlearn_bench.evaluation.quantisation import specs as quantisation
 from genrec_unlearn_bench.evaluation.relearning import specs as relearning
 
-__all__ = ["COMPARED", "SPECS", "gap_to_oracle"]
+__all__ = ["SPECS", "gap_to_oracle"]
 
 _LEFT_IN_WEIGHTS = (
     "probing.auroc.*",
@@ -28,34 +34,22 @@ _LEFT_IN_WEIGHTS = (
     "forget-quality.truth-ratio",
     "quantisation.hr@10.*",
 )
-"""Of the full suite: what a retrained model has a number of its own for. Recoveries, PrivLeak, Kolmogorov-Smirnov, ToW
+"""Metrics of the full suite that a retrained model has its own value of. Recoveries, PrivLeak, Kolmogorov-Smirnov, ToW
 and average gap are distances to it already."""
 
+_USER_MEASURED = (ranking, similarity, concept, history_influence, collateral)
+_MODEL_MEASURED = (probing, relearning, membership, forget_quality, quantisation)
+
 COMPARED = (
+    *(spec for module in _USER_MEASURED for spec in module.SPECS if spec.level is Level.USER),
     *(
         spec
-        for spec in (
-            *ranking.SPECS,
-            *similarity.SPECS,
-            *concept_rate.SPECS,
-            *history_influence.SPECS,
-            *collateral.SPECS,
-        )
-        if spec.level is Level.USER
-    ),
-    *(
-        spec
-        for spec in (
-            *probing.SPECS,
-            *relearning.SPECS,
-            *membership.SPECS,
-            *forget_quality.SPECS,
-            *quantisation.SPECS,
-        )
+        for module in _MODEL_MEASURED
+        for spec in module.SPECS
         if any(fnmatchcase(spec.name, pattern) for pattern in _LEFT_IN_WEIGHTS)
     ),
 )
-"""What is held against the oracle: everything measured on users, and what the full suite finds in a model. Ω and cost
+"""Metrics compared with the oracle: everything measured on users, and what the full suite finds in a model. Ω and cost
 are not, as the oracle keeps the original's table and pays for the retraining itself."""
 
 
@@ -69,7 +63,6 @@ def _specs(base: MetricSpec) -> Iterable[MetricSpec]:
         better=target,
         range=(-width, width),
         unit=base.unit,
-        level=Level.MODEL,
         description=f"{base.name} minus its mean over the oracle's runs; 0 is the oracle.",
         source=source,
     )
@@ -79,7 +72,6 @@ def _specs(base: MetricSpec) -> Iterable[MetricSpec]:
         better=target,
         range=(-math.inf, math.inf),
         unit="spreads",
-        level=Level.MODEL,
         description=f"gap.{base.name} divided by the standard deviation of {base.name} over the oracle's seeds.",
         source=source,
     )

@@ -1,34 +1,32 @@
-"""Does the concept's presence in a history still move the recommendations? (Second clause of TRACER's definition.)
+"""History influence: do concept items in a history still change the recommendations? (TRACER's definition, clause 2.)
 
-Lists with and without the history's concept items are compared, and beside it lists with and without as many random
-retain items of the same history: any history moves predictions when it loses items, so only the excess says
-something about the concept.
+Lists with and without the history's concept items are compared, and likewise lists with and without as many random
+retain items of the same history: predictions change with any loss of items, so that only the excess is due to the
+concept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Histories, IntArray
 from genrec_unlearn_bench.evaluation.concept import concept_places
-from genrec_unlearn_bench.evaluation.list_distance import jensen_shannon, list_change
+from genrec_unlearn_bench.evaluation.lists import jensen_shannon, list_change
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.user_block import WIDE_BEAM, UserBlock
-from genrec_unlearn_bench.evaluation.user_mean import user_mean
+from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM, UserBlock, user_mean
 from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.decoding.ranking import Ranking
-    from genrec_unlearn_bench.evaluation.context import EvaluationContext
-    from genrec_unlearn_bench.evaluation.group_lists import GroupLists
+    from genrec_unlearn_bench.evaluation.decode import EvaluationContext
+    from genrec_unlearn_bench.evaluation.lists import GroupLists
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["SPECS", "Influence", "drop_places", "influence_values", "measure_influence", "random_places"]
+__all__ = ["SPECS", "influence_values", "measure_influence"]
 
 FloatArray = NDArray[np.float64]
 
@@ -64,34 +62,21 @@ SPECS = tuple(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Influence:
-    """Per test example of one group, all [M].
-
-    Attributes:
-        concept_items: Number of concept items in the history as the model reads it (cut to its limit).
-        js_forget, js_random: Jensen-Shannon divergence after the forget drop and the random drop; NaN where the
-            history has no concept item, or too few others for the random drop.
-        change_forget, change_random: 1 - overlap@10, likewise.
-    """
-
-    concept_items: IntArray
-    js_forget: FloatArray
-    js_random: FloatArray
-    change_forget: FloatArray
-    change_random: FloatArray
-
-
-def measure_influence(context: EvaluationContext, lists: GroupLists, progress: Progress) -> Influence:
+def measure_influence(context: EvaluationContext, lists: GroupLists, progress: Progress) -> dict[str, NDArray[Any]]:
     """Decode the qualifying histories of one group without their concept items, and without random retain items.
 
-    Beam 50; the "with" side is the list that is there already. Both drops start from the history cut to what the
+    Beam 50; the "with" side is the list already decoded. Both drops start from the history cut to what the
     model reads, so that no older item moves in and the two inputs differ in nothing but the dropped items. A model
     that is served without the concept items (``filter-history``) loses nothing by the forget drop: it scores
     exactly 0 without being decoded again. One random draw for each user, the same for every method of a seed.
+
+    Returns:
+        Columns of the per-user table, all [M]: ``concept_in_history`` (as the model reads it), and ``js_*``
+        (Jensen-Shannon divergence) and ``change_*`` (1 - overlap@10) after the forget drop and the random drop; NaN
+        where the history has no concept item, or too few others for the random drop.
     """
     from genrec_unlearn_bench.backbones.recommender import Recommender
-    from genrec_unlearn_bench.evaluation.group_lists import decode, history_limit
+    from genrec_unlearn_bench.evaluation.decode import decode, history_limit
 
     limit = history_limit(context.ranker)
     raw = _window(lists.histories, limit)
@@ -119,17 +104,14 @@ def measure_influence(context: EvaluationContext, lists: GroupLists, progress: P
             js[touched] = jensen_shannon(_rows(before, touched), after)
             change[touched] = list_change(_rows(before, touched), after)
             columns[f"js_{name}"][chosen], columns[f"change_{name}"][chosen] = js, change
-    return Influence(counts, **columns)
+    return {"concept_in_history": counts, **columns}
 
 
 def drop_places(histories: Histories, places: BoolArray) -> Histories:
     """The histories with the marked places [B, T] taken out, the rest moved together."""
     keep = (histories.items != PAD) & ~places
     order = np.argsort(~keep, axis=1, kind="stable")
-    return Histories(
-        np.take_along_axis(np.where(keep, histories.items, PAD), order, axis=1),
-        histories.users,
-    )
+    return Histories(np.take_along_axis(np.where(keep, histories.items, PAD), order, axis=1), histories.users)
 
 
 def random_places(candidates: BoolArray, counts: IntArray, generator: np.random.Generator) -> BoolArray:

@@ -74,7 +74,7 @@ def check_bounds(numbers: Mapping[str, float], *, tolerance: float = TOLERANCE) 
 def check_invariants(values: Sequence[MetricValue], *, tolerance: float = TOLERANCE) -> list[str]:
     """Everything that is wrong with the values of one run, as sentences; empty if nothing is.
 
-    Checked: the metric is declared for its group; it stands there once; the value is finite and in its declared
+    Checked: the metric is declared for its group; it is reported once; the value is finite and in its declared
     range, or None with a note; n and standard deviation are possible; the interval holds the value; and the bounds
     between the ranking metrics of the same group, beam and family of lists.
     """

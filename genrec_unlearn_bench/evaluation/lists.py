@@ -1,27 +1,39 @@
-"""The ranked lists of an evaluation as one file: what its list metrics were computed from, for whoever looks later.
+"""Ranked lists of test examples: in memory, as a file, as TREC lines, and the distance between two of them.
 
-Arrays and not rows: a list is read back as it was decoded, and groups without examples keep their shape.
+The file holds arrays and not rows: a list is read back as it was decoded, and groups without examples keep their shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.data.examples import Examples, Histories, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.user_block import BEAMS
+from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS
 from genrec_unlearn_bench.tensors import TensorFile, read_tensors
 
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.evaluation.group_lists import GroupLists
+__all__ = [
+    "LISTS",
+    "GroupLists",
+    "Lists",
+    "jensen_shannon",
+    "list_change",
+    "list_file",
+    "put_lists",
+    "read_lists",
+    "trec_qrels",
+    "trec_run",
+]
 
-__all__ = ["LISTS", "Lists", "list_file", "put_lists", "read_lists", "write_lists"]
+FloatArray = NDArray[np.float64]
 
 LISTS = "lists.safetensors"
 """Name of the file. Its arrays: ``<group>.beam<beam>.items`` int32 [M, k] and ``….log_probs`` float32 [M, k]."""
@@ -29,48 +41,61 @@ LISTS = "lists.safetensors"
 Lists = Mapping[tuple[Group, int], Ranking]
 """By group and beam; row m is the test example that the per-user table calls ``example`` m."""
 
-_GROUPS = (Group.FORGET, Group.RETAIN)
+CHUNK = 512
+"""Rows compared at a time: [rows, k, k] comparisons are held in memory."""
 
 
-def write_lists(groups: Iterable[GroupLists], path: Path) -> None:
-    """Write the lists of every group at every beam. Item ids are row numbers of the dataset's items, -1 where a list
-    has ended."""
-    whole = tuple(groups)
-    widths = {
-        lists.group: {beam: ranking.items.shape[1] for beam, ranking in lists.rankings.items()} for lists in whole
-    }
-    with list_file(path, {lists.group: len(lists.examples) for lists in whole}, widths) as file:
-        for lists in whole:
-            put_lists(file, lists)
+@dataclass(frozen=True, eq=False)
+class GroupLists:
+    """M test examples of one group with their histories and ranked lists.
+
+    Attributes:
+        histories: [M] as the model was given them.
+        rankings: By beam; lists of ``max(10, beam)`` places.
+        first: Row of the group that ``examples`` begin with, where they are a block of it.
+    """
+
+    group: Group
+    examples: Examples
+    histories: Histories
+    rankings: Mapping[int, Ranking]
+    first: int = 0
+
+    def top(self, beam: int) -> IntArray:
+        """[M, 10] the first ten items at a beam, -1 at empty places."""
+        return self.rankings[beam].items[:, :LIST_LENGTH]
 
 
 def list_file(path: Path, rows: Mapping[Group, int], widths: Mapping[Group, Mapping[int, int]]) -> TensorFile:
-    """A file for the lists of groups of so many test examples, of so many places at each beam."""
+    """An open file for the lists of groups of so many test examples, of so many places at each beam."""
     shapes: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
     for group, places in widths.items():
         for beam, width in places.items():
-            shapes[f"{_name(group, beam)}.items"] = np.dtype(np.int32), (rows[group], width)
-            shapes[f"{_name(group, beam)}.log_probs"] = np.dtype(np.float32), (rows[group], width)
+            shapes[f"{_array_name(group, beam)}.items"] = np.dtype(np.int32), (rows[group], width)
+            shapes[f"{_array_name(group, beam)}.log_probs"] = np.dtype(np.float32), (rows[group], width)
     return TensorFile(path, shapes)
 
 
 def put_lists(file: TensorFile, lists: GroupLists) -> None:
-    """Write the lists of a group, or of a block of it, where they belong."""
+    """Write the lists of a group, or of a block of it, to their rows of the file.
+
+    Item ids are row numbers of the dataset's items, -1 where a list has ended.
+    """
     for beam, ranking in lists.rankings.items():
-        name = _name(lists.group, beam)
+        name = _array_name(lists.group, beam)
         file.put(f"{name}.items", lists.first, ranking.items.astype(np.int32))
         file.put(f"{name}.log_probs", lists.first, ranking.log_probs.astype(np.float32))
 
 
 def read_lists(path: Path) -> Lists:
-    """The inverse of ``write_lists``. Raises CorruptArtefact for anything else than such a file."""
+    """Read a file of ranked lists. Raises CorruptArtefact for anything else than such a file."""
     try:
         arrays = read_tensors(path)
         return {
             (group, beam): _ranking(arrays[f"{name}.items"], arrays[f"{name}.log_probs"])
-            for group in _GROUPS
+            for group in TEST_GROUPS
             for beam in BEAMS
-            for name in [_name(group, beam)]
+            for name in [_array_name(group, beam)]
         }
     except (OSError, KeyError, ValueError) as fault:
         raise CorruptArtefact(
@@ -80,7 +105,7 @@ def read_lists(path: Path) -> Lists:
         ) from None
 
 
-def _name(group: Group, beam: int) -> str:
+def _array_name(group: Group, beam: int) -> str:
     return f"{group.value}.beam{beam}"
 
 
@@ -88,3 +113,85 @@ def _ranking(items: NDArray[np.generic], log_probs: NDArray[np.generic]) -> Rank
     if items.ndim != 2 or items.shape != log_probs.shape or items.dtype != np.int32 or log_probs.dtype != np.float32:
         raise ValueError(f"items {items.dtype}{list(items.shape)}, log-probabilities {list(log_probs.shape)}")
     return Ranking(items.astype(np.int64), np.asarray(log_probs, dtype=np.float32))
+
+
+def jensen_shannon(first: Ranking, second: Ranking) -> FloatArray:
+    """[B] Jensen-Shannon divergence in bits, in [0, 1], of the distributions that two decoded lists stand for.
+
+    The distribution of a list: its items with the probabilities they were decoded with, and one bucket ``rest`` with
+    what is left of 1 (items and invalid codes beyond the list). An item that stands in one list alone has
+    probability 0 in the other one. So the value is 0 exactly when both lists serve the same items with the same
+    probabilities, and 1 when they share nothing and neither leaves any rest. An item that drops just out of the
+    list counts with its whole (small) probability, in the forget drop and in the random drop alike.
+
+    Items that share a SID repeat its probability; where a list then sums to more than 1, it is scaled to 1.
+    """
+    out = np.zeros(len(first))
+    for start in range(0, len(first), CHUNK):
+        rows = slice(start, start + CHUNK)
+        left, right = first.items[rows], second.items[rows]
+        p, q = _probabilities(first.log_probs[rows], left), _probabilities(second.log_probs[rows], right)
+        same = (left[:, :, None] == right[:, None, :]) & (left >= 0)[:, :, None]
+        q_of_left = (same * q[:, None, :]).sum(axis=2)
+        # Half of q * log2(q / (q / 2)).
+        only_right = 0.5 * np.where(same.any(axis=1), 0.0, q).sum(axis=1)
+        rest = _divergence_terms(_rest(p), _rest(q))
+        out[rows] = _divergence_terms(p, q_of_left).sum(axis=1) + only_right + rest
+    return np.clip(out, 0.0, 1.0)
+
+
+def list_change(first: Ranking, second: Ranking, k: int = 10) -> FloatArray:
+    """[B] 1 - overlap@k: share of the first k places that the other list does not have, in [0, 1].
+
+    The longer of the two lists is the denominator; two empty lists have not changed.
+    """
+    left, right = first.items[:, :k], second.items[:, :k]
+    common = ((left[:, :, None] == right[:, None, :]) & (left >= 0)[:, :, None]).any(axis=2).sum(axis=1)
+    longer = np.maximum((left >= 0).sum(axis=1), (right >= 0).sum(axis=1))
+    return np.where(longer > 0, 1.0 - common / np.maximum(longer, 1), 0.0)
+
+
+def _probabilities(log_probs: NDArray[np.float32], items: NDArray[np.int64]) -> FloatArray:
+    chances = np.where(items >= 0, np.exp(log_probs.astype(np.float64)), 0.0)
+    return np.asarray(chances / np.maximum(chances.sum(axis=1, keepdims=True), 1.0))
+
+
+def _rest(chances: FloatArray) -> FloatArray:
+    return np.asarray(np.maximum(1.0 - chances.sum(axis=1), 0.0))
+
+
+def _divergence_terms(p: FloatArray, q: FloatArray) -> FloatArray:
+    """Contribution of cells with probabilities p and q, 0 log 0 being 0."""
+    middle = np.where(p + q > 0, (p + q) / 2, 1.0)
+    left = p * np.log2(np.where(p > 0, p, middle) / middle)
+    right = q * np.log2(np.where(q > 0, q, middle) / middle)
+    return np.asarray(0.5 * (left + right))
+
+
+def trec_run(
+    ranking: Ranking, *, ids: Sequence[str] | None = None, tag: str = "genrec_unlearn_bench", first: int = 0
+) -> Iterator[str]:
+    """``qid Q0 docno rank score tag``, one line a filled place; the qid is the row's number, counted from ``first``.
+
+    The score is k + 1 - rank instead of the log-probability: readers of runs sort by score and break ties by the
+    document's name, which would undo our order (ties by item id) wherever items share a SID.
+
+    Args:
+        ids: Names of the items by item id; the number itself where None.
+    """
+    width = ranking.items.shape[1]
+    for row, items in enumerate(ranking.items.tolist(), start=first):
+        for place, item in enumerate(items, start=1):
+            if item >= 0:
+                yield f"{row} Q0 {_document(item, ids)} {place} {width + 1 - place} {tag}"
+
+
+def trec_qrels(targets: IntArray, *, ids: Sequence[str] | None = None, first: int = 0) -> Iterator[str]:
+    """``qid 0 docno 1``, one line a test example."""
+    for row, item in enumerate(targets.tolist(), start=first):
+        yield f"{row} 0 {_document(item, ids)} 1"
+
+
+def _document(item: int, ids: Sequence[str] | None) -> str:
+    # Columns are separated by blanks, so that a blank in an item's own identifier would shift them.
+    return str(item) if ids is None else "_".join(ids[item].split())

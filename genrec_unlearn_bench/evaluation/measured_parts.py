@@ -108,7 +108,7 @@ def _measured(measurement: Measurement, subject: Subject, part: str, config: Any
 
 @dataclass(frozen=True)
 class _PartWork:
-    """What survives a kill of one part: its intermediate state, or its outcome once it is finished."""
+    """Work folder of one part, which survives a kill: intermediate state, or the outcome of a finished part."""
 
     folder: Path
 
@@ -217,7 +217,7 @@ class ExtraMetrics:
 
     Attributes:
         values: Of the run.
-        oracles: Of each oracle; empty for the measurements that look at the first oracle alone.
+        oracles: Of each oracle; empty for measurements of the first oracle alone.
         tables: By measurement, the curves of all models, published with the result; ``MODEL_COLUMN`` names the model.
     """
 
@@ -255,7 +255,7 @@ def _same_model(one: Parts, other: Parts) -> bool:
 
 
 def _table(own: Parts, references: References) -> pd.DataFrame | None:
-    """The curves of all models, one below the other; a reference that is the run itself stands there once more."""
+    """The curves of all models, concatenated; a reference that is the run itself is repeated."""
     import pandas as pd
 
     named: list[tuple[str, Parts]] = [("run", own), ("original", references.original)]

@@ -1,6 +1,6 @@
 """The contract of a measurement of the full suite: its inputs, its outcome, and its comparison with references.
 
-A measurement works in two steps. ``measure`` looks at one model alone, part by part; all parts are stored as one stage.
+A measurement works in two steps. ``measure`` takes one model, part by part; all parts are stored as one stage.
 ``compare`` is cheap: it turns what was measured on the run, on the original and on the oracles into metric values. So a
 reference is measured once and shared by all methods of a seed.
 """
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = [
+    "IntervalEstimate",
     "Measured",
     "Measurement",
     "NotMeasurable",
@@ -182,6 +183,20 @@ class Measurement(ABC):
 
         A value that cannot be had is None with the reason in its note (``unmeasured``), never left out and never 0.
         """
+
+
+@dataclass(frozen=True)
+class IntervalEstimate:
+    """A number with its 95 % interval, over n examples where that is of use."""
+
+    value: float
+    low: float
+    high: float
+    n: int | None = None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.low, self.high
 
 
 def independent_oracles(own: Mapping[str, Measured], references: References) -> list[Mapping[str, Measured]]:

@@ -1,4 +1,4 @@
-"""What a metric is: direction, range, unit, level and source, declared once and read by everything downstream."""
+"""Declaration of a metric (direction, range, unit, level, source) and one measured value of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Better", "Group", "Level", "MetricSpec", "MetricValue"]
 
 
 class Better(StrEnum):
-    """Which way is better. ``ORACLE``: the nearer to the retrained model the better."""
+    """Direction in which a metric is better. ``ORACLE``: nearer to the retrained model."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -19,7 +19,7 @@ class Better(StrEnum):
 
 
 class Level(StrEnum):
-    """What one value of the metric describes."""
+    """Subject of one value of a metric."""
 
     USER = "user"
     """One value per test example, averaged; recomputable from ``per_user.parquet``."""
@@ -28,12 +28,12 @@ class Level(StrEnum):
 
 
 class Group(StrEnum):
-    """Which test examples a value is about."""
+    """Test examples that a value is computed over."""
 
     FORGET = "forget"
     RETAIN = "retain"
     ALL = "all"
-    """Not about one side: a property of the model, the table or the run."""
+    """No side: a property of the model, the table or the run."""
     NEIGHBOURS = "retain-neighbours"
     REST = "retain-rest"
 
@@ -44,16 +44,16 @@ class MetricSpec(StrictModel):
     name: str
     """Unique, lower case: hr@10, concept-rate@10, overlap.level1 …"""
     title: str
-    """As a table heads it: HR@10."""
+    """Column header: HR@10."""
     better: dict[Group, Better]
     """By group: the same metric is wanted low on forget users and high on retain users."""
-    range: tuple[float, float]
+    range: tuple[float, float] = (0.0, 1.0)
     """Smallest and largest possible value (infinities allowed)."""
-    unit: str
+    unit: str = "fraction"
     """fraction, cosine, nats, seconds, MiB …"""
-    level: Level
+    level: Level = Level.MODEL
     description: str
-    """One sentence: what is computed."""
+    """One sentence."""
     source: str
     """Paper and equation, or the protocol's section."""
 

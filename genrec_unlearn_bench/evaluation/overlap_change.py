@@ -1,4 +1,4 @@
-"""Overlap of the concept's semantic IDs with the retain items', now and against the original table."""
+"""Overlap of the concept's semantic IDs with the retain items', and its change from the original table."""
 
 from __future__ import annotations
 
@@ -6,90 +6,96 @@ import math
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.evaluation.collateral import prefix_depth
+from genrec_unlearn_bench.evaluation.measurement import unmeasured
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.overlap import overlap, overlap_lift, prefix_sharing, token_coverage
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray
-    from genrec_unlearn_bench.evaluation.context import EvaluationContext
+    from genrec_unlearn_bench.evaluation.decode import EvaluationContext
     from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["MAX_LEVELS", "SPECS", "overlap_values", "table_overlap"]
+__all__ = ["SPECS", "overlap_values"]
 
 MAX_LEVELS = 8
 """Levels reported one by one; the mean covers all."""
 _SOURCE = "protocol sec. 4; TRACER, definition of Ω"
 
 
-def _spec(
-    name: str,
-    title: str,
-    description: str,
-    *,
-    better: Better = Better.LOWER,
-    high: float = 1.0,
-    low: float = 0.0,
-    unit: str = "fraction",
-    level: Level = Level.MODEL,
-) -> MetricSpec:
-    return MetricSpec(
-        name=name,
+_SET = "random item sets of the concept's size"
+_INFINITE = (0.0, math.inf)
+_MEASURED = tuple(
+    MetricSpec(
+        name=f"overlap.{name}",
         title=title,
         better={Group.ALL: better},
-        range=(low, high),
-        unit=unit,
-        level=level,
+        range=bounds,
+        unit="fraction" if bounds == (0.0, 1.0) else "ratio",
+        level=Level.ITEM if name == "shared-prefix" else Level.MODEL,
         description=description,
         source=_SOURCE,
     )
-
-
-_SET = "random item sets of the concept's size"
-_MEASURED = (
-    _spec("overlap.mean", "Ω", "Chance that a concept item and a retain item share a code, mean over code levels."),
-    _spec("overlap.lift", "Ω lift", f"Ω over its exact mean for {_SET}.", high=math.inf, unit="ratio"),
-    _spec(
-        "overlap.lift.null-low",
-        "Ω lift, chance from",
-        f"2.5 % quantile of the lift of {_SET} (200 seeded draws).",
-        better=Better.NONE,
-        high=math.inf,
-        unit="ratio",
-    ),
-    _spec(
-        "overlap.lift.null-high",
-        "Ω lift, chance to",
-        f"97.5 % quantile of the lift of {_SET}; a lift inside both cannot be told from chance.",
-        better=Better.NONE,
-        high=math.inf,
-        unit="ratio",
-    ),
-    _spec(
-        "overlap.shared-prefix",
-        "Shared prefix",
-        "Share of concept items whose first two codes (one, where there are only two code levels) are some retain "
-        "item's too.",
-        level=Level.ITEM,
-    ),
-    _spec(
-        "overlap.covered-codes",
-        "Covered codes",
-        "Share of the concept items' distinct codes that some retain item uses too, mean over code levels.",
-    ),
+    for name, title, better, bounds, description in (
+        (
+            "mean",
+            "Ω",
+            Better.LOWER,
+            (0.0, 1.0),
+            "Chance that a concept item and a retain item share a code, mean over code levels.",
+        ),
+        ("lift", "Ω lift", Better.LOWER, _INFINITE, f"Ω over its exact mean for {_SET}."),
+        (
+            "lift.null-low",
+            "Ω lift, chance from",
+            Better.NONE,
+            _INFINITE,
+            f"2.5 % quantile of the lift of {_SET} (200 seeded draws).",
+        ),
+        (
+            "lift.null-high",
+            "Ω lift, chance to",
+            Better.NONE,
+            _INFINITE,
+            f"97.5 % quantile of the lift of {_SET}; a lift inside both cannot be told from chance.",
+        ),
+        (
+            "shared-prefix",
+            "Shared prefix",
+            Better.LOWER,
+            (0.0, 1.0),
+            "Share of concept items whose first two codes (one, where there are only two code levels) are some retain "
+            "item's too.",
+        ),
+        (
+            "covered-codes",
+            "Covered codes",
+            Better.LOWER,
+            (0.0, 1.0),
+            "Share of the concept items' distinct codes that some retain item uses too, mean over code levels.",
+        ),
+    )
 )
 _BY_LEVEL = tuple(
-    _spec(f"overlap.level{n}", f"Ω level {n}", f"Ω at code level {n}, the collision ordinal not being one.")
+    MetricSpec(
+        name=f"overlap.level{n}",
+        title=f"Ω level {n}",
+        better={Group.ALL: Better.LOWER},
+        description=f"Ω at code level {n}, the collision ordinal not being one.",
+        source=_SOURCE,
+    )
     for n in range(1, MAX_LEVELS + 1)
 )
 _CHANGED = ("overlap.mean", "overlap.shared-prefix", "overlap.covered-codes")
 _CHANGES = tuple(
-    _spec(
-        spec.name.replace("overlap.", "overlap-change."),
-        f"Δ {spec.title}",
-        f"{spec.name} minus the original table's.",
-        low=-1.0,
+    MetricSpec(
+        name=spec.name.replace("overlap.", "overlap-change."),
+        title=f"Δ {spec.title}",
+        better={Group.ALL: Better.LOWER},
+        range=(-1.0, 1.0),
         level=spec.level,
+        description=f"{spec.name} minus the original table's.",
+        source=_SOURCE,
     )
     for spec in _MEASURED
     if spec.name in _CHANGED
@@ -107,12 +113,15 @@ def overlap_values(context: EvaluationContext) -> tuple[MetricValue, ...]:
 
     concept = context.split.items
     if not isinstance(context.ranker, Recommender):
-        return _unmeasured("this ranker has no semantic IDs")
+        return unmeasured((*_MEASURED, *_CHANGES), "this ranker has no semantic IDs")
     if not concept.any() or concept.all():
-        return _unmeasured("the request names no concept items" if not concept.any() else "there are no retain items")
+        return unmeasured(
+            (*_MEASURED, *_CHANGES),
+            "the request names no concept items" if not concept.any() else "there are no retain items",
+        )
     now = table_overlap(context.ranker.sids, concept, seed=context.seed)
     if context.original_sids is None:
-        return (*now, *_none(_CHANGES, "the original table is not known"))
+        return (*now, *unmeasured(_CHANGES, "the original table is not known"))
     if context.original_sids.digest == context.ranker.sids.digest:
         before = now
     else:
@@ -123,7 +132,7 @@ def overlap_values(context: EvaluationContext) -> tuple[MetricValue, ...]:
 def table_overlap(table: SidTable, concept: BoolArray, *, seed: int) -> tuple[MetricValue, ...]:
     """Ω by level, its mean and lift, shared prefixes and covered codes of the marked items [N] in one table.
 
-    Code levels alone: the collision ordinal is 0 for nearly every item, and would drown what the codes say.
+    Code levels alone: the collision ordinal is 0 for nearly every item, and would dominate the mean.
     """
     codes = table.quantised_codes
     measured = overlap(table, concept)
@@ -154,11 +163,3 @@ def _changes(now: tuple[MetricValue, ...], before: tuple[MetricValue, ...]) -> t
             name = value.metric.replace("overlap.", "overlap-change.")
             out.append(MetricValue(metric=name, group=Group.ALL, value=value.value - old, n=value.n))
     return tuple(out)
-
-
-def _unmeasured(note: str) -> tuple[MetricValue, ...]:
-    return _none((*_MEASURED, *_CHANGES), note)
-
-
-def _none(specs: tuple[MetricSpec, ...], note: str) -> tuple[MetricValue, ...]:
-    return tuple(MetricValue(metric=spec.name, group=Group.ALL, value=None, note=note) for spec in specs)

@@ -13,25 +13,13 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.user_block import BEAMS, UserBlock
+from genrec_unlearn_bench.evaluation.ranking import BEAMS, TEST_GROUPS, UserBlock
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyarrow import parquet as pq
 
-__all__ = [
-    "COLUMNS",
-    "ROW_GROUP",
-    "PerUserWriter",
-    "block_frame",
-    "blocks",
-    "join",
-    "read_per_user",
-    "stored_blocks",
-    "write_per_user",
-]
-
-_GROUPS = (Group.FORGET, Group.RETAIN)
+__all__ = ["COLUMNS", "PerUserWriter", "block_frame", "blocks", "read_per_user", "stored_blocks"]
 
 ROW_GROUP = 1 << 20
 """Rows of a row group of the file: pyarrow's own limit, so that a table is the same file however it is written."""
@@ -68,8 +56,8 @@ decoded list (max(10, beam) places), 0 where it is not there. log_prob: of the t
 there. The similarities: cosines, null where there is nothing to compare. concept_in_list, n_list: concept items and
 items in the first ten places. original_*: the same from decoding in the original SID space, -1 where that was not
 done. concept_in_history: concept items in the history as the model reads it. js_*, change_*: history influence, null
-where it was not measured. near_*: 1 if the target is a neighbour of the concept, 0 if not, -1 if not judged. A null is
-NaN in memory."""
+where it was not measured. near_*: 1 if the target is a neighbour of the concept, 0 if not, -1 if that is not known. A
+null is NaN in memory."""
 
 
 def block_frame(group: Group, beam: int, columns: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
@@ -91,42 +79,37 @@ def join(frames: list[pd.DataFrame]) -> pd.DataFrame:
 
 def blocks(frame: pd.DataFrame) -> Iterator[UserBlock]:
     """Every group at every beam of the protocol, in order, empty ones included."""
-    for group in _GROUPS:
+    for group in TEST_GROUPS:
         for beam in BEAMS:
             yield UserBlock(group, beam, frame[(frame["group"] == group.value) & (frame["beam"] == beam)])
 
 
-def write_per_user(frame: pd.DataFrame, path: Path) -> None:
-    """Write the table as parquet. Floats keep all their bits."""
-    frame.to_parquet(path, engine="pyarrow", compression="zstd", index=False)
-
-
 class PerUserWriter:
-    """Writes the table frame by frame: the file that ``write_per_user`` makes of all of them, with never more than a
-    row group and a frame in memory."""
+    """Writes the table as parquet (zstd), frame by frame: the file that pandas makes of all frames joined, with never
+    more than a row group and a frame in memory. Floats keep all their bits."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._writer: pq.ParquetWriter | None = None
-        self._waiting: list[pd.DataFrame] = []
+        self._pending: list[pd.DataFrame] = []
         self._rows = 0
 
     def write(self, frame: pd.DataFrame) -> None:
         """Add the rows of a frame."""
-        self._waiting.append(frame)
+        self._pending.append(frame)
         self._rows += len(frame)
         while self._rows >= ROW_GROUP:
-            whole = join(self._waiting)
+            whole = join(self._pending)
             self._flush(whole.iloc[:ROW_GROUP].reset_index(drop=True))
             rest = whole.iloc[ROW_GROUP:].reset_index(drop=True)
-            self._waiting, self._rows = [rest], len(rest)
+            self._pending, self._rows = [rest], len(rest)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, *fault: object) -> None:
         if kind is None and (self._rows or self._writer is None):
-            self._flush(join(self._waiting))
+            self._flush(join(self._pending))
         if self._writer is not None:
             self._writer.close()
 
@@ -141,7 +124,7 @@ class PerUserWriter:
 
 
 def stored_blocks(path: Path) -> tuple[UserBlock, ...]:
-    """``blocks`` of a stored table. A column is read when it is asked for, so that no more than a few are in memory."""
+    """``blocks`` of a stored table. A column is read when it is used, so that no more than two are in memory."""
     from pyarrow import parquet
 
     @lru_cache(maxsize=2)
@@ -153,14 +136,14 @@ def stored_blocks(path: Path) -> tuple[UserBlock, ...]:
     names = keys.column("group").to_numpy()
     beams = keys.column("beam").to_numpy()
     return tuple(
-        UserBlock(group, beam, _Stored(column, np.flatnonzero((names == group.value) & (beams == beam))))
-        for group in _GROUPS
+        UserBlock(group, beam, _StoredRows(column, np.flatnonzero((names == group.value) & (beams == beam))))
+        for group in TEST_GROUPS
         for beam in BEAMS
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Stored:
+class _StoredRows:
     """Some rows of a stored table, by column."""
 
     column: Callable[[str], pd.Series[Any]]
@@ -171,7 +154,7 @@ class _Stored:
 
 
 def read_per_user(path: Path) -> pd.DataFrame:
-    """The inverse of ``write_per_user``. Raises CorruptArtefact for anything else than such a table."""
+    """Read a stored table. Raises CorruptArtefact for anything else than such a table."""
     import pandas as pd
     from pyarrow.lib import ArrowException
 

@@ -1,21 +1,83 @@
-"""HR@k, NDCG@k and MRR@10 from the rank of the one relevant item."""
+"""HR@k, NDCG@k and MRR@10 from ranks, and how values of test examples become one number.
+
+Ranks of items are computed from the per-user table, one group and beam at a time. Ranks of semantic IDs (``sid_ranks``)
+serve comparisons with repositories that compare strings of tokens, where items that share an ID count once. Where an ID
+stands for several items, these follow each other in our lists and all but the first lose places; a hit on the string is
+therefore never worse than the hit on the item.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.user_block import UserBlock
-from genrec_unlearn_bench.evaluation.user_mean import user_mean
 
-__all__ = ["RANK_METRICS", "SPECS", "RankMetric", "gain", "hit", "rank_metric", "ranking_values", "reciprocal"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from genrec_unlearn_bench.decoding.ranking import Ranking
+
+__all__ = [
+    "BEAMS",
+    "LIST_LENGTH",
+    "RANK_METRICS",
+    "SPECS",
+    "TEST_GROUPS",
+    "WIDE_BEAM",
+    "UserBlock",
+    "difference_interval",
+    "gain",
+    "hit",
+    "hit_rate",
+    "mean_interval",
+    "mean_ndcg",
+    "rank_metric",
+    "ranking_values",
+    "rate_interval",
+    "sid_numbers",
+    "sid_ranks",
+    "user_mean",
+]
 
 FloatArray = NDArray[np.float64]
 RankArray = NDArray[np.int64]
+
+BEAMS = (10, 50)
+"""Beam widths of the protocol: the paper's, and one whose HR@10 is less limited by pruning."""
+WIDE_BEAM = max(BEAMS)
+LIST_LENGTH = 10
+"""Places of a list that are measured."""
+TEST_GROUPS = (Group.FORGET, Group.RETAIN)
+"""The sides the test examples are divided into."""
+
+
+class Columns(Protocol):
+    """Columns by name: a frame, or an object that reads them from a file."""
+
+    def __getitem__(self, name: str, /) -> pd.Series[Any]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class UserBlock:
+    """The rows of the per-user table that belong to one group and one beam (M of them, maybe none)."""
+
+    group: Group
+    beam: int
+    frame: Columns
+
+    def numbers(self, column: str) -> FloatArray:
+        """[M] the column as float64, NaN where nothing was measured."""
+        return np.asarray(self.frame[column].to_numpy(dtype=np.float64))
+
+    def integers(self, column: str) -> RankArray:
+        """[M] the column as int64."""
+        values: Any = self.frame[column].to_numpy(dtype=np.int64)
+        return np.asarray(values)
 
 
 def hit(ranks: RankArray, k: int) -> FloatArray:
@@ -54,7 +116,7 @@ RANK_METRICS = (
 )
 
 _BY_NAME = {metric.name: metric for metric in RANK_METRICS}
-_SENTENCES: dict[Callable[[RankArray, int], FloatArray], str] = {
+_DESCRIPTIONS: dict[Callable[[RankArray, int], FloatArray], str] = {
     hit: "Share of test examples whose target is among the first {k} places.",
     gain: "1 / log2(rank + 1) of the target within the first {k} places, 0 otherwise, averaged; one relevant item.",
     reciprocal: "1 / rank of the target within the first {k} places, 0 otherwise, averaged.",
@@ -65,10 +127,8 @@ SPECS = tuple(
         name=metric.name,
         title=metric.title,
         better={Group.FORGET: Better.LOWER, Group.RETAIN: Better.HIGHER},
-        range=(0.0, 1.0),
-        unit="fraction",
         level=Level.USER,
-        description=_SENTENCES[metric.score].format(k=metric.k),
+        description=_DESCRIPTIONS[metric.score].format(k=metric.k),
         source="protocol sec. 4; TRACER, evaluation metrics (lower is better on forget users there; how near a score "
         "is to the retrained model's is measured by gap.*)",
     )
@@ -88,3 +148,100 @@ def ranking_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
         for block in blocks
         for metric in RANK_METRICS
     ]
+
+
+def user_mean(
+    metric: str,
+    group: Group,
+    values: FloatArray,
+    *,
+    beam: int | None,
+    empty: str = "no test examples in this group",
+    note: str | None = None,
+    interval: bool = False,
+) -> MetricValue:
+    """Average the finite entries of ``values`` [M]; NaN marks an example for which nothing was measured.
+
+    The standard deviation has n - 1 in its denominator and needs two examples. ``interval`` adds the 95 % t interval
+    of the mean. With nothing to average the value is None and the note says ``empty``.
+    """
+    measured = values[np.isfinite(values)]
+    n = len(measured)
+    if n == 0:
+        return MetricValue(metric=metric, group=group, value=None, beam=beam, n=0, note=empty)
+    mean = float(measured.mean())
+    sd = float(measured.std(ddof=1)) if n > 1 else None
+    bounds = mean_interval(measured) if interval else None
+    return MetricValue(metric=metric, group=group, value=mean, beam=beam, n=n, sd=sd, interval=bounds, note=note)
+
+
+def mean_interval(values: FloatArray) -> tuple[float, float] | None:
+    """The 95 % t interval of the mean of finite values [n]; None for fewer than two."""
+    n = len(values)
+    if n < 2:
+        return None
+    mean, half = float(values.mean()), _t_quantile(n - 1) * float(values.std(ddof=1)) / float(np.sqrt(n))
+    return mean - half, mean + half
+
+
+def difference_interval(one: FloatArray, other: FloatArray) -> tuple[float, float] | None:
+    """Welch's 95 % interval of mean(one) - mean(other), finite values of different examples; None where either has
+    fewer than two."""
+    if min(len(one), len(other)) < 2:
+        return None
+    middle = float(one.mean()) - float(other.mean())
+    errors = [float(values.var(ddof=1)) / len(values) for values in (one, other)]
+    total = sum(errors)
+    if total == 0:
+        return middle, middle
+    freedom = total**2 / sum(error**2 / (len(values) - 1) for error, values in zip(errors, (one, other), strict=True))
+    half = _t_quantile(freedom) * float(np.sqrt(total))
+    return middle - half, middle + half
+
+
+def rate_interval(hits: int, n: int) -> tuple[float, float]:
+    """95 % interval of the rate of ``hits`` in n > 0 trials (Clopper & Pearson 1934)."""
+    # scipy.stats has the same, but takes seconds to import.
+    from scipy.special import betaincinv
+
+    low = float(betaincinv(hits, n - hits + 1, 0.025)) if hits else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 0.975)) if hits < n else 1.0
+    return low, high
+
+
+def _t_quantile(freedom: float) -> float:
+    # scipy.stats has the same quantile, but takes seconds to import.
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 0.975))
+
+
+def sid_numbers(codes: RankArray) -> RankArray:
+    """[N] a number for every item, the same for items with the same codes [N, L]."""
+    _, numbers = np.unique(codes, axis=0, return_inverse=True)
+    return np.asarray(numbers.ravel(), dtype=np.int64)
+
+
+def sid_ranks(ranking: Ranking, numbers: RankArray, targets: RankArray) -> RankArray:
+    """[B] 1-based rank of each target's semantic ID among the different ones in its list, 0 where it is not there.
+
+    Args:
+        ranking: [B, k] items; those that share an ID stand together.
+        numbers: [N] from ``sid_numbers``.
+    """
+    ids = np.where(ranking.items >= 0, numbers[ranking.items], -1)
+    new = np.ones_like(ids, dtype=np.bool_)
+    new[:, 1:] = ids[:, 1:] != ids[:, :-1]
+    hits = ids == numbers[targets][:, None]
+    places = np.cumsum(new, axis=1)[np.arange(len(ids)), hits.argmax(axis=1)]
+    return np.where(hits.any(axis=1), places, 0).astype(np.int64)
+
+
+def hit_rate(ranks: RankArray, cutoff: int) -> float:
+    """Share of rows whose target is among the first ``cutoff``; with one relevant each, this is recall."""
+    return float(hit(ranks, cutoff).mean())
+
+
+def mean_ndcg(ranks: RankArray, cutoff: int) -> float:
+    """Mean NDCG with one relevant item each: 1 / log2(rank + 1)."""
+    return float(gain(ranks, cutoff).mean())

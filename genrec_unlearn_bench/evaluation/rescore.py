@@ -1,14 +1,11 @@
-"""Every USER-level metric from a per-user table alone: how a result is checked without its model.
-
-Apart from the suite, so that whoever reads records can re-score them without torch.
-"""
+"""Every USER-level metric from a per-user table alone, without torch: a result is checked without its model."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.evaluation.collateral import collateral_values
-from genrec_unlearn_bench.evaluation.concept_rate import concept_rate_values
+from genrec_unlearn_bench.evaluation.concept import concept_rate_values
 from genrec_unlearn_bench.evaluation.history_influence import influence_values
 from genrec_unlearn_bench.evaluation.per_user import blocks
 from genrec_unlearn_bench.evaluation.ranking import ranking_values
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from genrec_unlearn_bench.evaluation.metric import MetricValue
-    from genrec_unlearn_bench.evaluation.user_block import UserBlock
+    from genrec_unlearn_bench.evaluation.ranking import UserBlock
 
 __all__ = ["recompute", "rescored"]
 

@@ -1,4 +1,4 @@
-"""A stream of requests, each applied to the last one's model: drift of retain quality, what comes back, what it costs.
+"""A stream of requests, each applied to the last one's model: drift of retain quality, resurfacing and cost.
 
 General methods are known to break under repetition (ERASE, arXiv 2603.08341). Every number here compares models of one
 stream on the same test interactions, so differences are paired. Their 95 % intervals are t intervals over test
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.ranking import gain, hit
-from genrec_unlearn_bench.evaluation.user_mean import user_mean
+from genrec_unlearn_bench.evaluation.measurement import unmeasured
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.ranking import gain, hit, rate_interval, user_mean
 
 __all__ = ["BEAM", "NOT_MEASURED", "SPECS", "StreamRanks", "stream_quality", "stream_times"]
 
@@ -25,112 +25,53 @@ RankArray = NDArray[np.int64]
 
 BEAM = 10
 NOT_MEASURED = -1
-"""Stands in place of a rank where a test interaction was not yet asked to be forgotten."""
+"""In place of a rank: the test interaction was not yet requested to be forgotten."""
 
 _PLACES = 10
 """Places of the list that are counted."""
 
 
-def _spec(
-    name: str, title: str, group: Group, better: Better, bounds: tuple[float, float], unit: str, description: str
-) -> MetricSpec:
-    return MetricSpec(
+_SIGNED, _SHARE, _POSITIVE = (-1.0, 1.0), (0.0, 1.0), (0.0, math.inf)
+_ROWS = (
+    ("retain-drift", "Drift", Group.RETAIN, Better.HIGHER, _SIGNED, "fraction"),
+    ("retain-slope", "Drift / request", Group.RETAIN, Better.HIGHER, _SIGNED, "fraction"),
+    ("retain-change", "Δ original", Group.RETAIN, Better.HIGHER, _SIGNED, "fraction"),
+    ("resurfaced", "Resurfaced", Group.FORGET, Better.LOWER, _SIGNED, "fraction"),
+    ("forget-hr@10.last", "HR@10, last", Group.FORGET, Better.LOWER, _SHARE, "fraction"),
+    ("seconds", "Time, all", Group.ALL, Better.LOWER, _POSITIVE, "seconds"),
+    ("share-of-retraining", "Time / retraining, all", Group.ALL, Better.LOWER, _POSITIVE, "fraction"),
+    ("seconds-growth", "Time, last / first", Group.ALL, Better.LOWER, _POSITIVE, "ratio"),
+)
+_DESCRIPTIONS = {
+    "retain-drift": "NDCG@10 at beam 10 on the retain side after the last request minus after the first.",
+    "retain-slope": "Slope of the least-squares line through NDCG@10 at beam 10 on the retain side after each request.",
+    "retain-change": "NDCG@10 at beam 10 on the retain side after the last request minus the original's.",
+    "resurfaced": "HR@10 at beam 10 on the test interactions of all requests but the last, after the last request "
+    "minus right after their own: above 0, later requests bring back what was forgotten.",
+    "forget-hr@10.last": "HR@10 at beam 10 on the last request's test interactions, right after it.",
+    "seconds": "Wall-clock of unlearning alone, summed over the requests.",
+    "share-of-retraining": "Wall-clock of all requests divided by that of one retraining at the end of the stream.",
+    "seconds-growth": "Wall-clock of the last request divided by that of the first.",
+}
+
+SPECS = tuple(
+    MetricSpec(
         name=f"stream.{name}",
         title=title,
         better={group: better},
         range=bounds,
         unit=unit,
-        level=Level.MODEL,
-        description=description,
+        description=_DESCRIPTIONS[name],
         source="protocol sec. 2, stream; after ERASE (arXiv 2603.08341), sequential requests",
     )
-
-
-_QUALITY = (
-    _spec(
-        "retain-drift",
-        "Drift",
-        Group.RETAIN,
-        Better.HIGHER,
-        (-1.0, 1.0),
-        "fraction",
-        "NDCG@10 at beam 10 on the retain side after the last request minus after the first.",
-    ),
-    _spec(
-        "retain-slope",
-        "Drift / request",
-        Group.RETAIN,
-        Better.HIGHER,
-        (-1.0, 1.0),
-        "fraction",
-        "Slope of the least-squares line through NDCG@10 at beam 10 on the retain side after each request.",
-    ),
-    _spec(
-        "retain-change",
-        "Δ original",
-        Group.RETAIN,
-        Better.HIGHER,
-        (-1.0, 1.0),
-        "fraction",
-        "NDCG@10 at beam 10 on the retain side after the last request minus the original's.",
-    ),
-    _spec(
-        "resurfaced",
-        "Resurfaced",
-        Group.FORGET,
-        Better.LOWER,
-        (-1.0, 1.0),
-        "fraction",
-        "HR@10 at beam 10 on the test interactions of all requests but the last, after the last request minus right "
-        "after their own: above 0, later requests bring back what was forgotten.",
-    ),
-    _spec(
-        "forget-hr@10.last",
-        "HR@10, last",
-        Group.FORGET,
-        Better.LOWER,
-        (0.0, 1.0),
-        "fraction",
-        "HR@10 at beam 10 on the last request's test interactions, right after it.",
-    ),
+    for name, title, group, better, bounds, unit in _ROWS
 )
-
-_TIMES = (
-    _spec(
-        "seconds",
-        "Time, all",
-        Group.ALL,
-        Better.LOWER,
-        (0.0, math.inf),
-        "seconds",
-        "Wall-clock of unlearning alone, summed over the requests.",
-    ),
-    _spec(
-        "share-of-retraining",
-        "Time / retraining, all",
-        Group.ALL,
-        Better.LOWER,
-        (0.0, math.inf),
-        "fraction",
-        "Wall-clock of all requests divided by that of one retraining at the end of the stream.",
-    ),
-    _spec(
-        "seconds-growth",
-        "Time, last / first",
-        Group.ALL,
-        Better.LOWER,
-        (0.0, math.inf),
-        "ratio",
-        "Wall-clock of the last request divided by that of the first.",
-    ),
-)
-
-SPECS = (*_QUALITY, *_TIMES)
+_QUALITY = SPECS[:5]
 
 
 @dataclass(frozen=True, eq=False)
 class StreamRanks:
-    """Where the targets of test interactions stood after each of R requests, 1-based, 0 where not in the list.
+    """Ranks of the targets of test interactions after each of R requests, 1-based, 0 where not in the list.
 
     Attributes:
         owners: [M] place (from 0) of the request that each forget test interaction belongs to.
@@ -149,11 +90,11 @@ def stream_quality(ranks: StreamRanks | None, *, reason: str = "", fixed: bool =
     """The metrics about ranking.
 
     Args:
-        ranks: None where the stream was not carried through; ``reason`` then says why.
-        fixed: One model stands for the whole stream (a reference row), so that nothing can drift or come back.
+        ranks: None where the stream was not completed; ``reason`` is then the note.
+        fixed: One model stands for the whole stream (a reference row), so that nothing can drift or resurface.
     """
     if ranks is None:
-        return tuple(MetricValue(metric=s.name, group=g, value=None, note=reason) for s in _QUALITY for g in s.better)
+        return unmeasured(_QUALITY, reason)
     last = len(ranks.retain) - 1
     gains = gain(ranks.retain, _PLACES)
     hits = np.where(ranks.forget == NOT_MEASURED, np.nan, hit(ranks.forget, _PLACES))
@@ -187,17 +128,11 @@ def _paired(metric: str, group: Group, values: NDArray[np.float64], empty: str) 
 
 
 def _rate(metric: str, group: Group, values: NDArray[np.float64], empty: str) -> MetricValue:
-    """A share with the interval of Clopper and Pearson (1934), as scipy.stats.binomtest has it."""
-    # scipy.stats has the same, but takes seconds to import.
-    from scipy.special import betaincinv
-
+    """A share with its Clopper-Pearson interval."""
     found = user_mean(metric, group, values, beam=None, empty=empty)
-    n, k = len(values), int(values.sum())
-    if not n:
+    if not len(values):
         return found
-    low = float(betaincinv(k, n - k + 1, 0.025)) if k else 0.0
-    high = float(betaincinv(k + 1, n - k, 0.975)) if k < n else 1.0
-    return found.model_copy(update={"interval": (low, high)})
+    return found.model_copy(update={"interval": rate_interval(int(values.sum()), len(values))})
 
 
 def stream_times(

@@ -1,19 +1,50 @@
-"""The suites of measurements: what each takes, and what it has to keep away from training for it."""
+"""Suites and the measurements beyond the core, by name. No measurement is imported before it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.errors import UnknownName, UsageError
-from genrec_unlearn_bench.evaluation.measurements import measurements
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from genrec_unlearn_bench.evaluation.measurement import Measurement
 
-__all__ = ["CORE", "FULL", "Suite", "find_suite", "suites"]
+__all__ = ["Suite", "find_measurement", "find_suite", "measurements", "suites"]
+
+_MEASUREMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "probing": (
+            "probing.measurement:Probing",
+            "Can a linear probe on hidden states tell the concept, by site and layer?",
+        ),
+        "membership": (
+            "membership:Membership",
+            "Can forgotten interactions be told from never-trained ones of the same concept?",
+        ),
+        "forget-quality": (
+            "forget_quality:ForgetQuality",
+            "Are answers to forgotten examples distributed as the retrained model's?",
+        ),
+        "quantisation": (
+            "quantisation:Quantisation",
+            "Does the concept come back with 8 or 4 bits a weight, and what does that cost?",
+        ),
+        "relearning": (
+            "relearning.measurement:Relearning",
+            "Does the concept come back under fine-tuning faster than a retrained model learns it?",
+        ),
+    }
+)
+"""Name -> ``module:Class`` below ``genrec_unlearn_bench.evaluation``, and the question it answers."""
+
+
+def measurements() -> Mapping[str, str]:
+    """Names and questions of the measurements beyond the core, in the order in which they are taken."""
+    return {name: question for name, (_, question) in _MEASUREMENTS.items()}
 
 
 @dataclass(frozen=True)
@@ -21,10 +52,10 @@ class Suite:
     """A named set of measurements.
 
     Attributes:
-        name: As ``--suite`` says it.
+        name: As ``--suite`` takes it.
         holdout: Whether a part of the train interactions is never trained on (``data.holdout``). Such a suite has an
             original and oracles of its own: its numbers and those of a suite without never share a table.
-        measurements: What is taken beyond the core, by name, in this order.
+        measurements: Those beyond the core, by name, in the order in which they are taken.
     """
 
     name: str
@@ -65,3 +96,12 @@ def find_suite(name: str, only: Sequence[str] = ()) -> Suite:
             hint="use --suite full --measure NAME, or leave --measure out",
         )
     return replace(suite, measurements=tuple(found for found in known if found in only))
+
+
+def find_measurement(name: str) -> Measurement:
+    """The measurement of that name. Raises UnknownName."""
+    if name not in _MEASUREMENTS:
+        raise UnknownName("measurement", name, _MEASUREMENTS)
+    module, _, found = _MEASUREMENTS[name][0].partition(":")
+    measurement: Measurement = getattr(importlib.import_module(f"genrec_unlearn_bench.evaluation.{module}"), found)()
+    return measurement

@@ -1,38 +1,37 @@
-"""U-LiRA: can it be told from an unlearned model which examples it was trained on before it forgot them?
+"""U-LiRA: membership inference by shadow models that unlearned.
 
 Hayes et al. 2024, "Inexact unlearning needs more careful evaluations to avoid a false sense of privacy" (arXiv
 2403.01218), after Kurmanji et al. 2023 (arXiv 2302.09880) and the likelihood-ratio attack of Carlini et al. 2022
 (arXiv 2112.03570). Shadow models are trained with and without each example, and all unlearn what they were given; two
-Gaussians, of the confidence in an example under models that have forgotten it and under models that never saw it, say
-which of the two a further model is. Every shadow takes its turn as that model, since of shadows the answer is known.
+Gaussians, of the confidence in an example under models that have forgotten it and under models that never saw it,
+classify a further model. Every shadow takes its turn as that model, since its membership is known.
 
 Deviations, each with its reason: one variance a side for all examples (Carlini et al. do so too where shadows are few);
-shadows come in pairs with complementary halves, and both means leave out the judged shadow's whole pair, so that they
-rest on equally many shadows: were only the judged one left out, its own side would have the noisier mean, and examples
-that no model can tell apart would be told apart below chance.
+shadows come in pairs with complementary halves, and both means leave out the tested shadow's whole pair, so that they
+rest on equally many shadows: were only the tested one left out, its own side would have the noisier mean, and examples
+that no model can tell apart would be separated below chance.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, number, unmeasured
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray
 
-__all__ = ["DRAWS", "LEAST", "SPECS", "Rates", "confidence", "halves", "likelihood_ratios", "rates", "ulira_values"]
+__all__ = ["LEAST", "SPECS", "confidence", "halves", "ulira_values"]
 
 FloatArray = NDArray[np.float64]
 
 LEAST = 4
-"""Fewest shadows: the judged one's pair left out, each side of each example has one left."""
+"""Fewest shadows: the tested one's pair left out, each side of each example has one left."""
 DRAWS = 1000
 """Resamples of the bootstrap."""
 _ONE_IN = 100
@@ -44,43 +43,41 @@ _SOURCE = (
     "(arXiv 2112.03570)"
 )
 _HOW = (
-    "told by U-LiRA from {what}, over shadow models that each take their turn as the one that is judged; 95 % "
-    "interval by bootstrap over examples, which knows nothing of other shadows"
+    "told by U-LiRA from the confidence in its target, over shadow models that each take their turn as the one that is "
+    "judged; 95 % interval by bootstrap over examples, which knows nothing of other shadows"
 )
 
-
-def _spec(name: str, title: str, description: str, unit: str = "fraction") -> MetricSpec:
-    return MetricSpec(
+SPECS = tuple(
+    MetricSpec(
         name=f"membership.{name}.u-lira",
-        title=title,
+        title=f"MIA {title} U-LiRA",
         better={Group.FORGET: Better.LOWER},
-        range=(0.0, 1.0),
         unit=unit,
-        level=Level.MODEL,
-        description=f"{description}, {_HOW.format(what='the confidence in its target')}.",
+        description=f"{description}, {_HOW}.",
         source=_SOURCE,
     )
-
-
-SPECS = (
-    _spec(
-        "auc",
-        "MIA AUC U-LiRA",
-        "Area under the ROC curve of forget train interactions that a model was trained on and has unlearned, against "
-        "those that it never saw: .5 cannot be told",
-        "AUC",
-    ),
-    _spec(
-        "tpr",
-        "MIA TPR U-LiRA",
-        "Share of unlearned forget train interactions that are found out at a false-positive rate of at most 1 %: .01 "
-        "cannot be told",
-    ),
-    _spec(
-        "accuracy",
-        "MIA accuracy U-LiRA",
-        "Balanced accuracy of saying unlearned where that is the likelier, never seen otherwise: .5 cannot be told",
-    ),
+    for name, title, unit, description in (
+        (
+            "auc",
+            "AUC",
+            "AUC",
+            "Area under the ROC curve of forget train interactions that a model was trained on and has unlearned, "
+            "against those that it never saw: .5 cannot be told",
+        ),
+        (
+            "tpr",
+            "TPR",
+            "fraction",
+            "Share of unlearned forget train interactions that are found out at a false-positive rate of at most 1 %: "
+            ".01 cannot be told",
+        ),
+        (
+            "accuracy",
+            "accuracy",
+            "fraction",
+            "Balanced accuracy of saying unlearned where that is the likelier, never seen otherwise: .5 cannot be told",
+        ),
+    )
 )
 
 
@@ -112,20 +109,20 @@ def likelihood_ratios(confidences: FloatArray, included: BoolArray) -> FloatArra
         confidences: [N, T] of T examples under N shadows, finite.
         included: [N, T] which shadows were trained on which, in complementary pairs (``halves``).
 
-    The means of an example leave out the judged shadow and its partner; the variance of each side is shared by all
-    examples and leaves out the judged shadow alone, which is what makes four shadows enough.
+    The means of an example leave out the tested shadow and its partner; the variance of each side is shared by all
+    examples and leaves out the tested shadow alone, which is what makes four shadows enough.
     """
     shadows = len(confidences)
     out = np.empty_like(confidences)
-    for judged in range(shadows):
-        apart = np.arange(shadows) // 2 == judged // 2
-        others = np.arange(shadows) != judged
+    for tested in range(shadows):
+        apart = np.arange(shadows) // 2 == tested // 2
+        others = np.arange(shadows) != tested
         densities = []
         for side in (included, ~included):
             means = np.mean(confidences[~apart], axis=0, where=side[~apart])
             variance = _shared_variance(confidences[others], side[others])
-            densities.append(-0.5 * (np.log(variance) + (confidences[judged] - means) ** 2 / variance))
-        out[judged] = densities[0] - densities[1]
+            densities.append(-0.5 * (np.log(variance) + (confidences[tested] - means) ** 2 / variance))
+        out[tested] = densities[0] - densities[1]
     return out
 
 
@@ -139,28 +136,22 @@ def _shared_variance(confidences: FloatArray, side: BoolArray) -> float:
     return max(squares / max(int((counts[rows] - 1).sum()), 1), 1e-12)
 
 
-@dataclass(frozen=True)
-class Rates:
-    """How well scores tell members; each in [0, 1]."""
+def rates(scores: FloatArray, members: BoolArray) -> dict[str, float]:
+    """``auc``, ``tpr`` (at a false-positive rate of at most 1 %) and ``accuracy`` (balanced, with members above 0).
 
-    auc: float
-    tpr: float
-    """At a false-positive rate of at most 1 %."""
-    accuracy: float
-    """Balanced, with members above 0."""
-
-
-def rates(scores: FloatArray, members: BoolArray) -> Rates:
-    """AUC, true-positive rate and balanced accuracy of scores [M] with members [M] of both kinds."""
+    Args:
+        scores: [M].
+        members: [M] of both kinds.
+    """
     from sklearn.metrics import auc, roc_curve
 
     false, true, _ = roc_curve(members, scores, drop_intermediate=False)
     said = scores > 0
-    return Rates(
-        auc=float(auc(false, true)),
-        tpr=float(true[false <= 1 / _ONE_IN].max()),
-        accuracy=float((said[members].mean() + (~said[~members]).mean()) / 2),
-    )
+    return {
+        "auc": float(auc(false, true)),
+        "tpr": float(true[false <= 1 / _ONE_IN].max()),
+        "accuracy": float((said[members].mean() + (~said[~members]).mean()) / 2),
+    }
 
 
 def ulira_values(confidences: FloatArray, included: BoolArray) -> tuple[MetricValue, ...]:
@@ -192,8 +183,8 @@ def ulira_values(confidences: FloatArray, included: BoolArray) -> tuple[MetricVa
             reason = f"one false positive in {_ONE_IN} cannot be told from {int((~included).sum())} judgements"
             out += unmeasured([spec], reason)
             continue
-        value = getattr(found, name)
-        low, high = np.quantile([getattr(one, name) for one in resampled], [0.025, 0.975])
+        value = found[name]
+        low, high = np.quantile([one[name] for one in resampled], [0.025, 0.975])
         interval = (min(float(low), value), max(float(high), value))
         out.append(number(spec.name, Group.FORGET, value, n=confidences.size, interval=interval))
     return tuple(out)

@@ -1,4 +1,4 @@
-"""A recommender that has learned nothing: the shape and the SID table of another, with random weights."""
+"""A recommender with random weights, of the shape and SID table of another: the floor of probing."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["untrained"]
 def untrained(recommender: Recommender, seed: int) -> Recommender:
     """A model of the same family, shape, table, prompts and serving rules, with the family's initial weights.
 
-    What a network holds beside its parameters (P5's words of the users) is kept: it is data, not learned. A model that
+    Buffers of the network (P5's words of the users) are kept: they are data, not learned. A model that
     started from a pretrained one starts from random weights here as well.
 
     Deviation: ETEGRec's initial weights are of the deviation that its code fixes; a preset that rescales them does not
     leave that in the shape.
 
     Raises:
-        NotMeasurable: A family that nobody has described here yet.
+        NotMeasurable: The family is not supported.
     """
     drawn = derive(seed, "untrained")
     fresh: Recommender

@@ -25,8 +25,8 @@ from genrec_unlearn_bench.grid.event import Event, State
 from genrec_unlearn_bench.grid.journal import Journal
 from genrec_unlearn_bench.grid.log import JobLog
 from genrec_unlearn_bench.grid.sweep_facts import read_facts
+from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
 from genrec_unlearn_bench.pipeline.shelf import Shelf
-from genrec_unlearn_bench.pipeline.translation import translated
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.job import Job
@@ -130,7 +130,7 @@ def _failed(job: Job, fault: BaseException, log: JobLog) -> Ended:
     if isinstance(fault, SystemExit):
         told = BenchError(f"the job's code ended its process (exit code {fault.code})", hint="it must return or raise")
     else:
-        told = translated(fault) if isinstance(fault, Exception) else BenchError(repr(fault))
+        told = to_user_error(fault) if isinstance(fault, Exception) else BenchError(repr(fault))
     with suppress(StorageError, OSError):
         log.write("error", f"{told.render()}\n{''.join(traceback.format_exception(fault)).rstrip()}")
     return Ended(

@@ -1,4 +1,4 @@
-"""Which text encoder, as one word on the command line and as a stable key in the store.
+"""Specification of a text encoder: one word on the command line, a stable key in the store.
 
 Torch-free: naming an encoder loads nothing.
 """
@@ -52,7 +52,7 @@ class EncoderSpec(StrictModel):
 
 
 def parse_encoder(text: str) -> EncoderSpec:
-    """The encoder that a word names.
+    """Parse the name of an encoder.
 
     Args:
         text: ``tfidf``, ``tfidf:64`` (dimensions), ``minilm`` (all-MiniLM-L6-v2 out of a package), the path of a

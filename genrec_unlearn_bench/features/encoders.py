@@ -1,4 +1,4 @@
-"""Text encoders: what they have in common, and how texts become rows without being encoded twice."""
+"""Build a text encoder and embed texts with it, each distinct text once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHUNK = 512
 
 
 class TextEncoder(Protocol):
-    """Anything that turns texts into rows of unit length."""
+    """Turns texts into rows of unit length."""
 
     def encode(self, texts: Sequence[str], progress: Progress) -> NDArray[np.float32]:
         """[N, D] float32, unit rows (zero rows where a text gave nothing)."""
@@ -31,7 +31,7 @@ class TextEncoder(Protocol):
 
 
 def build_encoder(spec: EncoderSpec, *, device: str = "cpu") -> TextEncoder:
-    """The encoder that a spec names. Models are loaded on first use."""
+    """Build the encoder of a specification. Models are loaded on first use."""
     if spec.kind == "tfidf":
         return TfidfEncoder(spec.dim or TFIDF_DIM)
     return SentenceEncoder(spec, device)
@@ -85,7 +85,7 @@ def encode_texts(
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Which rows have which distinct text.
+    """Rows by distinct text.
 
     Attributes:
         order: [N] rows, those with the first distinct text first.

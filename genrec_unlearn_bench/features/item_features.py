@@ -21,7 +21,7 @@ class ItemFeatures:
         plain: [N, D] float32, rows of unit length (zero rows where the text gave nothing).
         scrubbed: [N, D] float32, the same encoder (fitted on the scrubbed texts where it has to be fitted) on texts
             from which the task's concept was removed.
-        encoder: Name and settings of the encoder, as it stands in the record.
+        encoder: Key of the encoder, as in the result record.
     """
 
     plain: NDArray[np.float32]

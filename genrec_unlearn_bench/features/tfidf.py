@@ -30,7 +30,7 @@ class TfidfEncoder:
     It is fitted on the very texts it encodes, all of them at once. So two lists of texts have two bases: rows of one
     call may be compared with each other, never with rows of another call.
 
-    Of more than ``LARGEST_FIT`` texts, so many at equal distances stand for all: words, weights and components are
+    Of more than ``LARGEST_FIT`` texts, so many at equal distances represent all: words, weights and components are
     learnt from them, and all texts are projected in blocks. Memory then no longer grows with the words of a catalogue.
 
     Words of a single text say nothing about which items are alike and are left out of larger catalogues. Signs are

@@ -146,7 +146,7 @@ class Reading:
 
     def _measure(self, place: Sequence[str | int], entry: Any) -> Any:
         """Names of measurements, as a list or joined by +, in one word."""
-        from genrec_unlearn_bench.evaluation.measurements import measurements
+        from genrec_unlearn_bench.evaluation.suites import measurements
 
         names = entry.split("+") if isinstance(entry, str) else entry
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

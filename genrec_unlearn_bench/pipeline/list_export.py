@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.evaluation.trec import trec_qrels, trec_run
+from genrec_unlearn_bench.evaluation.lists import trec_qrels, trec_run
 from genrec_unlearn_bench.pipeline.list_lookup import RunLists
 
 __all__ = ["Exported", "check_names", "trec_files"]

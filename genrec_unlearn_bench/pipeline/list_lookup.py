@@ -18,7 +18,7 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from genrec_unlearn_bench.evaluation.lists import LISTS, Lists, read_lists
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
-from genrec_unlearn_bench.evaluation.user_block import BEAMS
+from genrec_unlearn_bench.evaluation.ranking import BEAMS
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.store.store import StageStore, StoredStage

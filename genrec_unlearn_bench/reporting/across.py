@@ -12,12 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis
-from genrec_unlearn_bench.reporting.formats.notes import listed
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.numbers import p_text
-from genrec_unlearn_bench.reporting.statistics.critical_difference import Diagram, critical_difference
-from genrec_unlearn_bench.reporting.statistics.friedman import Friedman, friedman
+from genrec_unlearn_bench.reporting.statistics.friedman import Diagram, Friedman, critical_difference, friedman
 from genrec_unlearn_bench.reporting.statistics.ranks import tie_groups
+from genrec_unlearn_bench.reporting.wording import listed, p_text
 
 __all__ = ["Across", "Standing", "across"]
 

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Level
-from genrec_unlearn_bench.reporting.against import Difference, Verdict, against
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
+from genrec_unlearn_bench.reporting.families import NOWHERE, Difference, Mark, Order, Verdict, against, all_pairs
 from genrec_unlearn_bench.reporting.measure import GAP, Measure
-from genrec_unlearn_bench.reporting.numbers import finite
-from genrec_unlearn_bench.reporting.orders import NOWHERE, Mark, Order, all_pairs
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Equivalence, margin, tosts
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
+from genrec_unlearn_bench.reporting.wording import finite
 
 __all__ = ["Analysis", "BlockAnalysis", "Cell", "Difference", "Mark", "Verdict", "analyse", "analyse_block"]
 

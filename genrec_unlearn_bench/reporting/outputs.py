@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from genrec_unlearn_bench.errors import DataMissing, UnknownName
 from genrec_unlearn_bench.reporting.across import Across, across
-from genrec_unlearn_bench.reporting.beside import Beside, beside
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.layouts import Layout
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.reported import Beside, beside
 from genrec_unlearn_bench.reporting.selection import Selection, narrowed
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 
@@ -186,10 +186,10 @@ def _latex(report: Report, *, standalone: bool, bib: bool, versions: Mapping[str
     text = render_latex(report.tables, standalone=standalone, versions=versions, reported=report.reported)
     out = [Output(f"{report.stem}.tex", text)]
     if bib:
-        from genrec_unlearn_bench.reporting.citations.bibliography import bibliography
+        from genrec_unlearn_bench.reporting.bibliography import bibliography
 
         out.append(Output(f"{report.stem}.bib", bibliography(report.tables).text, "beside"))
-    from genrec_unlearn_bench.reporting.words.paragraph import statistical_paragraph
+    from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
 
     paragraph = statistical_paragraph(report.tables, versions=versions)
     out.append(Output(f"{report.stem}-statistics.tex", paragraph.latex, "further"))

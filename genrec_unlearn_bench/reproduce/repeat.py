@@ -15,7 +15,7 @@ from pathlib import Path
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName, UsageError
-from genrec_unlearn_bench.evaluation.measurements import find_measurement
+from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
 from genrec_unlearn_bench.pipeline.environment import arithmetic, describe, resolve_device
 from genrec_unlearn_bench.pipeline.record import RunRecord

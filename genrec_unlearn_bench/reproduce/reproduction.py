@@ -19,13 +19,13 @@ from pydantic import Field, ValidationError
 
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.tiger import TigerConfig
-from genrec_unlearn_bench.backbones.training import Outcome, run_training
+from genrec_unlearn_bench.backbones.training import Outcome, train_recommender
 from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.formats.letter import read_index
 from genrec_unlearn_bench.data.locate import locate
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.evaluation.sid_level import hit_rate, mean_ndcg, sid_numbers, sid_ranks
+from genrec_unlearn_bench.evaluation.ranking import hit_rate, mean_ndcg, sid_numbers, sid_ranks
 from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.pipeline.context import StageContext
@@ -172,7 +172,7 @@ def _go_on(
         ground.config.shape, ground.sids, seed=derive(request.seed, "weights"), device=ground.device
     )
     began = time.monotonic()
-    outcome = run_training(
+    outcome = train_recommender(
         recommender,
         ground.config.training,
         train=ground.dataset.train,

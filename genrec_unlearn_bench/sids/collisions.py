@@ -1,4 +1,4 @@
-"""Items that share a semantic ID: spread over the last codebook, then told apart by an ordinal.
+"""Resolve collisions of semantic IDs: spread items over the last codebook, then add an ordinal.
 
 Two steps, each optional. MiniOneRec and LETTER re-encode colliding items on the last codebook with balanced (Sinkhorn)
 assignments and keep what still collides; TIGER and GRID append a level that counts the items of a collision group.
@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.prefixes import colliding_groups, places_in_group, prefix_ids
 from genrec_unlearn_bench.sids.residuals import residuals_after, squared_distances
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, colliding_groups, ordinals, prefix_ids
 
-__all__ = ["ordinals", "resolve", "with_ordinals"]
+__all__ = ["resolve_collisions", "with_ordinals"]
 
 _ROWS = 32_768
 """Colliding items balanced at once: each has a row of distances and a row of its group's plan, in float64."""
@@ -28,8 +27,8 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 
-def resolve(table: SidTable, config: SidConfig, *, progress: Progress) -> SidTable:
-    """Up to ``config.resolve_rounds`` rounds of re-encoding every colliding group on the last codebook.
+def resolve_collisions(table: SidTable, config: SidConfig, *, progress: Progress) -> SidTable:
+    """Re-encode every colliding group on the last codebook, for up to ``config.resolve_rounds`` rounds.
 
     Within a group a balanced plan over the group's distances shares out the codebook, so members move apart, not always
     to their nearest codeword: the last level's code of a moved item is no longer the argmin of ``table.distances``.
@@ -71,13 +70,8 @@ def resolve(table: SidTable, config: SidConfig, *, progress: Progress) -> SidTab
     return replace(table, codes=best)
 
 
-def ordinals(codes: IntArray) -> IntArray:
-    """[N] position of each item among those with its codes, in order of item id; 0 where it is alone (TIGER, GRID)."""
-    return places_in_group(codes)
-
-
 def with_ordinals(table: SidTable, slack: int) -> SidTable:
-    """The table with TIGER's last level: largest group plus ``slack`` ordinals, so that every item has its own SID.
+    """Append TIGER's last level: largest group plus ``slack`` ordinals, so that every item has its own SID.
 
     Slack leaves room for items that a method moves into an occupied prefix later.
     """
@@ -123,7 +117,7 @@ def _balanced(distances: NDArray[np.float32], free: BoolArray, config: SidConfig
     """Codes [G, n] of distances [G, n, K]; ``free`` [G, K] says which codes a group may take."""
     import torch
 
-    from genrec_unlearn_bench.sids.sinkhorn import centred, log_plan
+    from genrec_unlearn_bench.sids.rqvae import centred, log_plan
 
     exact = torch.from_numpy(distances).double()
     plan = log_plan(centred(exact), epsilon=config.sinkhorn_epsilon, iterations=config.sinkhorn_iterations)

@@ -1,4 +1,4 @@
-"""Semantic IDs that someone else made: published index files, P5-style indexers."""
+"""Tables from published indexes, and codebooks fitted to tables that have none."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ IntArray = NDArray[np.int64]
 def from_index(
     codes: IntArray, level_sizes: Sequence[int] | None = None, *, quantised_levels: int | None = None
 ) -> SidTable:
-    """A table without codebooks from codes [N, L]; -1 pads behind the last level of a shorter SID.
+    """Make a table without codebooks from codes [N, L]; -1 pads behind the last level of a shorter SID.
 
     Args:
         level_sizes: Codes of each level; largest code plus one where it is not given.
-        quantised_levels: Levels that stand for codebooks; all L of them where it is not given (MiniOneRec, LETTER
+        quantised_levels: Levels that come from codebooks; all L of them where it is not given (MiniOneRec, LETTER
             keep their collisions and have no ordinal level).
 
     Raises:
@@ -50,7 +50,7 @@ def from_index(
 
 
 def surrogate_codebooks(table: SidTable, features: FloatArray) -> SidTable:
-    """The table with codebooks fitted to its own codes, for methods that need distances (docs/tracer.md, R20).
+    """Fit codebooks to a table's own codes, for methods that need distances (docs/tracer.md, R20).
 
     This is ours, not the tokenizer's: level by level, a code's centroid is the mean of what the levels before it left
     of the features [N, D] of its items. An item's own code need not be the nearest one. Codes without items lie

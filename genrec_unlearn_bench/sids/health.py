@@ -1,4 +1,4 @@
-"""Is a table of semantic IDs any good? Usage, collisions, errors, and what its prefixes have to do with the concept."""
+"""Health report of a semantic-ID table: code usage, collisions, quantisation errors, purity of prefixes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.sids.prefixes import prefix_ids
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, prefix_ids
 
 __all__ = ["Collisions", "LevelHealth", "PrefixHealth", "SidHealth", "health"]
 
@@ -22,7 +21,7 @@ _CHUNK = 65_536
 
 
 class LevelHealth(StrictModel):
-    """How one level's codes are used."""
+    """Usage of one level's codes."""
 
     level: int
     """From 1."""
@@ -77,9 +76,9 @@ class SidHealth(StrictModel):
     version: int
     levels: tuple[LevelHealth, ...]
     quantised_collisions: Collisions
-    """On the quantised levels: what the tokenizer left."""
+    """On the quantised levels alone."""
     collisions: Collisions
-    """On whole SIDs: what a decoder meets."""
+    """On whole SIDs."""
     prefixes: tuple[PrefixHealth, ...]
     """Lengths 1 to the number of quantised levels."""
     tree: bool = False
@@ -108,7 +107,7 @@ def health(
     brands: Sequence[str] | None = None,
     categories: Sequence[str] | None = None,
 ) -> SidHealth:
-    """The report. Labels are one string an item, ``""`` where unknown; the concept is a mask [N]."""
+    """Make the report. Labels are one string an item, ``""`` where unknown; the concept is a mask [N]."""
     if not len(table):
         raise ValueError("a table without items has no health")
     quantised = table.quantised_levels

@@ -1,8 +1,16 @@
-"""K-means that never leaves a codeword empty: k-means++ seeding, Lloyd, re-seeding at the worst-quantised points.
+"""K-means for codebooks: without empty codewords, with bounded cluster sizes, and level by level on residuals.
 
-Seeding is scikit-learn's. The Lloyd step is ours for two reasons: scikit-learn adds up its centres by thread, under a
-lock, so that the last bits depend on the machine's load; and centres are exact float64 means here, so that a point
-alone in its cluster leaves a residual of exactly zero.
+``kmeans``: k-means++ seeding, Lloyd, re-seeding at the worst-quantised points. Seeding is scikit-learn's. The Lloyd
+step is ours for two reasons: scikit-learn adds up its centres by thread, under a lock, so that the last bits depend on
+the machine's load; and centres are exact float64 means here, so that a point alone in its cluster leaves a residual of
+exactly zero.
+
+``balanced_clusters`` (LETTER clusters each codebook with it): the assignment of a Lloyd step is solved exactly, as a
+transport of points to places. Every cluster offers as many places as it may hold, and its first ``lower`` places are so
+cheap that all of them are taken.
+
+``fit_residual_kmeans``: the tokenizer that needs no training. GRID uses it as its default and finds it about as good as
+RQ-VAE. Features are projected by PCA, then each level is clustered on what the levels before it left over.
 """
 
 from __future__ import annotations
@@ -27,6 +35,7 @@ __all__ = [
 
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 _CHUNK = 65_536
 _CANDIDATES = 64
@@ -36,7 +45,7 @@ _SPARE_NOISE = 0.01
 
 
 def kmeans(points: FloatArray, codes: int, *, iterations: int, rng: np.random.Generator, scale: float) -> FloatArray:
-    """``codes`` codewords [codes, D] for points [n, D], n >= 1.
+    """Fit ``codes`` codewords [codes, D] to points [n, D], n >= 1.
 
     With at least as many distinct points as codes, every codeword ends up nearest to some point. With fewer, each
     distinct point becomes a codeword and the spare ones are put close beside random points, where they are free for
@@ -135,10 +144,6 @@ def _with_spares(distinct: FloatArray, codes: int, rng: np.random.Generator, sca
     return np.concatenate([distinct, beside + noise]).astype(np.float32)
 
 
-FloatArray = NDArray[np.float32]
-IntArray = NDArray[np.int64]
-
-
 def balanced_clusters(
     points: FloatArray, clusters: int, *, lower: int, upper: int, iterations: int, rng: np.random.Generator
 ) -> IntArray:
@@ -183,10 +188,6 @@ def balanced_assignment(distances: FloatArray, *, lower: int, upper: int) -> Int
     return np.asarray(chosen // upper, dtype=np.int64)
 
 
-FloatArray = NDArray[np.float32]
-BoolArray = NDArray[np.bool_]
-
-
 def project(features: FloatArray, dim: int, fit: BoolArray) -> FloatArray:
     """Principal components [N, min(dim, D, rows fitted)] of features [N, D], or the features where D <= dim.
 
@@ -211,7 +212,7 @@ def residual_kmeans(
     seed: int,
     progress: Progress,
 ) -> tuple[FloatArray, ...]:
-    """``levels`` codebooks [codes, D] for latents [n, D], each fitted on the residuals of the one before."""
+    """Fit ``levels`` codebooks [codes, D] to latents [n, D], each to the residuals of the one before."""
     residual = latents.astype(np.float64)
     scale = float(np.sqrt((residual**2).mean()))
     books = []
@@ -228,7 +229,7 @@ def residual_kmeans(
 def fit_residual_kmeans(
     features: FloatArray, config: SidConfig, *, fit: BoolArray, seed: int, progress: Progress
 ) -> tuple[FloatArray, tuple[FloatArray, ...]]:
-    """Latents [N, D'] of all items, and the codebooks fitted on the marked ones."""
+    """Project all items to latents [N, D'] and fit codebooks to the marked ones."""
     latents = project(features, config.dim, fit)
     books = residual_kmeans(
         latents if fit.all() else latents[fit],

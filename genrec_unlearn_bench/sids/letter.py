@@ -1,25 +1,146 @@
 """LETTER's tokenizer (Wang et al. 2024, "Learnable item tokenization for generative recommendation", arXiv 2405.07314).
 
-An RQ-VAE over text features whose loss has two terms more: alignment with frozen collaborative vectors, and diversity
-of codes. Sinkhorn balances the last level in training, and colliding items are re-encoded afterwards.
+An RQ-VAE over text features whose loss has two terms more (sec. 3.2). Collaborative regularisation draws an item's
+quantised vector to its frozen collaborative vector; diversity regularisation draws codewords of one cluster together,
+so that no codeword is left alone and codes are used evenly. Sinkhorn balances the last level in training, and colliding
+items are re-encoded afterwards.
 
 Deviations from the official code, beyond those of ``sids.rqvae``: codebooks start from k-means that leaves no codeword
 empty, not from size-constrained k-means; gradients are clipped; another member of a codeword's cluster is drawn in one
-step, not by trying; re-encoding takes the nearest free codeword (``sids.collisions.resolve``).
+step, not by trying; re-encoding takes the nearest free codeword (``sids.collisions.resolve_collisions``).
 """
 
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
 
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator
 from genrec_unlearn_bench.sids.config import LetterSidConfig
+from genrec_unlearn_bench.sids.kmeans import balanced_clusters
 from genrec_unlearn_bench.sids.quantise import quantise
+from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae
+from genrec_unlearn_bench.sids.rqvae_training import ExtraTerms
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["letter_sids"]
+__all__ = ["CodeClusters", "LetterTerms", "alignment_loss", "diversity_loss", "letter_sids"]
+
+_ITERATIONS = 10
+"""Lloyd steps of a clustering: a codebook has a few hundred points, and moves on before the next clustering."""
+
+
+def alignment_loss(quantised: Tensor, collaborative: Tensor) -> Tensor:
+    """InfoNCE over a batch: each quantised vector [B, D] should score its own item's collaborative vector [B, D] best.
+
+    Plain dot products, as in the official code: no temperature, no normalisation. Nats, mean over the batch.
+    """
+    own = torch.arange(len(quantised), device=quantised.device)
+    return functional.cross_entropy(quantised @ collaborative.T, own)
+
+
+def diversity_loss(words: Tensor, codes: Tensor, book: Tensor, positives: Tensor) -> Tensor:
+    """Cross-entropy of a codeword of the same cluster among all codewords but the item's own; nats, mean.
+
+    Args:
+        words: [B, D] the items' codewords.
+        codes: [B] which they are.
+        book: [K, D] the codebook.
+        positives: [B] another codeword of each code's cluster.
+    """
+    scores = (words @ book.T).scatter(1, codes[:, None], -torch.inf)
+    return functional.cross_entropy(scores, positives)
+
+
+class CodeClusters:
+    """Codewords by cluster, laid out so that another member of a code's cluster is drawn without a loop.
+
+    Args:
+        labels: [K] cluster of each codeword; every cluster has two or more.
+    """
+
+    def __init__(self, labels: Tensor) -> None:
+        sizes = torch.bincount(labels)
+        if int(sizes[sizes > 0].min()) < 2:
+            raise ValueError("a cluster of one codeword has no other member")
+        self.order = torch.argsort(labels, stable=True)
+        self.first = (torch.cumsum(sizes, 0) - sizes)[labels]
+        self.size = sizes[labels]
+        place = torch.empty_like(labels)
+        place[self.order] = torch.arange(len(labels), device=labels.device)
+        self.rank = place - self.first
+
+    def others(self, codes: Tensor, generator: torch.Generator) -> Tensor:
+        """[B] for each code [B] a uniform draw from its cluster without itself."""
+        chance = torch.rand(len(codes), generator=generator, dtype=torch.float64).to(codes.device)
+        drawn = (chance * (self.size[codes] - 1)).long()
+        return self.order[self.first[codes] + drawn + (drawn >= self.rank[codes]).long()]
+
+
+class LetterTerms(ExtraTerms):
+    """``alpha`` times the alignment and ``beta_diversity`` times the mean diversity loss of the levels.
+
+    Where collaborative vectors have another width than the latent, quantised vectors are taken to theirs by a linear
+    map without bias that is learned along; official LETTER has equal widths and no map, and so have the presets.
+
+    Args:
+        collaborative: [n, C] collaborative vectors of the training rows; they stay as they are.
+    """
+
+    collaborative: Tensor
+
+    def __init__(self, collaborative: Tensor, config: LetterSidConfig, *, seed: int, progress: Progress) -> None:
+        super().__init__()
+        self.register_buffer("collaborative", collaborative)
+        self.config, self.seed, self.progress = config, seed, progress
+        self.bridge: nn.Module = nn.Identity()
+        if collaborative.shape[1] != config.dim:
+            # By way of the meta device, because the default initialisation draws from the global generator.
+            linear = nn.Linear(config.dim, collaborative.shape[1], bias=False, device="meta").to_empty(device="cpu")
+            nn.init.xavier_normal_(linear.weight, generator=torch_generator(seed, "sids", "letter", "bridge"))
+            self.bridge = linear
+        self.clusters: list[CodeClusters] = []
+        self.generator = torch_generator(derive(seed, "sids", "letter"), "positives")
+        self.last = {"alignment": 0.0, "diversity": 0.0}
+
+    def start_epoch(self, model: RqVae, epoch: int) -> None:
+        """Cluster the codebooks anew every ``recluster_epochs`` epochs."""
+        if epoch % self.config.recluster_epochs:
+            return
+        if epoch:
+            self.progress.log("sids.letter", epoch, self.last)
+        lower, upper = self.config.cluster_bounds
+        labels = [
+            balanced_clusters(
+                book,
+                self.config.clusters,
+                lower=lower,
+                upper=upper,
+                iterations=_ITERATIONS,
+                rng=numpy_generator(self.seed, "sids", "letter", "clusters", epoch, level),
+            )
+            for level, book in enumerate(model.books())
+        ]
+        self.clusters = [CodeClusters(torch.from_numpy(each).to(model.shift.device)) for each in labels]
+
+    def forward(self, model: RqVae, rows: Tensor, quantised: Quantised) -> Tensor:
+        alignment = alignment_loss(self.bridge(quantised.straight_through), self.collaborative[rows])
+        levels = [
+            diversity_loss(
+                quantised.words[:, level],
+                quantised.codes[:, level],
+                book,
+                self.clusters[level].others(quantised.codes[:, level], self.generator),
+            )
+            for level, book in enumerate(model.codebooks)
+        ]
+        diversity = torch.stack(levels).mean()
+        self.last = {"alignment": float(alignment.detach()), "diversity": float(diversity.detach())}
+        return self.config.alpha * alignment + self.config.beta_diversity * diversity
 
 
 def letter_sids(
@@ -32,7 +153,7 @@ def letter_sids(
     progress: Progress,
     fit_rows: NDArray[np.bool_],
 ) -> SidTable:
-    """The semantic IDs of N items, with codebooks and latents.
+    """Fit the tokenizer and give N items their semantic IDs, with codebooks and latents.
 
     Args:
         features: [N, D] of the items' texts, finite.
@@ -43,9 +164,6 @@ def letter_sids(
         DataFault: Vectors or features that are not finite, or fewer than two rows to fit on.
         BenchError: The training diverged.
     """
-    import torch
-
-    from genrec_unlearn_bench.sids.letter_terms import LetterTerms
 
     if len(collaborative) != len(features):
         raise ValueError(f"{len(collaborative)} collaborative vectors for {len(features)} items")

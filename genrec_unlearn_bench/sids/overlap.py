@@ -1,4 +1,4 @@
-"""How much the semantic IDs of concept items overlap with those of the rest.
+"""Overlap of the semantic IDs of concept items with those of the retain items.
 
 Three views, because one is not enough: in published indexes the pairwise overlap of brand items is at or below chance,
 while most of their codes, and many of their two-code prefixes, are used by some retain item.
@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.sids.prefixes import prefix_ids
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, prefix_ids
 
 __all__ = ["Overlap", "OverlapLift", "level_overlaps", "overlap", "overlap_lift", "prefix_sharing", "token_coverage"]
 
@@ -51,7 +50,7 @@ class OverlapLift(StrictModel):
 def level_overlaps(codes: IntArray, items: BoolArray) -> FloatArray:
     """[L] overlap of the marked items with the rest, by level, through code frequencies: ``<f_l, r_l>``.
 
-    Equal to the pairwise definition (TRACER, section on theory: Ω = E[ω(i, j)]; docs/tracer.md, R21), in O(N L + L K).
+    Equal to the pairwise definition (TRACER, eq. 12: Ω = E[ω(i, j)]; docs/tracer.md, R21), in O(N L + L K).
     Padding (-1) is no code and overlaps with nothing. Raises ValueError where either side has no items.
     """
     forget, retain = _sides(codes, items)

@@ -1,7 +1,20 @@
-"""What indexers may read of the interactions: the train rows' own histories and targets, and nothing else.
+"""P5's indexers (Hua et al. 2023, "How to index item IDs for recommendation foundation models", arXiv 2305.06569).
 
-``Examples.events`` is one flat array that the train, valid and test rows share, so reading it whole would leak what is
-to be predicted into the IDs. P5's original numbering did so: a target was the largest number so far plus one.
+Sequential: walking through the users in order gives items that are bought together neighbouring numbers, and
+neighbouring numbers share their leading pieces, so a shared prefix means shared customers. Numbers start at 1 there and
+at 1001 in OpenP5.
+
+Collaborative: spectral clustering of the co-occurrence graph, again within every cluster that is still too large; an
+item's ID is its path of clusters and its place in the last one. Clusters get the tokens 0, 1, 2, … in the order in
+which they are found, breadth first, and begin anew at 0 when ``tokens`` are used up, as in the official code.
+Deviations: places have tokens of their own (officially those of clusters serve again), so that a code says one kind of
+thing; a SID ends with an end code (officially the end-of-sequence token, which is scored too); items that no train user
+has had together with another one are kept in a last cluster of their own, in the order of their ids, instead of being
+points without edges in the graph; a cluster that the algorithm cannot split is cut in the order of its ids.
+
+Both read the train rows' own histories and targets alone. ``Examples.events`` is one flat array that the train, valid
+and test rows share, so reading it whole would leak what is to be predicted into the IDs. P5's original numbering did
+so: a target was the largest number so far plus one.
 """
 
 from __future__ import annotations
@@ -35,7 +48,7 @@ IntArray = NDArray[np.int64]
 
 
 def walk(train: Examples) -> tuple[IntArray, IntArray]:
-    """Users [W] and items [W] in the order of a walk: user by user, each one's rows in time, history before target.
+    """List users [W] and items [W]: user by user, each one's rows in time, history before target.
 
     An interaction shows up once for every row that has it in its history; first appearances and sets are what counts.
     """
@@ -53,7 +66,7 @@ def walk(train: Examples) -> tuple[IntArray, IntArray]:
 
 
 def appearance_order(train: Examples, items: int) -> IntArray:
-    """[N] item ids by first appearance in the walk; those that never appear follow in the order of their ids."""
+    """[N] item ids by first appearance in ``walk``; those that never appear follow in the order of their ids."""
     _, seen = walk(train)
     distinct, first = np.unique(seen, return_index=True)
     appeared = distinct[np.argsort(first, kind="stable")]
@@ -87,7 +100,7 @@ def digit_pieces(number: int, width: int = 2) -> list[str]:
 
 
 def sequential_table(train: Examples, items: int, *, start: int, pieces: Callable[[int], Sequence[str]]) -> SidTable:
-    """The sequential IDs of N items. They read the train rows alone (see ``train_sequences``).
+    """Make the sequential IDs of N items.
 
     Args:
         start: The first number.
@@ -115,9 +128,6 @@ def sequential_table(train: Examples, items: int, *, start: int, pieces: Callabl
     return SidTable(codes, (tree.size,) * (depth + 1), depth, tree=tree)
 
 
-IntArray = NDArray[np.int64]
-
-
 def co_occurrence(train: Examples, items: int) -> csr_array:
     """[N, N] sparse: how many train users have had both items; 0 on the diagonal."""
     had = user_items(train, items)
@@ -132,7 +142,7 @@ def co_occurrence(train: Examples, items: int) -> csr_array:
 def collaborative_table(
     train: Examples, items: int, *, clusters: int, leaf_size: int, tokens: int, slack: int, seed: int
 ) -> SidTable:
-    """The collaborative IDs of N items. They read the train rows alone (see ``train_sequences``).
+    """Make the collaborative IDs of N items.
 
     Args:
         clusters: Into how many clusters one is split.

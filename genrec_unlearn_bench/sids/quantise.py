@@ -1,4 +1,4 @@
-"""From item features to a table of semantic IDs."""
+"""Quantise item features to a table of semantic IDs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.collisions import resolve, with_ordinals
+from genrec_unlearn_bench.sids.collisions import resolve_collisions, with_ordinals
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.kmeans import fit_residual_kmeans
 from genrec_unlearn_bench.sids.residuals import nearest_codes
@@ -34,7 +34,7 @@ def quantise(
     fit_rows: BoolArray | None = None,
     extra: ExtraTerms | None = None,
 ) -> SidTable:
-    """The semantic IDs of N items, version 0, with codebooks and latents.
+    """Give N items their semantic IDs, version 0, with codebooks and latents.
 
     Codes are the nearest codewords of the residuals, exactly as ``SidTable.distances`` measures them, except on the
     last codebook where ``config.resolve_rounds`` moved colliding items apart. With ``config.collision_token`` one more
@@ -64,7 +64,7 @@ def quantise(
         codebooks=books,
         latents=latents,
     )
-    table = resolve(table, config, progress=progress)
+    table = resolve_collisions(table, config, progress=progress)
     return with_ordinals(table, config.collision_slack) if config.collision_token else table
 
 

@@ -1,4 +1,4 @@
-"""Residual quantisation as arithmetic: distances, codes and residuals, in one place.
+"""Arithmetic of residual quantisation: distances, codes and residuals.
 
 ``SidTable.distances`` and the quantisers share these functions, so that the codes a tokenizer gives are, to the bit,
 the nearest codewords by the distances that a method sees later.
@@ -37,7 +37,7 @@ def nearest(residual: NDArray[np.float64], words: NDArray[np.float64]) -> CodeAr
 
 
 def nearest_codes(latents: FloatArray, codebooks: Sequence[FloatArray]) -> CodeArray:
-    """Greedy residual quantisation (TRACER, eq. 1): [N, Q] codes of latents [N, D]."""
+    """Greedy residual quantisation (TRACER, eq. 2): [N, Q] codes of latents [N, D]."""
     codes = np.empty((len(latents), len(codebooks)), dtype=np.int64)
     residual = latents.astype(np.float64)
     for level, book in enumerate(codebooks):
@@ -50,7 +50,7 @@ def nearest_codes(latents: FloatArray, codebooks: Sequence[FloatArray]) -> CodeA
 def residuals_after(
     latents: FloatArray, codebooks: Sequence[FloatArray], codes: CodeArray, levels: int
 ) -> NDArray[np.float64]:
-    """What is left of latents [N, D] after the codewords of the first ``levels`` levels are taken off: [N, D]."""
+    """Subtract the codewords of the first ``levels`` levels from latents [N, D]: [N, D]."""
     residual = latents.astype(np.float64)
     for level in range(levels):
         residual -= codebooks[level].astype(np.float64)[codes[:, level]]

@@ -28,7 +28,7 @@ _CHUNK = 16_384
 
 
 class ExtraTerms(nn.Module):
-    """What a tokenizer adds to the RQ-VAE's loss: nothing here. Its parameters, if it has any, are trained along."""
+    """Further terms of the RQ-VAE's loss; none here. Parameters of a subclass are trained along."""
 
     def start_epoch(self, model: RqVae, epoch: int) -> None:
         """Called before every epoch, counted from 0."""
@@ -48,7 +48,7 @@ def fit_rqvae(
     progress: Progress,
     extra: ExtraTerms | None = None,
 ) -> RqVae:
-    """An RQ-VAE trained on the marked rows of features [N, D_in], in evaluation mode.
+    """Train an RQ-VAE on the marked rows of features [N, D_in]; it is returned in evaluation mode.
 
     AdamW, linear warm-up, gradients clipped at norm 1. The checkpoint with the fewest collisions is kept (MiniOneRec,
     LETTER), then the lowest reconstruction error; only the second half of training is looked at, because k-means on

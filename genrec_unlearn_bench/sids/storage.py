@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
+from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.sids.table import SidTable, TreeCodes
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
@@ -27,7 +24,7 @@ _NETWORK = "network."
 
 
 class TableRecord(StrictModel):
-    """What ``sids.json`` holds."""
+    """Content of ``sids.json``."""
 
     format: int = 1
     items: int
@@ -47,7 +44,7 @@ class TableRecord(StrictModel):
 def save_table(table: SidTable, folder: Path) -> None:
     """Write the table into ``folder``, which is created if need be. Raises StorageError.
 
-    Each file appears whole or not at all; a crash between the two leaves a pair that ``load_table`` refuses.
+    A crash on the way leaves files that ``load_table`` refuses.
     """
     tensors: dict[str, NDArray[np.float32] | NDArray[np.int64]] = {"codes": table.codes}
     for level, book in enumerate(table.codebooks or ()):
@@ -56,36 +53,28 @@ def save_table(table: SidTable, folder: Path) -> None:
         tensors["latents"] = table.latents
     for name, weights in (table.network or {}).items():
         tensors[_NETWORK + name] = weights
-    content = _Hashed()
-    write_tensors(tensors, content)
-    record = TableRecord(
-        items=len(table),
-        level_sizes=table.level_sizes,
-        quantised_levels=table.quantised_levels,
-        version=table.version,
-        codebooks=len(table.codebooks or ()),
-        tree=table.tree,
-        digest=table.digest,
-        content=content.state.hexdigest(),
-    )
-    try:
+    with guarded(folder, "the folder of the semantic IDs"):
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / _TENSORS, lambda sink: write_tensors(tensors, sink))
-        _write(folder / _RECORD, lambda sink: sink.write((record.model_dump_json(indent=2) + "\n").encode()))
-    except OSError as fault:
-        raise StorageError(
-            f"the semantic IDs could not be written: {fault.strerror or fault}",
-            where=str(folder),
-            hint="make room or choose another folder",
-        ) from None
+        with (folder / _TENSORS).open("wb") as sink:
+            write_tensors(tensors, sink)
+        record = TableRecord(
+            items=len(table),
+            level_sizes=table.level_sizes,
+            quantised_levels=table.quantised_levels,
+            version=table.version,
+            codebooks=len(table.codebooks or ()),
+            tree=table.tree,
+            digest=table.digest,
+            content=_digest(folder / _TENSORS),
+        )
+        (folder / _RECORD).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
 def load_table(folder: Path) -> SidTable:
     """The table stored in ``folder``. Raises CorruptArtefact where a file is missing or does not match its digest."""
     try:
         record = TableRecord.model_validate_json((folder / _RECORD).read_bytes())
-        with (folder / _TENSORS).open("rb") as stream:
-            content = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        content = _digest(folder / _TENSORS)
     except (OSError, ValidationError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "the record does not fit its schema"
         raise _corrupt(folder, str(reason)) from None
@@ -115,26 +104,9 @@ def _network(tensors: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.fl
     return found or None
 
 
-def _write(path: Path, content: Callable[[IO[bytes]], object]) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            content(stream)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-class _Hashed:
-    """Takes bytes and keeps their blake2b-128 alone."""
-
-    def __init__(self) -> None:
-        self.state = hashlib.blake2b(digest_size=16)
-
-    def write(self, data: Any) -> None:
-        """Add the bytes."""
-        self.state.update(data)
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def _corrupt(folder: Path, reason: str) -> CorruptArtefact:

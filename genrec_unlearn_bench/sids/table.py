@@ -1,4 +1,4 @@
-"""The semantic-ID table: which codes stand for which item, and where they came from."""
+"""The semantic-ID table: which codes stand for which item, where they came from, and which items share a prefix."""
 
 from __future__ import annotations
 
@@ -13,10 +13,44 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.sids.residuals import squared_distances
 
-__all__ = ["SidTable", "TreeCodes", "check_items", "check_successor"]
+__all__ = [
+    "SidTable",
+    "TreeCodes",
+    "check_items",
+    "check_successor",
+    "colliding_groups",
+    "ordinals",
+    "prefix_ids",
+]
 
 FloatArray = NDArray[np.float32]
 CodeArray = NDArray[np.int64]
+
+_HINT = "use the table that was made for this dataset; tables of two datasets cannot be exchanged"
+
+
+class TreeCodes(StrictModel):
+    """Code numbers of a tree: first those with content, then the ordinals, then one that ends every SID.
+
+    All levels have the same codes, and a code is the same token on whatever level it stands. SIDs may differ in
+    length: an item is a run of content codes, its ordinal where the tree has ordinals, and the end code; -1 follows.
+    As every SID ends with a code that stands nowhere else, none is a prefix of another.
+    """
+
+    content: int
+    """Codes 0 … content - 1: digit pieces, or clusters."""
+    ordinals: int = 0
+    """The next so many count the items of a leaf; 0 for a tree whose content codes tell all items apart."""
+
+    @property
+    def end(self) -> int:
+        """The code that ends a SID."""
+        return self.content + self.ordinals
+
+    @property
+    def size(self) -> int:
+        """Codes of every level."""
+        return self.content + self.ordinals + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +70,7 @@ class SidTable:
         version: Counts reassignments; 0 is the tokenizer's own output.
         network: Weights of a live tokenizer by name, for backbones that go on training it with the recommender
             (ETEGRec); None where the codes are final. See ``freeze``.
-        tree: What the codes of a tree stand for (P5's indexers); None for tables of codebooks and their like.
+        tree: Layout of a tree's codes (P5's indexers); None for tables of codebooks and their like.
     """
 
     codes: CodeArray
@@ -66,18 +100,18 @@ class SidTable:
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Where each level starts when the levels are laid end to end."""
+        """First position of each level when the levels are laid end to end."""
         return tuple(int(x) for x in np.concatenate([[0], np.cumsum(self.level_sizes)[:-1]]))
 
     @property
     def quantised_codes(self) -> CodeArray:
-        """[N, Q] the codes that say something about the item: without ordinals, and -1 behind the last of a tree."""
+        """[N, Q] the codes that describe the item: without ordinals, and -1 behind the last of a tree."""
         codes = self.codes[:, : self.quantised_levels]
         return codes if self.tree is None else np.where(codes < self.tree.content, codes, -1)
 
     @property
     def quantised_sizes(self) -> tuple[int, ...]:
-        """How many codes ``quantised_codes`` chooses from, by level; Q of them."""
+        """Number of codes in each level of ``quantised_codes``; Q of them."""
         if self.tree is not None:
             return (self.tree.content,) * self.quantised_levels
         return self.level_sizes[: self.quantised_levels]
@@ -98,8 +132,9 @@ class SidTable:
         return self.network is None
 
     def freeze(self) -> SidTable:
-        """The table cut off from its tokenizer: codes, codebooks and latents stay as they are, and from here on only a
-        reassignment changes a code. A trained recommender's table is always frozen, so unlearning acts on final codes.
+        """Drop the tokenizer's network, so that from here on only a reassignment changes a code.
+
+        A trained recommender's table is always frozen: unlearning acts on final codes.
         """
         return self if self.network is None else replace(self, network=None)
 
@@ -129,38 +164,11 @@ class SidTable:
         return out
 
 
-class TreeCodes(StrictModel):
-    """Code numbers of a tree: first those that say something, then the ordinals, then one that ends every SID.
-
-    All levels have the same codes, and a code is the same token on whatever level it stands. SIDs may differ in
-    length: an item is a run of content codes, its ordinal where the tree has ordinals, and the end code; -1 follows.
-    As every SID ends with a code that stands nowhere else, none is a prefix of another.
-    """
-
-    content: int
-    """Codes 0 … content - 1: digit pieces, or clusters."""
-    ordinals: int = 0
-    """The next so many count the items of a leaf; 0 for a tree whose content codes tell all items apart."""
-
-    @property
-    def end(self) -> int:
-        """The code that ends a SID."""
-        return self.content + self.ordinals
-
-    @property
-    def size(self) -> int:
-        """Codes of every level."""
-        return self.content + self.ordinals + 1
-
-
-_MEND = "use the table that was made for this dataset; tables of two datasets cannot be exchanged"
-
-
 def check_items(table: SidTable, items: int) -> None:
-    """Raise DataFault unless the table stands for so many items."""
+    """Raise DataFault unless the table has so many items."""
     if len(table) != items:
         raise DataFault(
-            f"the semantic IDs are those of another catalogue: {len(table)} of them for {items} items", hint=_MEND
+            f"the semantic IDs are those of another catalogue: {len(table)} of them for {items} items", hint=_HINT
         )
 
 
@@ -172,5 +180,47 @@ def check_successor(current: SidTable, table: SidTable) -> None:
         raise DataFault(
             "the semantic IDs are those of another catalogue: "
             f"levels of {table.level_sizes} codes, where the recommender has tokens for {current.level_sizes}",
-            hint=_MEND,
+            hint=_HINT,
         )
+
+
+def prefix_ids(codes: CodeArray) -> CodeArray:
+    """[N, L]: entry (i, l) numbers the distinct prefix ``codes[i, :l + 1]`` among those of its length.
+
+    Numbers are dense, from 0, in lexicographic order, so ``ids[:, l].max() + 1`` counts the distinct prefixes. Padding
+    (-1) counts as a code of its own. Each level needs one sort, and no key exceeds N times a level's size.
+    """
+    ids = np.empty(codes.shape, dtype=np.int64)
+    current = np.zeros(len(codes), dtype=np.int64)
+    for level in range(codes.shape[1]):
+        column = codes[:, level] + 1
+        width = int(column.max()) + 1 if len(column) else 1
+        current = np.unique(current * width + column, return_inverse=True)[1].astype(np.int64)
+        ids[:, level] = current
+    return ids
+
+
+def colliding_groups(codes: CodeArray) -> list[CodeArray]:
+    """Item ids of every group of two or more items with the same codes, each ascending."""
+    if not codes.size:
+        return []
+    last = prefix_ids(codes)[:, -1]
+    sizes = np.bincount(last)
+    # Items that are alone, most of a large catalogue, never become arrays of their own.
+    shared = np.flatnonzero(sizes[last] > 1)
+    order = shared[np.argsort(last[shared], kind="stable")]
+    groups = np.split(order, np.cumsum(sizes[sizes > 1])[:-1])
+    return [group.astype(np.int64) for group in groups if len(group)]
+
+
+def ordinals(codes: CodeArray) -> CodeArray:
+    """[N] position of each item among those with its codes, in order of item id; 0 where it is alone (TIGER, GRID)."""
+    if not codes.size:
+        return np.zeros(len(codes), dtype=np.int64)
+    last = prefix_ids(codes)[:, -1]
+    order = np.argsort(last, kind="stable")
+    ends = np.cumsum(np.bincount(last))
+    starts = np.concatenate([[0], ends[:-1]])
+    out = np.empty(len(codes), dtype=np.int64)
+    out[order] = np.arange(len(codes), dtype=np.int64) - starts[last[order]]
+    return out

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO
 
 from genrec_unlearn_bench.files import guarded, storage_error
-from genrec_unlearn_bench.submissions.fault import Refused
+from genrec_unlearn_bench.submissions.faults import Refused
+from genrec_unlearn_bench.submissions.inventory import colliding, unsafe
 from genrec_unlearn_bench.submissions.limits import ARCHIVE_BYTES, FILES, TOTAL_BYTES, file_limit
-from genrec_unlearn_bench.submissions.paths import colliding, unsafe
 
 __all__ = ["pack", "unpack"]
 

@@ -1,7 +1,4 @@
-"""A submission as it is checked: what could be read of it, and what could not.
-
-Tables are read one at a time, when their result is checked, so that a tree of thousands of results fits in memory.
-"""
+"""Names of what ships with the suite, read once: a check asks for them thousands of times."""
 
 from __future__ import annotations
 
@@ -9,19 +6,21 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from genrec_unlearn_bench.data.catalogue import packaged_datasets
 from genrec_unlearn_bench.data.forget import TaskManifest
+from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.errors import ConfigError, UsageError
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
 from genrec_unlearn_bench.submissions.archive import unpack
-from genrec_unlearn_bench.submissions.fault import Fault, Refused
+from genrec_unlearn_bench.submissions.faults import Fault, Refused
 from genrec_unlearn_bench.submissions.inventory import Inventory, content_digest, take_inventory
 from genrec_unlearn_bench.submissions.plain_text import plain_json
 from genrec_unlearn_bench.submissions.spec import SPEC, Submission, parse_submission
@@ -30,7 +29,23 @@ from genrec_unlearn_bench.submissions.table import read_table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Bundle", "Result", "load", "opened", "shipped_leaderboard"]
+__all__ = ["DEMO", "Bundle", "Result", "demo_tasks", "identities", "load", "opened", "shipped_leaderboard"]
+
+DEMO = "demo"
+"""The dataset that everybody has, as it is generated."""
+
+
+@cache
+def demo_tasks() -> frozenset[str]:
+    """Names of the tasks on the demo."""
+    return frozenset(name for name, task in tasks().items() if task.dataset == DEMO)
+
+
+@cache
+def identities() -> tuple[tuple[str, ...], frozenset[str]]:
+    """Names of the tasks, and of the datasets: what a method's source does not name."""
+    return tuple(tasks()), frozenset(packaged_datasets())
+
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.submissions.spec import Submission
-from genrec_unlearn_bench.submissions.statements import STATEMENTS
+from genrec_unlearn_bench.submissions.spec import STATEMENTS, Submission
 from genrec_unlearn_bench.submissions.verification import Verification
 
 __all__ = ["pull_request"]

@@ -1,24 +1,25 @@
-"""``submission.yaml``: who submits what, under which rules, and what differs from the paper."""
+"""What the authors of a submission affirm, by name; RULES.md says each with examples and how it is checked."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import AfterValidator, Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.reporting.citations.bibtex import bibtex_faults
-from genrec_unlearn_bench.submissions.fault import Refused
+from genrec_unlearn_bench.reporting.bibtex import bibtex_faults
+from genrec_unlearn_bench.submissions.faults import Refused, odd_text
 from genrec_unlearn_bench.submissions.plain_text import strict_yaml
-from genrec_unlearn_bench.submissions.statements import STATEMENTS
-from genrec_unlearn_bench.submissions.words import odd_text
 
 __all__ = [
     "SLUG",
     "SPEC",
+    "STATEMENTS",
     "Author",
     "MethodPlace",
     "Paper",
@@ -28,6 +29,22 @@ __all__ = [
     "read_spec",
     "submission_text",
 ]
+
+STATEMENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "no-test-data": "The method and its tuning used no test interaction, and nothing derived from one.",
+        "no-oracle": "No retrained model, nor anything measured on one, went into the method or its tuning.",
+        "no-task-identity": "The method does not ask which task, dataset or seed it runs on.",
+        "same-architecture": "What is served is the given backbone, with its parameters, tokens or trie changed.",
+        "own-results": "Every table was made by `bench run` from the method file submitted here, and not edited.",
+        "all-seeds": "All seeds that were run are submitted, failed and diverged ones included.",
+        "honest-tuning": "Configurations were chosen on validation alone, at seeds not reported, and all are counted.",
+        "public-pretraining": "Nothing was pretrained on the benchmark's datasets outside of the runs submitted here.",
+        "may-publish": "The authors may publish the files submitted here under the licences named.",
+    }
+)
+"""Name -> statement. A changed meaning takes a new name."""
+
 
 SPEC = "submission.yaml"
 

@@ -20,11 +20,17 @@ from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
 from genrec_unlearn_bench.files import atomic_folder, file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.registry import Entry, find_method, source_digest, source_file
-from genrec_unlearn_bench.submissions.bundle import load
+from genrec_unlearn_bench.submissions.bundle import demo_tasks, load
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, Found, found_results, publish_result, write_manifests
-from genrec_unlearn_bench.submissions.shipped import demo_tasks
-from genrec_unlearn_bench.submissions.spec import SLUG, SPEC, Submission, parse_submission, read_spec, submission_text
-from genrec_unlearn_bench.submissions.statements import STATEMENTS
+from genrec_unlearn_bench.submissions.spec import (
+    SLUG,
+    SPEC,
+    STATEMENTS,
+    Submission,
+    parse_submission,
+    read_spec,
+    submission_text,
+)
 from genrec_unlearn_bench.submissions.verification import Verification
 from genrec_unlearn_bench.submissions.verify import verify
 

@@ -1,20 +1,21 @@
-"""The per-user table as it is published: who the users are and what they chose is left out, and it is small.
+"""Columns of the per-user table that a submitter may withhold, by family, and what cannot be re-scored then.
 
-A test example is a row of a dataset that often may not be passed on. Users are therefore numbered anew in each group
-and targets are left out; the rows keep their order, so that two methods can still be compared example by example.
+Ranks, counts and neighbours are never withheld: without them nothing of a result could be checked.
 """
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation.per_user import COLUMNS
-from genrec_unlearn_bench.submissions.families import FAMILIES, known_families
-from genrec_unlearn_bench.submissions.fault import Refused
+from genrec_unlearn_bench.submissions.faults import Refused
 from genrec_unlearn_bench.submissions.limits import PARQUET_ROWS
 
 if TYPE_CHECKING:
@@ -22,7 +23,37 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["clusters", "published_bytes", "read_published", "read_table"]
+__all__ = ["FAMILIES", "clusters", "known_families", "published_bytes", "read_published", "read_table", "rests_on"]
+
+FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "similarity": (
+            "first_similarity",
+            "mean_similarity",
+            "first_similarity_scrubbed",
+            "mean_similarity_scrubbed",
+        ),
+        "influence": ("js_forget", "js_random", "change_forget", "change_random"),
+        "log-prob": ("log_prob",),
+    }
+)
+"""Family -> columns. No metric rests on ``log-prob`` so far."""
+
+
+def known_families(names: Iterable[str]) -> tuple[str, ...]:
+    """The named families in the order of ``FAMILIES``. Raises UnknownName."""
+    wanted = {name.strip() for name in names if name.strip()}
+    for name in sorted(wanted):
+        if name not in FAMILIES:
+            raise UnknownName("column family", name, FAMILIES)
+    return tuple(name for name in FAMILIES if name in wanted)
+
+
+def rests_on(metric: str) -> str | None:
+    """The family whose columns a USER-level metric is computed from; None where it needs none of them."""
+    head = metric.partition(".")[0]
+    return head if head in ("similarity", "influence") else None
+
 
 _WITHHELD = b"withheld"
 _AGAIN = "publish the result again with `bench submit`; tables are not written by hand"

@@ -1,8 +1,9 @@
-"""What ``bench verify`` found, and the badge that follows from it: self-reported, re-scored or reproduced."""
+"""The outcome of ``bench verify``, the badge that follows, and the sources of a leaderboard with their badges."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -11,12 +12,25 @@ from pydantic import ValidationError
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.files import atomic_text
-from genrec_unlearn_bench.reporting.results import Badge
-from genrec_unlearn_bench.submissions.fault import Fault
+from genrec_unlearn_bench.reporting.results import Badge, Source
+from genrec_unlearn_bench.submissions.bundle import Bundle
+from genrec_unlearn_bench.submissions.faults import Fault
 from genrec_unlearn_bench.submissions.inventory import VERIFICATION, content_digest, take_inventory
 from genrec_unlearn_bench.submissions.plain_text import plain_json
+from genrec_unlearn_bench.submissions.spec import SPEC, Submission, read_spec
 
-__all__ = ["Checked", "DemoRun", "Verification", "read_verification", "trusted_badge", "write_verification"]
+__all__ = [
+    "RESULTS",
+    "SUBMISSIONS",
+    "Checked",
+    "DemoRun",
+    "Verification",
+    "check_claim",
+    "published_sources",
+    "read_verification",
+    "trusted_badge",
+    "write_verification",
+]
 
 
 class Checked(StrictModel):
@@ -103,3 +117,74 @@ def trusted_badge(folder: Path) -> Badge:
     inventory = take_inventory(folder)
     fits = not inventory.faults and found.content_digest == content_digest(inventory.digests)
     return found.badge if fits else Badge.SELF_REPORTED
+
+
+_MEND = "make it anew with `bench verify PATH --write`, or remove it"
+
+
+def check_claim(bundle: Bundle, found: Verification) -> Iterable[Fault]:
+    """The claim may say no more than was found. ``reproduced`` cannot be seen without running the demo; it passes here
+    where everything else fits, and the caller that runs the demo compares it again."""
+    if VERIFICATION not in bundle.inventory.digests:
+        return
+    claimed = read_verification(bundle.root)
+    if claimed is None:
+        yield Fault(what="verification.json cannot be read", where=VERIFICATION, hint=_MEND)
+        return
+    if claimed.content_digest != found.content_digest:
+        what = "verification.json is of another content than this: something was changed after it was made"
+        yield Fault(what=what, where=f"{VERIFICATION}: content_digest", hint=_MEND)
+        return
+    possible: tuple[Badge, ...] = (Badge.REPRODUCED, Badge.RE_SCORED, Badge.SELF_REPORTED)
+    if found.badge is not Badge.RE_SCORED or found.withheld:
+        possible = (Badge.SELF_REPORTED,) if found.badge is Badge.SELF_REPORTED else possible[1:]
+    demo = claimed.demo is not None and claimed.demo.matches
+    if claimed.badge not in possible or (claimed.badge is Badge.REPRODUCED and not demo):
+        yield Fault(
+            what=f"verification.json claims the badge {claimed.badge.value!r}, what was found gives at most "
+            f"{possible[0].value!r}",
+            where=f"{VERIFICATION}: badge",
+            hint=_MEND,
+        )
+    for name in ("protocol_version", "name", "results", "passed", "rescored", "self_reported", "withheld"):
+        if getattr(claimed, name) != getattr(found, name):
+            yield Fault(
+                what=f"verification.json says something else than was found about: {name}",
+                where=f"{VERIFICATION}: {name}",
+                hint=_MEND,
+            )
+
+
+RESULTS = "results"
+SUBMISSIONS = "submissions"
+
+
+def published_sources(root: Path) -> list[tuple[Source, Path]]:
+    """Every source below a leaderboard's folder that has results, with the folder to read them from; by name.
+
+    The badge is the verification's if that is of this very content, else self-reported.
+
+    Raises ConfigError for a submission whose ``submission.yaml`` cannot be read.
+    """
+    found = []
+    own = root / RESULTS
+    if own.is_dir():
+        found.append((Source(badge=trusted_badge(own)), own))
+    for path in sorted((root / SUBMISSIONS).glob(f"*/{SPEC}")):
+        results, spec = path.parent / RESULTS, read_spec(path.parent)
+        if results.is_dir() and spec is not None:
+            found.append((_source(spec, path.parent), results))
+    return found
+
+
+def _source(spec: Submission, folder: Path) -> Source:
+    paper = spec.paper
+    arxiv = f"https://arxiv.org/abs/{paper.arxiv}" if paper is not None and paper.arxiv else ""
+    return Source(
+        name=spec.name,
+        title=spec.title,
+        authors=tuple(author.name for author in spec.authors),
+        link=(paper.url if paper is not None else None) or arxiv or spec.code or "",
+        bibtex=(paper.bibtex if paper is not None else None) or "",
+        badge=trusted_badge(folder),
+    )

@@ -9,90 +9,59 @@ from dataclasses import dataclass, field
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import Bundle, Result
-from genrec_unlearn_bench.submissions.checks import (
-    files,
-    manifests,
-    methods,
-    recommenders,
-    records,
-    rulesets,
-    scores,
-    seeds,
-    tables,
-)
-from genrec_unlearn_bench.submissions.claim import check_claim
-from genrec_unlearn_bench.submissions.fault import Fault, Refused
-from genrec_unlearn_bench.submissions.verification import Checked, Verification
+from genrec_unlearn_bench.submissions.checks import files, methods, records, rules, scores, tables
+from genrec_unlearn_bench.submissions.faults import Fault, Refused
+from genrec_unlearn_bench.submissions.verification import Checked, Verification, check_claim
 
 __all__ = ["verify"]
 
-TITLES: Mapping[str, str] = {
-    "files": "files are safe, small and where they belong",
-    "submission": "submission.yaml is complete",
-    "records": "every record fits its schema",
-    "manifests": "task manifests are what the tasks resolve to",
-    "contents": "files are those that submission.yaml lists",
-    "tables-there": "every record has its per-user table",
-    "versions": "protocol and schema are this suite's",
-    "place": "folders are where their records say",
-    "task": "results belong to their manifests",
-    "command": "commands repeat their own cell",
-    "machine": "nothing names a machine",
-    "texts": "texts are plain and numbers finite",
-    "cost": "costs are possible and agree",
-    "bounds": "invariants between metrics hold",
-    "derived": "gaps and changes follow from their parts",
-    "table": "per-user tables can be read",
-    "rows": "tables have every test example once, in order",
-    "users": "tables name no user and no target",
-    "ranges": "tables hold what lists can give",
-    "withheld": "withheld columns are withheld wholly",
-    "rescored": "aggregates follow from the per-user tables",
-    "same-cell": "no cell is claimed twice",
-    "reported-seeds": "no result is at a tuning seed",
-    "same-seeds": "every cell has the declared seeds",
-    "twins": "no two seeds have the same table",
-    "oracles": "results agree on their retrained models",
-    "recommenders": "recommenders are set up as everybody's",
-    "declared": "method, rulesets and protocol are the declared ones",
-    "demo": "the demo cell is there",
-    "fixed": "the ruleset fixed has one configuration",
-    "trials": "trials are counted and within the rules",
-    "method-file": "the method's source is the one that ran, and keeps the rules",
-    "one-source": "all results were made with one source",
-    "names": "names are free",
-    "claim": "verification.json is of this content",
-}
-"""Checks by name, in the order in which they are shown."""
+Check = Callable[[Bundle], Iterable[Fault]]
 
-ON_RECORD: Mapping[str, Callable[[Bundle, Result], Iterable[Fault]]] = {
-    "versions": records.check_versions,
-    "place": records.check_place,
-    "task": manifests.check_task,
-    "command": records.check_command,
-    "machine": records.check_machine,
-    "texts": records.check_texts,
-    "cost": records.check_cost,
-    "bounds": scores.check_bounds,
-    "derived": scores.check_derived,
+
+def _each(check: Callable[[Bundle, Result], Iterable[Fault]]) -> Check:
+    """A check of one result, made of all of them."""
+    return lambda bundle: (fault for result in bundle.results for fault in check(bundle, result))
+
+
+CHECKS: Mapping[str, tuple[str, Check | None]] = {
+    "files": ("files are safe, small and where they belong", None),
+    "submission": ("submission.yaml is complete", None),
+    "records": ("every record fits its schema", None),
+    "manifests": ("task manifests are what the tasks resolve to", files.check_manifests),
+    "contents": ("files are those that submission.yaml lists", files.check_contents),
+    "tables-there": ("every record has its per-user table", files.check_pairs),
+    "versions": ("protocol and schema are this suite's", _each(records.check_versions)),
+    "place": ("folders are where their records say", _each(records.check_place)),
+    "task": ("results belong to their manifests", _each(files.check_task)),
+    "command": ("commands repeat their own cell", _each(records.check_command)),
+    "machine": ("nothing names a machine", _each(records.check_machine)),
+    "texts": ("texts are plain and numbers finite", _each(records.check_texts)),
+    "cost": ("costs are possible and agree", _each(records.check_cost)),
+    "bounds": ("invariants between metrics hold", _each(scores.check_bounds)),
+    "derived": ("gaps and changes follow from their parts", _each(scores.check_derived)),
+    "table": ("per-user tables can be read", None),
+    "rows": ("tables have every test example once, in order", None),
+    "users": ("tables name no user and no target", None),
+    "ranges": ("tables hold what lists can give", None),
+    "withheld": ("withheld columns are withheld wholly", None),
+    "rescored": ("aggregates follow from the per-user tables", None),
+    "same-cell": ("no cell is claimed twice", records.check_same_cell),
+    "reported-seeds": ("no result is at a tuning seed", rules.check_reported_seeds),
+    "same-seeds": ("every cell has the declared seeds", rules.check_same_seeds),
+    "twins": ("no two seeds have the same table", None),
+    "oracles": ("results agree on their retrained models", rules.check_oracles),
+    "recommenders": ("recommenders are set up as everybody's", records.check_recommenders),
+    "declared": ("method, rulesets and protocol are the declared ones", rules.check_declared),
+    "demo": ("the demo cell is there", rules.check_demo),
+    "fixed": ("the ruleset fixed has one configuration", rules.check_fixed),
+    "trials": ("trials are counted and within the rules", rules.check_trials),
+    "method-file": ("the method's source is the one that ran, and keeps the rules", methods.check_method_file),
+    "one-source": ("all results were made with one source", methods.check_one_source),
+    "names": ("names are free", methods.check_names),
+    "claim": ("verification.json is of this content", None),
 }
-ON_BUNDLE: Mapping[str, Callable[[Bundle], Iterable[Fault]]] = {
-    "manifests": manifests.check_manifests,
-    "contents": files.check_contents,
-    "tables-there": files.check_pairs,
-    "same-cell": records.check_same_cell,
-    "reported-seeds": seeds.check_reported_seeds,
-    "same-seeds": seeds.check_same_seeds,
-    "oracles": seeds.check_oracles,
-    "recommenders": recommenders.check_recommenders,
-    "declared": rulesets.check_declared,
-    "demo": rulesets.check_demo,
-    "fixed": rulesets.check_fixed,
-    "trials": rulesets.check_trials,
-    "method-file": methods.check_method_file,
-    "one-source": methods.check_one_source,
-    "names": methods.check_names,
-}
+"""Title and check by name, in the order in which they are shown; faults of those without a check are found while
+the bundle or a table is read."""
 
 
 @dataclass
@@ -115,13 +84,12 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
     found = _Findings()
     for name, faults in bundle.faults.items():
         found.faults[name] += faults
-    for name, check in ON_BUNDLE.items():
-        found.faults[name] += check(bundle)
+    for name, (_, check) in CHECKS.items():
+        if check is not None:
+            found.faults[name] += check(bundle)
     for result in bundle.results:
-        for name, on_record in ON_RECORD.items():
-            found.faults[name] += on_record(bundle, result)
-        _look_at_table(bundle, result, found)
-    found.faults["twins"] += seeds.check_twins(bundle, found.fingerprints)
+        _check_table(bundle, result, found)
+    found.faults["twins"] += rules.check_twins(bundle, found.fingerprints)
     if not bundle.results and not found.faults["records"]:
         found.faults["records"].append(
             Fault(what="there is no result", where=".", hint="give the folder of a submission, or leaderboard/results")
@@ -135,7 +103,7 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
     return verification
 
 
-def _look_at_table(bundle: Bundle, result: Result, found: _Findings) -> None:
+def _check_table(bundle: Bundle, result: Result, found: _Findings) -> None:
     if not result.record.per_user_digest:
         found.self_reported |= {value.metric for value in result.record.metrics}
         if not result.record.diverged:
@@ -147,7 +115,7 @@ def _look_at_table(bundle: Bundle, result: Result, found: _Findings) -> None:
     except Refused as fault:
         found.faults["table"].append(fault.fault)
         return
-    found.fingerprints[result.place] = seeds.fingerprint(table)
+    found.fingerprints[result.place] = rules.fingerprint(table)
     found.withheld |= withheld
     found.faults["rows"] += tables.check_rows(bundle, result, table)
     found.faults["users"] += tables.check_users(bundle, result, table)
@@ -160,13 +128,15 @@ def _look_at_table(bundle: Bundle, result: Result, found: _Findings) -> None:
 
 
 def _summed(bundle: Bundle, found: _Findings) -> Verification:
-    checks = tuple(Checked(name=name, title=title, faults=tuple(found.faults[name])) for name, title in TITLES.items())
+    checks = tuple(
+        Checked(name=name, title=title, faults=tuple(found.faults[name])) for name, (title, _) in CHECKS.items()
+    )
     passed = all(check.passed for check in checks)
     diverged = [one.place for one in bundle.results if one.record.diverged]
     notices = [f"diverged, shown as such and never ranked: {place}" for place in diverged]
     notices += [
         f"the task {task} could not be held against a known manifest: nobody else has submitted results of it"
-        for task in manifests.unknown_tasks(bundle)
+        for task in files.unknown_tasks(bundle)
     ]
     return Verification(
         protocol_version=PROTOCOL_VERSION,

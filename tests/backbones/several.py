@@ -24,7 +24,7 @@ from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommen
 from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
-from genrec_unlearn_bench.backbones.training import TrainingConfig, run_training, train_recommender
+from genrec_unlearn_bench.backbones.training import TrainingConfig, train_recommender
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress import Progress
 from tests.planted import catalogue, examples, sequences, sids
@@ -53,9 +53,8 @@ def ragged_t5() -> T5Recommender:
 
 def t5(folder: Path, progress: Progress) -> Recommender:
     model, source = ragged_t5(), data()
-    return train_recommender(
-        model, CONFIG, train=source.train, valid=source.valid, seed=0, device="cpu", progress=progress
-    )
+    train_recommender(model, CONFIG, train=source.train, valid=source.valid, seed=0, device="cpu", progress=progress)
+    return model
 
 
 def chains(*, dropout: float = 0.0, checkpointing: bool = False) -> CausalRecommender:
@@ -84,7 +83,7 @@ def _pieces(
     model: CausalRecommender, progress: Progress, work: Path | None = None, minutes: float | None = None
 ) -> Recommender:
     source = data()
-    run_training(
+    train_recommender(
         model,
         CONFIG,
         train=source.train,

@@ -18,7 +18,7 @@ from genrec_unlearn_bench.backbones.tiger import Tiger
 from genrec_unlearn_bench.backbones.training import TrainingConfig
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.config import LetterSidConfig
+from genrec_unlearn_bench.sids.letter_config import LetterSidConfig
 from tests.planted import catalogue, concept, examples, features, sequences, sids
 
 SIDS = LetterSidConfig(levels=4, codes=16, dim=16, hidden=(32,), epochs=30, batch_size=64, clusters=4)
@@ -132,14 +132,3 @@ def test_the_ranking_temperature_reaches_the_loss(made: TrainingData) -> None:
         Letter.fit(config, data=made, sids=table, seed=0, device="cpu", progress=progress)
         losses.append(next(step.losses["loss"] for step in progress.steps if "loss" in step.losses))
     assert losses[0] != losses[1]
-<<<<<<< HEAD
-
-
-def test_the_tokenizers_code_is_part_of_its_key() -> None:
-    from genrec_unlearn_bench.store.sources import code_digests
-
-    found = code_digests(Letter.tokenizer_modules())
-    for name in ("letter_terms", "rqvae_training", "kmeans", "sinkhorn", "collisions"):
-        assert f"genrec_unlearn_bench.sids.{name}" in found
-=======
->>>>>>> h-store

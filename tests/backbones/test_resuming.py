@@ -13,7 +13,7 @@ import torch
 
 from genrec_unlearn_bench.backbones import snapshots
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
-from genrec_unlearn_bench.backbones.training import Outcome, TrainingConfig, run_training, train_recommender
+from genrec_unlearn_bench.backbones.training import Outcome, TrainingConfig, train_recommender
 from genrec_unlearn_bench.errors import DataFault, StorageError, UsageError
 from genrec_unlearn_bench.progress import Progress
 from tests.planted import examples, sequences, sids
@@ -53,7 +53,7 @@ class Piece:
 def piece(work: Path | None, *, minutes: float | None = None, seed: int = 0, progress: Progress | None = None) -> Piece:
     torch.set_num_threads(1)
     model, progress = T5Recommender.fresh(SHAPE, sids(), seed=seed), progress or Progress()
-    outcome = run_training(
+    outcome = train_recommender(
         model,
         CONFIG,
         train=examples(sequences(80, 6, 1)),

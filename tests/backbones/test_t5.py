@@ -8,7 +8,10 @@ import torch
 
 from genrec_unlearn_bench.backbones.recommender import ServingRules, SoftSids
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.vocabulary import PAD_TOKEN, SPECIALS, SidVocabulary
 from genrec_unlearn_bench.data.examples import Histories
+from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.sids.table import SidTable
 from tests.planted import sids
 
 SHAPE = T5Shape(d_model=32, d_kv=8, d_ff=48, layers=2, heads=4, history_limit=5)
@@ -156,3 +159,28 @@ def test_the_served_path_gives_the_numbers_of_the_differentiable_one(model: T5Re
         fast = model.server()(histories).start()
         plain = model.session(model.encode(histories)).start()
     torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["recommender.json", "model.safetensors", "serving.safetensors"])
+@pytest.mark.parametrize("damage", ["cut", "gone"])
+def test_a_damaged_recommender_says_which_folder(name: str, damage: str, tmp_path: Path) -> None:
+    shape = T5Shape(d_model=16, d_kv=4, d_ff=16, layers=1, heads=2)
+    T5Recommender.fresh(shape, sids(), seed=0).save(tmp_path)
+    file = tmp_path / name
+    file.write_bytes(file.read_bytes()[:7])
+    if damage == "gone":
+        file.unlink()
+    with pytest.raises(CorruptArtefact) as fault:
+        T5Recommender.load(tmp_path)
+    assert fault.value.where == str(tmp_path)
+
+
+def test_levels_have_tokens_of_their_own_unless_they_share_them() -> None:
+    own, shared = SidVocabulary((4, 4, 4), user_tokens=2), SidVocabulary((4, 4, 4), base=100, shared=True)
+    assert own.offsets == (SPECIALS, SPECIALS + 4, SPECIALS + 8)
+    assert (own.user_offset, own.size) == (SPECIALS + 12, SPECIALS + 14)
+    assert shared.offsets == (100, 100, 100)
+    assert (shared.user_offset, shared.size) == (104, 104)
+    table = SidTable(np.array([[1, 1, 3], [2, 3, -1]]), (4, 4, 4), 3)
+    assert own.tokens(table).tolist() == [[4, 8, 14], [5, 10, PAD_TOKEN]]
+    assert shared.tokens(table).tolist() == [[101, 101, 103], [102, 103, PAD_TOKEN]]

@@ -17,14 +17,14 @@ from genrec_unlearn_bench.data import concepts
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.data.tasks import find_task
-from genrec_unlearn_bench.evaluation.context import TEST_GROUPS, EvaluationContext
-from genrec_unlearn_bench.evaluation.suite import evaluate
-from genrec_unlearn_bench.evaluation.user_block import BEAMS
+from genrec_unlearn_bench.evaluation.decode import TEST_GROUPS, EvaluationContext
+from genrec_unlearn_bench.evaluation.ranking import BEAMS
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.benchmarks.timing import Duel, timed
 from tests.decoding.hugging_face import generate
+from tests.evaluation.planted import evaluated
 
 pytestmark = pytest.mark.speed
 
@@ -65,8 +65,8 @@ def test_evaluation_against_generate() -> None:
         for beam in BEAMS:
             generate(model.model, inputs, mask, table.codes, tuple(model.vocabulary.offsets), beam)
 
-    evaluate(context, Progress())  # imports pandas
-    before, (took, evaluation), after = timed(theirs)[0], timed(lambda: evaluate(context, Progress())), timed(theirs)[0]
+    evaluated(context)  # imports pandas
+    before, (took, evaluation), after = timed(theirs)[0], timed(lambda: evaluated(context)), timed(theirs)[0]
     assert len(evaluation.per_user) == rows * len(BEAMS)
     result = Duel(took / rows, min(before, after) / PEER_ROWS)
     result.report("evaluation (demo)", note=f" a test row; HF on {PEER_ROWS} of {rows} rows, lists alone")

@@ -19,8 +19,8 @@ from genrec_unlearn_bench.grid.job import Job
 from genrec_unlearn_bench.grid.journal import Journal
 from genrec_unlearn_bench.grid.sweep import sweep
 from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
-from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
 from tests.executors.conftest import ROOT

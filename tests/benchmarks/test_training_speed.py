@@ -92,7 +92,7 @@ def gradient(model: Recommender) -> torch.Tensor:
 def test_training_step(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without the layers for processors, at dropout 0.1."""
     quick = made(family, 0.1)
-    monkeypatch.setattr(module_of(family), "for_processor", lambda network: None)
+    monkeypatch.setattr(module_of(family), "use_cpu_kernels", lambda network: None)
     plain = made(family, 0.1)
     part = examples()
     rows = np.flatnonzero(part.history_lengths(HISTORY) == 8)[:32]
@@ -116,7 +116,7 @@ def test_tracer_step_against_the_same_without(family: str, monkeypatch: pytest.M
     quick, module = made(family), module_of(family)
     grouped = module.length_groups
     with monkeypatch.context() as patch:
-        patch.setattr(module, "for_processor", lambda network: None)
+        patch.setattr(module, "use_cpu_kernels", lambda network: None)
         plain = made(family)
 
     def step(model: Recommender) -> torch.Tensor:

@@ -1,58 +1,11 @@
-"""Records to show, without running anything."""
+"""A wide terminal for all verbs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-
-from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord
 
 
 @pytest.fixture(autouse=True)
 def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables and digests in one line: a worker of pytest-xdist has a terminal of 80 columns."""
     monkeypatch.setenv("COLUMNS", "160")
-
-
-@pytest.fixture
-def record_of() -> Callable[..., RunRecord]:
-    """``record_of("tracer", {("hr@10", Group.FORGET): 0.1})``: the same number at both beams."""
-
-    def make(
-        method: str, numbers: dict[tuple[str, Group], float | None] | None = None, *, seed: int = 0, **changes: Any
-    ) -> RunRecord:
-        metrics = [
-            MetricValue(metric=metric, group=group, value=number, beam=beam)
-            for (metric, group), number in (numbers or {}).items()
-            for beam in ((None,) if group is Group.ALL else (10, 50))
-        ]
-        fields: dict[str, Any] = {
-            "protocol_version": 1,
-            "suite_version": "0",
-            "key": "k" * 64,
-            "cell": Cell(task="demo-brand", backbone="tiger", method=method, seed=seed, scale="smoke", suite="core"),
-            "created": "2026-01-01T00:00:00+00:00",
-            "dataset_digest": "d",
-            "task_digest": "t",
-            "method_digest": "m",
-            "method_config": {},
-            "backbone_config": {},
-            "sid_config": {},
-            "encoder": "tfidf:128",
-            "effective_batch_size": 1,
-            "stages": (),
-            "environment": Environment(
-                device="cpu", device_name="", precision="fp32", threads=1, python="", platform="", packages={}
-            ),
-            "cost": Cost(unlearn_seconds=12.34, peak_memory_mib=1.0, steps=1),
-            "metrics": tuple(metrics),
-            "per_user_digest": "",
-            "command": "",
-            **changes,
-        }
-        return RunRecord(**fields)
-
-    return make

@@ -10,10 +10,10 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.contract import check as contract
-from genrec_unlearn_bench.contract.finding import Checked, broken, kept, left_out
+from genrec_unlearn_bench.contract.rules import RULES, CheckReport, broken, kept, left_out
 
-GOOD = (kept("name", "the name is a string", "mine"), left_out("kind-item", "it serves items", "not in `kinds`"))
-BAD = broken("quiet", "nothing is printed", "it prints 'a [red]step[/red]'", hint="say it with progress.info(…)")
+GOOD = (kept("name", "mine"), left_out("kind", "not in `kinds`", subject="item"))
+BAD = broken("quiet", "it prints 'a [red]step[/red]'", hint="use progress.info(…)")
 
 
 @pytest.fixture
@@ -21,10 +21,10 @@ def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, ob
     """What the contract was asked for; it finds ``BAD`` in every file that is named so."""
     given: list[dict[str, object]] = []
 
-    def check_method(text: str, **options: object) -> Checked:
+    def check_method(text: str, **options: object) -> CheckReport:
         given.append({"text": text, **options})
         findings = (*GOOD, BAD) if "bad" in text else GOOD
-        return Checked(method="mine", file=text, findings=findings, seconds=1.2)
+        return CheckReport(method="mine", file=text, findings=findings, seconds=1.2)
 
     monkeypatch.setattr(contract, "check_method", check_method)
     return given
@@ -37,18 +37,18 @@ def check(*words: str) -> Result:
 def test_a_sound_method_gets_a_line_a_rule(called: list[dict[str, object]]) -> None:
     done = check("mine.py")
     assert done.exit_code == 0
-    assert "  ✓ the name is a string  (mine)" in done.stdout.splitlines()
-    assert "  – it serves items  (not in `kinds`)" in done.stdout.splitlines()
+    assert f"  ✓ {RULES['name'][0]}  (mine)" in done.stdout.splitlines()
+    assert "  – it serves requests of the kind item  (not in `kinds`)" in done.stdout.splitlines()
     assert "1 kept, 0 broken, 1 left out, in 1 s: the contract holds" in done.stdout
 
 
-def test_a_broken_rule_is_told_with_its_mend(called: list[dict[str, object]]) -> None:
+def test_a_broken_rule_is_shown_with_its_hint(called: list[dict[str, object]]) -> None:
     done = check("bad.py")
     assert done.exit_code == 1
     lines = done.stdout.splitlines()
-    place = lines.index("  ✗ nothing is printed")
+    place = lines.index(f"  ✗ {RULES['quiet'][0]}")
     assert lines[place + 1].strip() == "it prints 'a [red]step[/red]'"
-    assert lines[place + 2].strip() == "hint: say it with progress.info(…)"
+    assert lines[place + 2].strip() == "hint: use progress.info(…)"
     assert "not yet" in lines[-1]
 
 
@@ -78,7 +78,7 @@ def test_options_reach_the_contract(called: list[dict[str, object]]) -> None:
         (["npo", "--backbone", "tigre"], "did you mean tiger"),
     ],
 )
-def test_wrong_calls_are_said(words: list[str], said: str, tmp_path: Path) -> None:
+def test_wrong_calls_are_refused(words: list[str], said: str, tmp_path: Path) -> None:
     done = check(*words, "--cache-dir", str(tmp_path))
     assert done.exit_code == 2
     assert said in done.output

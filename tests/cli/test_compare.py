@@ -17,7 +17,7 @@ from genrec_unlearn_bench.evaluation.per_user import block_frame, blocks, join, 
 from genrec_unlearn_bench.evaluation.rescore import recompute
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.reporting.comparison.user_pairs import USER_METRICS, user_values
+from genrec_unlearn_bench.reporting.compare_users import USER_METRICS, user_values
 from tests.reporting.boards import write_records
 from tests.reporting.planting import planted_record
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import pytest
+from rich.table import Table
 
 from genrec_unlearn_bench.cli import console
-from genrec_unlearn_bench.cli.console import BarProgress, LineProgress, progressing
+from genrec_unlearn_bench.cli.console import (
+    BarProgress,
+    Card,
+    LineProgress,
+    Sheet,
+    duration,
+    print_json,
+    print_line,
+    progressing,
+    stdout,
+)
 
 
 class Clock:
@@ -31,9 +43,10 @@ def test_lines_are_rare_and_rarer_the_longer_it_takes(
         clock.now += 1.0
     lines = capsys.readouterr().err.splitlines()
     assert passed == list(range(1000))
-    assert lines[0] == "  train: 5/1000 (0%), 5 s"
-    times = [float(line.rsplit(", ", 1)[1].removesuffix(" s")) for line in lines]
-    gaps = [later - earlier for earlier, later in pairwise(times)]
+    assert lines[0] == "  train: 5/1000 (0%), 5 s, 17 min left"
+    assert lines[-1].endswith(" left")
+    steps = [int(line.split()[1].partition("/")[0]) for line in lines]
+    gaps = [later - earlier for earlier, later in pairwise(steps)]
     assert min(gaps) >= 5
     assert gaps[-1] > 100
     assert len(lines) < 30, "a loop of a thousand seconds is a page of lines at most"
@@ -75,13 +88,35 @@ def test_piped_output_gets_lines() -> None:
 
 
 def test_brackets_in_what_is_printed_are_text(capsys: pytest.CaptureFixture[str]) -> None:
-    from rich.table import Table
-
-    from genrec_unlearn_bench.cli.console import stdout
-
     table = Table()
     table.add_row("pip install 'genrec-unlearn-bench[minilm]'")
     stdout().print(table)
     stdout().print("a [title]", style="bold")
     assert "[minilm]" in (printed := capsys.readouterr().out)
     assert "a [title]" in printed
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (99.4, "99 s"), (100, "2 min"), (7200, "2.0 h")])
+def test_durations_are_short(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+EVIL = "a\x1b[31m\u202eb\x9b"
+
+
+def test_control_and_bidi_characters_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table()
+    table.add_row(EVIL)
+    stdout().print(table)
+    stdout().print(EVIL, soft_wrap=True)
+    print_line(f"{EVIL}\nnext")
+    LineProgress().info(EVIL)
+    BarProgress().info(EVIL)
+    Card(EVIL, {}, EVIL, (Sheet("", ((EVIL,),)),)).draw(stdout())
+    found = capsys.readouterr()
+    assert not any(char in found.out + found.err for char in "\x1b\u202e\x9b")
+    assert "a\\x1b[31m\\u202eb\\x9b\nnext\n" in found.out
+    print_json({EVIL: [EVIL]})
+    text = capsys.readouterr().out
+    assert text.isprintable() or set(text) - {"\n"} == {char for char in text if char.isprintable()}
+    assert json.loads(text) == {EVIL: [EVIL]}

@@ -198,7 +198,7 @@ def test_submissions_stand_beside_the_suites_results(
     records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from genrec_unlearn_bench.reporting.results import Badge, Source
-    from genrec_unlearn_bench.submissions import sources
+    from genrec_unlearn_bench.submissions import verification as sources
 
     theirs = Source(name="them", badge=Badge.RE_SCORED)
     write_records((record.model_copy(update={"key": record.key[::-1]}) for record in make_records()), tmp_path)

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.contract.new_method import new_method as scaffold
+from genrec_unlearn_bench.contract import new_method as scaffold
 from genrec_unlearn_bench.registry import find_method
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,6 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -15,7 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.cli.stream_table import stream_rows, stream_table
+from genrec_unlearn_bench.cli.run_table import stream_rows, stream_table
 from genrec_unlearn_bench.pipeline.record import Cell, RunRecord
 from genrec_unlearn_bench.pipeline.stages.stream import COLUMNS
 from tests.cli.test_run import words
@@ -26,12 +25,12 @@ ROWS = [
 ]
 
 
-def finished(folder: Path, record_of: Callable[..., RunRecord], method: str, **cell: Any) -> Any:
+def finished(folder: Path, record_of: Callable[..., RunRecord], method: str, **cell: Any) -> tuple[RunRecord, Path]:
     place = folder / f"{method}-{cell.get('seed', 0)}"
     (place / "measurements").mkdir(parents=True)
     pd.DataFrame(ROWS, columns=list(COLUMNS)).to_csv(place / "measurements" / "stream.csv", index=False)
     fields = {"task": "demo-brand", "backbone": "tiger", "seed": 0, "scale": "smoke", "suite": "core", "requests": 2}
-    return SimpleNamespace(record=record_of(method, cell=Cell(method=method, **(fields | cell))), folder=place)
+    return record_of(method, cell=Cell(method=method, **(fields | cell))), place
 
 
 def drawn(done: list[Any]) -> list[str]:
@@ -59,12 +58,12 @@ def test_seeds_and_backbones_are_told_apart(tmp_path: Path, record_of: Callable[
 
 
 def test_nothing_is_shown_where_nothing_was_a_stream(tmp_path: Path, record_of: Callable[..., RunRecord]) -> None:
-    assert stream_table([SimpleNamespace(record=record_of("npo"), folder=tmp_path)]) is None  # type: ignore[list-item]
+    assert stream_table([(record_of("npo"), tmp_path)]) is None
     assert stream_rows(tmp_path) == []
 
 
 def test_rows_are_plain_values(tmp_path: Path, record_of: Callable[..., RunRecord]) -> None:
-    rows = stream_rows(finished(tmp_path, record_of, "npo").folder)
+    rows = stream_rows(finished(tmp_path, record_of, "npo")[1])
     assert [list(row.values()) for row in rows] == ROWS
     assert all(list(row) == list(COLUMNS) for row in rows)
     assert json.loads(json.dumps(rows, allow_nan=False)) == rows

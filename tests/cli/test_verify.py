@@ -111,7 +111,7 @@ def test_faults_are_listed_with_place_and_mend(home: Path, folder: Path) -> None
     (folder / "method.py").unlink()
     done = invoke(home, folder, "--write")
     assert done.exit_code == 1
-    for word in ("refused", "no place here", "where: notes.txt", "mend:", "is not there", "where: method.py"):
+    for word in ("refused", "no place here", "where: notes.txt", "hint:", "is not there", "where: method.py"):
         assert word in done.output
     assert not (folder / "verification.json").exists()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.contract.check import check_method
-from genrec_unlearn_bench.contract.finding import Checked, Finding
+from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult
 from genrec_unlearn_bench.progress import Progress
 
 GOOD = '''"""Toy (Example 2026, arXiv 0000.00000): noise on the weights.
@@ -59,10 +59,10 @@ class Toy(UnlearningMethod[ToyConfig]):
         return model
 '''
 
-Check = Callable[..., Checked]
+Check = Callable[..., CheckReport]
 
 
-def broken(checked: Checked) -> dict[str, Finding]:
+def broken(checked: CheckReport) -> dict[str, RuleResult]:
     """The broken rules by name."""
     return {finding.rule: finding for finding in checked.findings if finding.status == "broken"}
 
@@ -77,7 +77,7 @@ def toy_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def check(tmp_path: Path, toy_cache: Path) -> Check:
     """``check(("old", "new"), …)``: the good method with some of its text replaced."""
 
-    def run(*changes: tuple[str, str], on: tuple[str, ...] = ()) -> Checked:
+    def run(*changes: tuple[str, str], on: tuple[str, ...] = ()) -> CheckReport:
         text = GOOD
         for old, new in changes:
             assert old in text, old

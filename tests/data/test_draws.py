@@ -4,10 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from genrec_unlearn_bench.data import draws
 from genrec_unlearn_bench.data.draws import draw_stratified, draw_subset, rounded, uniform_subsets
+from genrec_unlearn_bench.data.examples import among, distinct
 from genrec_unlearn_bench.seeding import numpy_generator
 
 
@@ -114,3 +117,16 @@ def test_nothing_to_draw_from() -> None:
             np.zeros(3, dtype=np.int64), strata=2, total=1, target=0.1, tolerance=0.1, max_draws=3,
             generator=numpy_generator(0),
         )  # fmt: skip
+
+
+codes = st.lists(st.integers(0, 30), max_size=60).map(lambda rows: np.array(rows, dtype=np.int64))
+
+
+@given(codes, codes)
+def test_among_is_isin(many: np.ndarray, few: np.ndarray) -> None:
+    assert np.array_equal(among(many, np.sort(few)), np.isin(many, few))
+
+
+@given(codes)
+def test_distinct_is_unique(rows: np.ndarray) -> None:
+    assert np.array_equal(distinct(rows), np.unique(rows))

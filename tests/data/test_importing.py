@@ -90,6 +90,6 @@ def test_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr("os.replace", refuse)
-    with pytest.raises(StorageError, match="Read-only"):
+    with pytest.raises(StorageError, match="read-only"):
         import_folder(folder, "my-shop", Progress())
     assert not (folder / "dataset.yaml").exists()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.raw import GivenPart, GivenRows
-from genrec_unlearn_bench.data.splits import Parts, as_given, global_time, leave_one_out
+from genrec_unlearn_bench.data.splits import SplitParts, as_given, global_time, leave_one_out
 
 Row = tuple[int, tuple[int, ...], int]
 
@@ -26,7 +26,7 @@ def columns(log: list[tuple[int, int, int]]) -> tuple[IntArray, IntArray, IntArr
     return table[:, 0], table[:, 1], table[:, 2]
 
 
-def check_shared(parts: Parts) -> None:
+def check_shared(parts: SplitParts) -> None:
     for part in (parts.valid, parts.test):
         assert part.events is parts.train.events
         assert part.event_users is parts.train.event_users

@@ -11,7 +11,7 @@ import pytest
 
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.prepare import prepare
-from genrec_unlearn_bench.data.splits import Parts
+from genrec_unlearn_bench.data.splits import SplitParts
 from genrec_unlearn_bench.data.storage import content_digest, load_dataset, save_dataset
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.progress import Progress
@@ -53,7 +53,7 @@ def test_parts_with_events_of_their_own(dataset: Dataset, tmp_path: Path) -> Non
 def test_odd_text_survives(dataset: Dataset, tmp_path: Path) -> None:
     titles = ("line\nbreak\u2028\x85\r", '"quo\\ted"', "日本 🎈", *dataset.items.titles[3:])
     items = replace(dataset.items, titles=titles, prices=np.full(len(titles), 0.1 + 0.2))
-    digest = content_digest(items, Parts(dataset.train, dataset.valid, dataset.test), dataset.manifest.split)
+    digest = content_digest(items, SplitParts(dataset.train, dataset.valid, dataset.test), dataset.manifest.split)
     odd = replace(dataset, items=items, manifest=dataset.manifest.model_copy(update={"digest": digest}))
     save_dataset(odd, tmp_path)
     check_same(odd, load_dataset(tmp_path))

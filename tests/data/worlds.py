@@ -10,7 +10,7 @@ import numpy as np
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
 from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.splits import Parts, global_time
+from genrec_unlearn_bench.data.splits import SplitParts, global_time
 
 
 def item_table(
@@ -50,7 +50,7 @@ def dataset(items: ItemTable, *, users: int = 60, length: int = 10, seed: int = 
     return assembled(items, global_time(owners, bought, generator.permutation(len(bought)).astype(np.int64)))
 
 
-def assembled(items: ItemTable, parts: Parts, name: str = "planted") -> Dataset:
+def assembled(items: ItemTable, parts: SplitParts, name: str = "planted") -> Dataset:
     manifest = DatasetManifest(
         name=name,
         format="demo",

@@ -17,7 +17,7 @@ from genrec_unlearn_bench.backbones.training import TrainingConfig, train_recomm
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
 from genrec_unlearn_bench.data.holdout import Holdout
-from genrec_unlearn_bench.evaluation.likelihoods.reading import LIKELIHOODS
+from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS
 from genrec_unlearn_bench.evaluation.measurement import Subject
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.testing import planted

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 
 from genrec_unlearn_bench.backbones.recommender import Ranker, Recommender, ServingRules
 from genrec_unlearn_bench.data.examples import Examples, Histories
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups, TaskManifest
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.evaluation.context import EvaluationContext
+from genrec_unlearn_bench.evaluation.core import BLOCK, evaluate
+from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode_block
+from genrec_unlearn_bench.evaluation.lists import GroupLists, Lists, read_lists
+from genrec_unlearn_bench.evaluation.metric import MetricValue
+from genrec_unlearn_bench.evaluation.per_user import PerUserWriter, read_per_user
+from genrec_unlearn_bench.evaluation.ranking import TEST_GROUPS
 from genrec_unlearn_bench.features.item_features import ItemFeatures
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 
 Answer = Callable[[Histories, int, int], Ranking]
@@ -192,3 +201,29 @@ def context(
         features=text if text is not None else features(size),
         seed=seed,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """An evaluation with its files read back."""
+
+    values: tuple[MetricValue, ...]
+    per_user: pd.DataFrame
+    lists: Lists
+
+
+def evaluated(setting: EvaluationContext, *, block: int = BLOCK) -> Evaluated:
+    with TemporaryDirectory() as folder:
+        table_file, lists_file = Path(folder, "table"), Path(folder, "lists")
+        values = evaluate(setting, table_file, lists_file, Progress(), block=block)
+        return Evaluated(values, read_per_user(table_file), read_lists(lists_file))
+
+
+def decode_groups(setting: EvaluationContext) -> tuple[GroupLists, ...]:
+    """Forget and retain test examples, decoded at every beam."""
+    return tuple(decode_block(setting, group, setting.test(group), Progress()) for group in TEST_GROUPS)
+
+
+def write_per_user(frame: pd.DataFrame, path: Path) -> None:
+    with PerUserWriter(path) as writer:
+        writer.write(frame)

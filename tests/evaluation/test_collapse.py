@@ -7,21 +7,20 @@ import pytest
 
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.evaluation.collapse import collapse_values, gini, recommended
-from genrec_unlearn_bench.evaluation.group_lists import decode_groups
+from genrec_unlearn_bench.evaluation.collapse import SPECS, gini, recommended
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.progress import Progress
 
-from .planted import Answer, PlantedRanker, context, examples, lists, split
+from .planted import Answer, PlantedRanker, context, evaluated, examples, lists, split
 
 SIZE = 60
+NAMES = {spec.name for spec in SPECS}
 
 
 def measured(answer: Answer, *, concept: list[int], rows: int = 40) -> dict[str, MetricValue]:
     part = examples([[row % SIZE] for row in range(rows)], [59] * rows)
     task = split(SIZE, examples([[0]], [0]), part, concept=concept)
-    values = collapse_values(decode_groups(context(PlantedRanker(answer), task), Progress()), task.items)
+    values = [value for value in evaluated(context(PlantedRanker(answer), task)).values if value.metric in NAMES]
     assert check_invariants(values) == []
     assert {(value.group, value.beam) for value in values} == {(Group.RETAIN, 10), (Group.RETAIN, 50)}
     return {value.metric: value for value in values if value.beam == 10}

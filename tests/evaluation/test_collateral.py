@@ -15,10 +15,8 @@ from genrec_unlearn_bench.evaluation.collateral import (
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import rank_metric
-from genrec_unlearn_bench.evaluation.suite import Evaluation, evaluate
-from genrec_unlearn_bench.progress import Progress
 
-from .planted import PlantedRanker, context, examples, item_table, lists, split, table
+from .planted import Evaluated, PlantedRanker, context, evaluated, examples, item_table, lists, split, table
 
 SIZE = 64
 CODES = [[item // 16, item // 4 % 4, item % 4] for item in range(SIZE)]
@@ -49,10 +47,10 @@ def test_category_neighbours() -> None:
 def run(near_rank: int, far_rank: int, *, categories: list[tuple[str, ...]] | None = None) -> tuple[MetricValue, ...]:
     """Two ranks: of targets 1, 2, 3, which are neighbours of the concept item 0 by prefix, and of all others."""
     ranks = np.where(np.arange(SIZE) < 4, near_rank, far_rank)
-    return evaluated(ranks, categories=categories).values
+    return measured(ranks, categories=categories).values
 
 
-def evaluated(ranks: np.ndarray, *, categories: list[tuple[str, ...]] | None = None) -> Evaluation:
+def measured(ranks: np.ndarray, *, categories: list[tuple[str, ...]] | None = None) -> Evaluated:
     """Retain targets 1..39, each found at its rank in ``ranks`` [SIZE]."""
     targets = list(range(1, 40))
 
@@ -66,7 +64,7 @@ def evaluated(ranks: np.ndarray, *, categories: list[tuple[str, ...]] | None = N
 
     task = split(SIZE, examples([[0]], [0]), examples([[target] for target in targets], targets), concept=[0])
     setting = context(PlantedRanker(answer), task, original=table(CODES), items=item_table(SIZE, categories))
-    return evaluate(setting, Progress())
+    return evaluated(setting)
 
 
 def pick(values: tuple[MetricValue, ...], metric: str, group: Group, beam: int = 10) -> MetricValue:
@@ -109,7 +107,7 @@ def test_change_from_the_original() -> None:
 
 def test_intervals_are_those_of_scipy() -> None:
     """Ranks at random, so that every side has a spread; paired differences by side, Welch's between the sides."""
-    before, after = (evaluated(ranks=np.random.default_rng(seed).integers(1, 15, SIZE)) for seed in (0, 1))
+    before, after = (measured(ranks=np.random.default_rng(seed).integers(1, 15, SIZE)) for seed in (0, 1))
     side = pick(after.values, "collateral.prefix.ndcg@10", Group.REST)
     tables = [frame[(frame.group == "retain") & (frame.beam == 10)] for frame in (after.per_user, before.per_user)]
     own, earlier = (rank_metric("ndcg@10").of(frame["rank"].to_numpy()) for frame in tables)

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.evaluation.suite import evaluate
-from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 
-from .planted import Answer, PlantedRanker, PlantedRecommender, context, examples, lists, split, table
+from .planted import Answer, PlantedRanker, PlantedRecommender, context, evaluated, examples, lists, split, table
 
 SIZE = 60
 CONCEPT = range(12)
@@ -23,7 +21,7 @@ def planted_task(rows: int = 40):  # type: ignore[no-untyped-def]
 
 
 def values_of(ranker, task, original: SidTable | None = None):  # type: ignore[no-untyped-def]
-    result = evaluate(context(ranker, task, original=original), Progress())
+    result = evaluated(context(ranker, task, original=original))
     return {(v.metric, v.group, v.beam): v for v in result.values}
 
 

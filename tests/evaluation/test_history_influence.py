@@ -8,13 +8,11 @@ from scipy.stats import ttest_1samp
 
 from genrec_unlearn_bench.data.examples import PAD, Histories
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.evaluation.group_lists import decode_groups
 from genrec_unlearn_bench.evaluation.history_influence import drop_places, measure_influence, random_places
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.evaluation.suite import evaluate
 from genrec_unlearn_bench.progress import Progress
 
-from .planted import PlantedRanker, PlantedRecommender, context, examples, lists, split, table
+from .planted import PlantedRanker, PlantedRecommender, context, decode_groups, evaluated, examples, lists, split, table
 
 SIZE = 120
 CONCEPT = range(10)
@@ -57,7 +55,7 @@ def by_key(values: tuple[MetricValue, ...]) -> dict[Key, MetricValue]:
 
 def test_a_ranker_that_ignores_histories_is_not_influenced_at_all() -> None:
     ranker = PlantedRanker(lambda histories, k, beam: lists([list(range(SIZE))] * len(histories), k))
-    values = by_key(evaluate(context(ranker, planted_task()), Progress()).values)
+    values = by_key(evaluated(context(ranker, planted_task())).values)
     for group in (Group.FORGET, Group.RETAIN):
         for name in ("js", "js-random", "js-excess", "change@10", "change@10-random", "change@10-excess"):
             value = values[f"influence.{name}", group, 50]
@@ -71,7 +69,7 @@ def test_a_ranker_that_reads_the_concept_alone_shows_all_of_it_as_excess() -> No
     concept = np.zeros(SIZE, dtype=np.bool_)
     concept[list(CONCEPT)] = True
     follower = PlantedRanker(answer_from(concept))
-    values = by_key(evaluate(context(follower, planted_task()), Progress()).values)
+    values = by_key(evaluated(context(follower, planted_task())).values)
     for group in (Group.FORGET, Group.RETAIN):
         forget = values["influence.change@10", group, 50].value
         excess = values["influence.change@10-excess", group, 50]
@@ -86,7 +84,7 @@ def test_a_ranker_that_reads_the_concept_alone_shows_all_of_it_as_excess() -> No
 def test_a_ranker_that_reads_retain_items_alone_shows_none() -> None:
     retain = np.ones(SIZE, dtype=np.bool_)
     retain[list(CONCEPT)] = False
-    values = by_key(evaluate(context(PlantedRanker(answer_from(retain)), planted_task()), Progress()).values)
+    values = by_key(evaluated(context(PlantedRanker(answer_from(retain)), planted_task())).values)
     for group in (Group.FORGET, Group.RETAIN):
         assert values["influence.js", group, 50].value == 0.0
         excess = values["influence.js-excess", group, 50]
@@ -97,7 +95,7 @@ def test_a_ranker_that_reads_retain_items_alone_shows_none() -> None:
 @pytest.mark.parametrize(("key", "column"), [("js", "js"), ("change@10", "change")])
 def test_the_intervals_are_t_intervals_that_of_the_excess_a_paired_one(key: str, column: str) -> None:
     everything = np.ones(SIZE, dtype=np.bool_)
-    result = evaluate(context(PlantedRanker(answer_from(everything)), planted_task(3)), Progress())
+    result = evaluated(context(PlantedRanker(answer_from(everything)), planted_task(3)))
     values = by_key(result.values)
     rows = result.per_user[(result.per_user["group"] == "retain") & (result.per_user["beam"] == 50)]
     forget, random = rows[f"{column}_forget"], rows[f"{column}_random"]
@@ -144,17 +142,17 @@ def test_who_counts_and_who_is_left_out() -> None:
 
     ranker = PlantedRecommender(answer, table([[0]] * SIZE), limit=5)
     setting = context(ranker, task)
-    _, retain = decode_groups(setting, Progress())
+    _, retain = decode_groups(setting)
     asked.clear()
     influence = measure_influence(setting, retain, Progress())
-    assert influence.concept_items.tolist() == [0, 2, 1, 2, 0, 0]
-    assert np.isfinite(influence.js_forget).tolist() == [False, False, True, True, False, False]
-    assert np.isfinite(influence.js_random).tolist() == [False, False, True, True, False, False]
+    assert influence["concept_in_history"].tolist() == [0, 2, 1, 2, 0, 0]
+    assert np.isfinite(influence["js_forget"]).tolist() == [False, False, True, True, False, False]
+    assert np.isfinite(influence["js_random"]).tolist() == [False, False, True, True, False, False]
     # Forget drops first (longest first), then the random ones, each as long as its twin.
     assert sorted(map(sorted, asked[:2])) == [[50, 51], [50, 51]]
     assert sorted(map(len, asked[2:])) == [2, 2]
     assert all(row.count(1) == len([x for x in row if x < 10]) > 0 for row in asked[2:])
-    value = by_key(evaluate(setting, Progress()).values)["influence.js", Group.RETAIN, 50]
+    value = by_key(evaluated(setting).values)["influence.js", Group.RETAIN, 50]
     assert value.n == 2
     assert value.note is not None
     assert value.note.startswith("1 examples left out")
@@ -165,7 +163,7 @@ def test_a_model_served_without_the_concept_items_loses_nothing_by_the_drop() ->
     concept[list(CONCEPT)] = True
     everything = np.ones(SIZE, dtype=np.bool_)
     ranker = PlantedRecommender(answer_from(everything), table([[0]] * SIZE), limit=4, ignored=concept)
-    values = by_key(evaluate(context(ranker, planted_task(5)), Progress()).values)
+    values = by_key(evaluated(context(ranker, planted_task(5))).values)
     for group in (Group.FORGET, Group.RETAIN):
         assert values["influence.js", group, 50].value == 0.0
         assert values["influence.change@10", group, 50].value == 0.0
@@ -188,11 +186,11 @@ def test_what_a_filtered_model_reads_is_what_counts() -> None:
     ranker = PlantedRecommender(answer, table([[0]] * SIZE), limit=2, ignored=concept)
     task = split(SIZE, examples([], []), examples([[3, 50, 51], [53, 52, 3, 50]], [60, 60]), concept=CONCEPT)
     setting = context(ranker, task)
-    _, retain = decode_groups(setting, Progress())
+    _, retain = decode_groups(setting)
     asked.clear()
     influence = measure_influence(setting, retain, Progress())
-    assert influence.concept_items.tolist() == [0, 1]
-    assert influence.js_forget[1] == 0.0
+    assert influence["concept_in_history"].tolist() == [0, 1]
+    assert influence["js_forget"][1] == 0.0
     # The forget drop asks nothing; the random one takes one of the two items that are read.
     assert asked in ([[52]], [[50]])
 
@@ -205,10 +203,10 @@ def test_interaction_requests_drop_the_users_own_pairs() -> None:
     )
     ranker = PlantedRanker(answer_from(np.ones(SIZE, dtype=np.bool_)))
     setting = context(ranker, task)
-    _, retain = decode_groups(setting, Progress())
+    _, retain = decode_groups(setting)
     influence = measure_influence(setting, retain, Progress())
-    assert influence.concept_items.tolist() == [1, 0]
-    assert np.isfinite(influence.js_forget).tolist() == [True, False]
+    assert influence["concept_in_history"].tolist() == [1, 0]
+    assert np.isfinite(influence["js_forget"]).tolist() == [True, False]
 
 
 def test_draws_depend_on_the_seed_alone() -> None:
@@ -216,7 +214,7 @@ def test_draws_depend_on_the_seed_alone() -> None:
     everything = answer_from(np.ones(SIZE, dtype=np.bool_))
 
     def random_side(seed: int) -> np.ndarray:  # type: ignore[type-arg]
-        frame = evaluate(context(PlantedRanker(everything), task, seed=seed), Progress()).per_user
+        frame = evaluated(context(PlantedRanker(everything), task, seed=seed)).per_user
         return frame["js_random"].to_numpy()
 
     np.testing.assert_array_equal(random_side(0), random_side(0))

@@ -13,9 +13,8 @@ from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
 from genrec_unlearn_bench.data.holdout import Holdout
-from genrec_unlearn_bench.evaluation.likelihoods.groups import MOST, drawn, read_groups, wrong_items
-from genrec_unlearn_bench.evaluation.likelihoods.reading import LIKELIHOODS, Part, scored
-from genrec_unlearn_bench.evaluation.likelihoods.scoring import own_moments, score
+from genrec_unlearn_bench.evaluation.likelihood_scoring import MOST, drawn, own_moments, read_groups, score, wrong_items
+from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, scored
 from genrec_unlearn_bench.evaluation.measurement import Subject
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.testing import planted
@@ -74,7 +73,7 @@ def test_ragged_ids_are_there_to_be_tested() -> None:
 def test_batches_do_not_change_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     model = small.t5()
     whole = score(model, HISTORIES, TARGETS, WRONG, label="", progress=Progress())
-    monkeypatch.setattr("genrec_unlearn_bench.evaluation.likelihoods.scoring.LOGITS", 1)
+    monkeypatch.setattr("genrec_unlearn_bench.evaluation.likelihood_scoring.LOGITS", 1)
     single = score(model, HISTORIES, TARGETS, WRONG, label="", progress=Progress())
     assert np.allclose(whole.log_probs, single.log_probs, atol=1e-5)
     assert np.allclose(whole.wrong, single.wrong, atol=1e-5, equal_nan=True)
@@ -123,42 +122,42 @@ def test_every_group_is_read_and_comes_back_as_it_was() -> None:
     one = subject(small.t5())
     groups = read_groups(one, Progress())
     assert {part: len(found) for part, found in groups.items()} == {
-        Part.FORGET_TRAIN: 30,
-        Part.FORGET_HOLDOUT: 12,
-        Part.RETAIN_TRAIN: 40,
-        Part.RETAIN_HOLDOUT: 14,
+        ExampleGroup.FORGET_TRAIN: 30,
+        ExampleGroup.FORGET_HOLDOUT: 12,
+        ExampleGroup.RETAIN_TRAIN: 40,
+        ExampleGroup.RETAIN_HOLDOUT: 14,
     }
-    assert groups[Part.FORGET_HOLDOUT].wrong.shape == (0, 5)
-    arrays = LIKELIHOODS.read(one, Progress())
-    back = scored({LIKELIHOODS.name: arrays}, Part.FORGET_TRAIN)
-    for name, value in vars(groups[Part.FORGET_TRAIN]).items():
+    assert groups[ExampleGroup.FORGET_HOLDOUT].wrong.shape == (0, 5)
+    arrays = LIKELIHOODS.run(one, Progress()).samples
+    back = scored({LIKELIHOODS.name: arrays}, ExampleGroup.FORGET_TRAIN)
+    for name, value in vars(groups[ExampleGroup.FORGET_TRAIN]).items():
         assert np.array_equal(getattr(back, name), value, equal_nan=value.dtype.kind == "f")
 
 
 def test_all_models_of_a_seed_are_asked_the_same() -> None:
     part, _ = task()
-    once, again, other = (drawn(part.train.forget, Part.FORGET_TRAIN, seed) for seed in (0, 0, 1))
+    once, again, other = (drawn(part.train.forget, ExampleGroup.FORGET_TRAIN, seed) for seed in (0, 0, 1))
     assert np.array_equal(once.ends, again.ends)
     assert not np.array_equal(once.ends, other.ends)
     many = examples([[1]] * (MOST + 5), [2] * (MOST + 5))
-    assert len(drawn(many, Part.FORGET_TRAIN, 0)) == MOST
+    assert len(drawn(many, ExampleGroup.FORGET_TRAIN, 0)) == MOST
 
 
 def test_members_that_repeat_their_history_are_left_out() -> None:
     """The holdout has none: its pairs are taken out of all histories."""
     part = examples([[1, 2], [3, 4, 5], [6]], [2, 7, 6])
-    assert drawn(part, Part.FORGET_TRAIN, 0).targets.tolist() == [7]
+    assert drawn(part, ExampleGroup.FORGET_TRAIN, 0).targets.tolist() == [7]
 
 
 def test_old_ids_are_scored_with_old_histories_where_items_were_moved() -> None:
     model = small.t5()
     one = subject(model)
-    unmoved = read_groups(one, Progress())[Part.FORGET_TRAIN]
+    unmoved = read_groups(one, Progress())[ExampleGroup.FORGET_TRAIN]
     assert unmoved.old is not None
     assert np.array_equal(unmoved.old, unmoved.log_probs)
     moved_items = np.flatnonzero(one.split.items)
     table = model.sids.reassigned(moved_items, np.roll(model.sids.codes[moved_items], 1, axis=0))
-    moved = read_groups(replace(one, recommender=model.with_sids(table)), Progress())[Part.FORGET_TRAIN]
+    moved = read_groups(replace(one, recommender=model.with_sids(table)), Progress())[ExampleGroup.FORGET_TRAIN]
     assert moved.old is not None
     assert np.allclose(moved.old, unmoved.log_probs, atol=1e-5)
     assert not np.allclose(moved.log_probs, unmoved.log_probs, atol=1e-2)
@@ -174,7 +173,7 @@ def test_another_tokenizers_ids_are_not_read_as_the_original_ones() -> None:
 def test_what_is_blocked_in_serving_is_scored_all_the_same() -> None:
     model = small.t5()
     blocked = model.with_serving(ServingRules(blocked=planted.concept()))
-    plain, served = (read_groups(subject(each), Progress())[Part.FORGET_TRAIN] for each in (model, blocked))
+    plain, served = (read_groups(subject(each), Progress())[ExampleGroup.FORGET_TRAIN] for each in (model, blocked))
     assert np.array_equal(plain.log_probs, served.log_probs)
 
 

@@ -11,12 +11,11 @@ import pytest
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Level
-from genrec_unlearn_bench.evaluation.per_user import COLUMNS, read_per_user, write_per_user
+from genrec_unlearn_bench.evaluation.per_user import COLUMNS, PerUserWriter, blocks, read_per_user, stored_blocks
 from genrec_unlearn_bench.evaluation.rescore import recompute
-from genrec_unlearn_bench.evaluation.suite import evaluate
-from genrec_unlearn_bench.progress import Progress
+from tests.evaluation.planted import write_per_user
 
-from .planted import PlantedRecommender, context, examples, item_table, lists, split, table
+from .planted import PlantedRecommender, context, evaluated, examples, item_table, lists, split, table
 
 SIZE = 70
 
@@ -49,7 +48,7 @@ def setting():  # type: ignore[no-untyped-def]
 
 def evaluation():  # type: ignore[no-untyped-def]
     """What is measured on it."""
-    return evaluate(setting(), Progress())
+    return evaluated(setting())
 
 
 def test_every_user_metric_is_recomputed_to_the_bit(tmp_path: Path) -> None:
@@ -107,3 +106,26 @@ def test_broken_tables_are_named(tmp_path: Path) -> None:
     frame.assign(rank=["one"] * len(frame)).to_parquet(tmp_path / "typed.parquet")
     with pytest.raises(CorruptArtefact, match="type"):
         read_per_user(tmp_path / "typed.parquet")
+
+
+def test_a_table_of_several_row_groups_is_the_file_that_pandas_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = evaluation().per_user
+    monkeypatch.setattr("genrec_unlearn_bench.evaluation.per_user.ROW_GROUP", 100)
+    with PerUserWriter(tmp_path / "streamed") as writer:
+        for start in range(0, len(whole), 7):
+            writer.write(whole.iloc[start : start + 7])
+    whole.to_parquet(tmp_path / "whole", compression="zstd", index=False, row_group_size=100)
+    assert (tmp_path / "streamed").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_stored_blocks_are_those_of_the_frame(tmp_path: Path) -> None:
+    whole = evaluation().per_user
+    write_per_user(whole, tmp_path / "table")
+    for stored, kept in zip(stored_blocks(tmp_path / "table"), blocks(whole), strict=True):
+        assert (stored.group, stored.beam) == (kept.group, kept.beam)
+        for column in ("rank", "concept_in_list", "near_prefix", "example"):
+            assert np.array_equal(stored.integers(column), kept.integers(column))
+        for column in ("log_prob", "js_forget", "mean_similarity"):
+            assert np.array_equal(stored.numbers(column), kept.numbers(column), equal_nan=True)

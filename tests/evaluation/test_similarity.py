@@ -7,11 +7,9 @@ import pytest
 
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.similarity import list_similarity
-from genrec_unlearn_bench.evaluation.suite import evaluate
 from genrec_unlearn_bench.features.item_features import ItemFeatures
-from genrec_unlearn_bench.progress import Progress
 
-from .planted import PlantedRanker, context, examples, lists, split
+from .planted import PlantedRanker, context, evaluated, examples, lists, split
 
 
 def test_by_hand() -> None:
@@ -48,9 +46,7 @@ def test_plain_and_scrubbed_are_not_mixed_up() -> None:
     ranker = PlantedRanker(lambda histories, k, beam: lists([[1, 2]] * len(histories), k))
     task = split(4, examples([[3]], [0]), examples([[3]], [0]), concept=[0])
     text = ItemFeatures(plain, scrubbed, "planted")
-    values = {
-        (v.metric, v.group, v.beam): v.value for v in evaluate(context(ranker, task, text=text), Progress()).values
-    }
+    values = {(v.metric, v.group, v.beam): v.value for v in evaluated(context(ranker, task, text=text)).values}
     assert values["similarity.first", Group.FORGET, 10] == 1.0
     assert values["similarity.first.scrubbed", Group.FORGET, 10] == 0.0
     assert values["similarity.mean@10", Group.RETAIN, 50] == 0.5

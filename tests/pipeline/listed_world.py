@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +19,8 @@ from genrec_unlearn_bench.data.splits import global_time
 from genrec_unlearn_bench.data.storage import content_digest, save_dataset
 from genrec_unlearn_bench.data.task_spec import BrandConcept, Concept, TaskSpec
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.evaluation.lists import LISTS, write_lists
-from genrec_unlearn_bench.evaluation.per_user import write_per_user
-from genrec_unlearn_bench.evaluation.suite import evaluate
+from genrec_unlearn_bench.evaluation.core import evaluate
+from genrec_unlearn_bench.evaluation.lists import LISTS
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord, StageRef
 from genrec_unlearn_bench.pipeline.results import PER_USER, write_result
@@ -133,11 +133,14 @@ class World:
     def add(self, method: str, answer: Answer, *, seed: int = 0, holdout: str = "", **changes: Any) -> Path:
         """Evaluate a ranker, keep the stage, write the result. Returns the result's folder."""
         ranker = PlantedRecommender(answer, table([[0]] * ITEMS))
-        measured = evaluate(context(ranker, self.split, items=self.dataset.items, seed=seed), Progress())
+        draft = self.root / "draft"
+        draft.mkdir(exist_ok=True)
+        setting = context(ranker, self.split, items=self.dataset.items, seed=seed)
+        values = evaluate(setting, draft / PER_USER, draft / LISTS, Progress())
 
         def compute(folder: Path) -> None:
-            write_per_user(measured.per_user, folder / PER_USER)
-            write_lists(measured.groups, folder / LISTS)
+            for name in (PER_USER, LISTS):
+                shutil.copyfile(draft / name, folder / name)
 
         evaluation = self.store.stage("evaluation", {"of": method, "seed": seed}, compute)
         dataset = self.store.stage("dataset", {"of": "world"}, lambda folder: save_dataset(self.dataset, folder))
@@ -148,7 +151,7 @@ class World:
             "task_digest": self.split.manifest.digest,
             "per_user_digest": file_digest(evaluation.path / PER_USER),
             "command": f"bench run --task {self.task.name} --method {method} --set lr=1 --seed {seed}",
-            "metrics": measured.values,
+            "metrics": values,
             "holdout": holdout,
             "key": f"{evaluation.key[:20]}{method}",
             **changes,

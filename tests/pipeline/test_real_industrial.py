@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.store.store import StageStore
 
 pytestmark = [

@@ -10,8 +10,7 @@ import pytest
 
 from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.reporting.beside import beside, beside_notes
-from genrec_unlearn_bench.reporting.reported import reported, reported_numbers
+from genrec_unlearn_bench.reporting.reported import beside, beside_notes, reported, reported_numbers
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.planting import measure
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.analysis import analyse
-from genrec_unlearn_bench.reporting.beside import beside
 from genrec_unlearn_bench.reporting.board import make_board
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+from genrec_unlearn_bench.reporting.reported import beside
 from tests.reporting.boards import make_records, make_results, make_synthetic_board, make_synthetic_tables
 from tests.reporting.planting import FORGET
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import ConfigError, DataMissing, ProtocolMismatch, UsageError
-from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import RECORD
+from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
 from genrec_unlearn_bench.reproduce.repetition import Repetition
 from genrec_unlearn_bench.reproduce.run_lookup import find_run, names_a_run

@@ -26,7 +26,7 @@ from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.holdout import carve
 from genrec_unlearn_bench.data.importing import import_folder
 from genrec_unlearn_bench.data.scrub import scrubbed_items
-from genrec_unlearn_bench.data.splits import Parts
+from genrec_unlearn_bench.data.splits import SplitParts
 from genrec_unlearn_bench.data.storage import content_digest, load_dataset, save_dataset
 from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, TaskSpec
 from genrec_unlearn_bench.features.item_features import ItemFeatures
@@ -73,7 +73,7 @@ def run_data(folder: Path, work: Path, meter: Meter) -> tuple[Dataset, ForgetSpl
     with meter.stage("import (read, clean, split, digest)"):
         _, dataset = import_folder(folder, "large", Progress())
     with meter.stage("digest alone"):
-        parts = Parts(dataset.train, dataset.valid, dataset.test)
+        parts = SplitParts(dataset.train, dataset.valid, dataset.test)
         assert content_digest(dataset.items, parts, "global-time") == dataset.manifest.digest
     with meter.stage("5-core of the log"):
         events, owners = dataset.train.events, dataset.train.event_users
@@ -178,17 +178,17 @@ def run_evaluation(
 ) -> None:
     """The whole core suite on a popularity ranking, which costs nothing by itself."""
     from genrec_unlearn_bench.backbones.popularity import Popularity
-    from genrec_unlearn_bench.evaluation.context import EvaluationContext
+    from genrec_unlearn_bench.evaluation.core import evaluate
+    from genrec_unlearn_bench.evaluation.decode import EvaluationContext
     from genrec_unlearn_bench.evaluation.lists import LISTS
     from genrec_unlearn_bench.evaluation.per_user import stored_blocks
     from genrec_unlearn_bench.evaluation.rescore import rescored
-    from genrec_unlearn_bench.evaluation.streamed import evaluate_into
 
     with meter.stage("popularity"):
         ranker = Popularity.fit(dataset.train, len(dataset.items))
     context = EvaluationContext(ranker, table, dataset.items, split, features, 0)
     with meter.stage(f"evaluation of {len(dataset.test)} examples"):
-        evaluate_into(context, work / "per_user.parquet", work / LISTS, Progress())
+        evaluate(context, work / "per_user.parquet", work / LISTS, Progress())
     with meter.stage("re-score from the table"):
         rescored(stored_blocks(work / "per_user.parquet"))
 

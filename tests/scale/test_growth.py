@@ -22,9 +22,9 @@ from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
 from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, TaskSpec
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.collisions import ordinals, with_ordinals
+from genrec_unlearn_bench.sids.collisions import with_ordinals
 from genrec_unlearn_bench.sids.health import health
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, ordinals
 from tests.scale.meter import Meter, can_reset
 from tests.scale.world import World, write_world
 

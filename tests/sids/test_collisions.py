@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.collisions import ordinals, resolve, with_ordinals
+from genrec_unlearn_bench.sids.collisions import resolve_collisions, with_ordinals
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.health import health
 from genrec_unlearn_bench.sids.residuals import nearest_codes
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, ordinals
 
 CONFIG = SidConfig(resolve_rounds=20)
 
@@ -31,7 +31,7 @@ def excess(one: SidTable) -> int:
 @given(st.integers(0, 10_000), st.integers(2, 120))
 def test_resolution_never_adds_collisions_and_moves_the_last_code_of_colliding_items_alone(seed: int, n: int) -> None:
     before = table(np.random.default_rng(seed).standard_normal((n, 3)), seed=seed)
-    after = resolve(before, CONFIG, progress=Progress())
+    after = resolve_collisions(before, CONFIG, progress=Progress())
     assert excess(after) <= excess(before)
     np.testing.assert_array_equal(after.codes[:, 0], before.codes[:, 0])
     assert after.version == before.version
@@ -41,14 +41,14 @@ def test_resolution_never_adds_collisions_and_moves_the_last_code_of_colliding_i
 
 def test_resolution_lowers_collisions_by_far_where_there_is_room() -> None:
     before = table(np.random.default_rng(0).standard_normal((80, 3)))
-    after = resolve(before, CONFIG, progress=Progress())
+    after = resolve_collisions(before, CONFIG, progress=Progress())
     assert excess(before) >= 20
     assert excess(after) <= excess(before) // 4
 
 
 def test_equal_latents_cannot_be_parted() -> None:
     before = table(np.repeat(np.random.default_rng(0).standard_normal((1, 3)), 4, axis=0))
-    assert excess(resolve(before, CONFIG, progress=Progress())) == 3
+    assert excess(resolve_collisions(before, CONFIG, progress=Progress())) == 3
 
 
 def test_moved_items_go_to_a_code_nearby() -> None:
@@ -57,16 +57,16 @@ def test_moved_items_go_to_a_code_nearby() -> None:
     latents = (rng.standard_normal((2, 2)) * 0.02 + [[0.05, 0.0], [-0.05, 0.0]]).astype(np.float32)
     before = SidTable(nearest_codes(latents, (words,)), (4,), 1, (words,), latents)
     assert before.codes[:, 0].tolist() == [0, 0]
-    after = resolve(before, CONFIG, progress=Progress())
+    after = resolve_collisions(before, CONFIG, progress=Progress())
     assert sorted(after.codes[:, 0].tolist()) == [0, 1]
     assert after.codes[0, 0] == 1
 
 
 def test_no_rounds_and_no_codebooks_change_nothing() -> None:
     before = table(np.random.default_rng(0).standard_normal((80, 3)))
-    assert resolve(before, SidConfig(resolve_rounds=0), progress=Progress()) is before
+    assert resolve_collisions(before, SidConfig(resolve_rounds=0), progress=Progress()) is before
     bare = SidTable(before.codes, before.level_sizes, 2)
-    assert resolve(bare, CONFIG, progress=Progress()) is bare
+    assert resolve_collisions(bare, CONFIG, progress=Progress()) is bare
 
 
 def test_ordinals_count_within_a_group_in_order() -> None:

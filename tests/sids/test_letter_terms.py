@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import LetterSidConfig
-from genrec_unlearn_bench.sids.letter_terms import CodeClusters, LetterTerms, alignment_loss, diversity_loss
+from genrec_unlearn_bench.sids.letter import CodeClusters, LetterTerms, alignment_loss, diversity_loss
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae
 
 CONFIG = LetterSidConfig(levels=2, codes=12, dim=4, hidden=(8,), clusters=3, alpha=0.5, beta_diversity=0.25)

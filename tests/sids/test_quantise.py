@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.errors import BenchError, DataFault
+from genrec_unlearn_bench.errors import BenchError, DataFault, UnknownName
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.sids.config import SidConfig, sid_preset
 from genrec_unlearn_bench.sids.quantise import quantise
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.sids.planted import planted
@@ -107,3 +107,23 @@ def test_a_diverged_autoencoder_is_an_error() -> None:
     config = CONFIG.model_copy(update={"quantiser": "rqvae", "lr": 1e30, "epochs": 8, "hidden": (16,)})
     with pytest.raises(BenchError, match="diverged"):
         run(planted().features, config)
+
+
+def test_paper_and_official_sizes() -> None:
+    paper, official = sid_preset("paper"), sid_preset("official")
+    assert (paper.quantiser, paper.levels, paper.codes, paper.dim) == ("rqvae", 3, 256, 64)
+    assert (official.quantiser, official.levels, official.codes, official.dim) == ("rqvae", 3, 256, 32)
+    assert official.hidden == (512, 256, 128)
+    assert official.beta == 0.25
+
+
+@pytest.mark.parametrize("scale", ["smoke", "small", "paper", "official"])
+def test_every_scale_has_the_collision_token_and_plain_nearest_codes(scale: str) -> None:
+    config = sid_preset(scale)
+    assert config.collision_token
+    assert config.resolve_rounds == 0
+
+
+def test_unknown_scale() -> None:
+    with pytest.raises(UnknownName, match="small"):
+        sid_preset("smal")

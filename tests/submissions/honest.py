@@ -15,8 +15,9 @@ import pandas as pd
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.concepts import resolve
-from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest, sealed
+from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
 from genrec_unlearn_bench.data.prepare import prepare
+from genrec_unlearn_bench.data.task_manifest import sealed
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.cost import cost_values
@@ -30,8 +31,8 @@ from genrec_unlearn_bench.pipeline.results import write_result
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, source_digest
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.submissions.families import FAMILIES
 from genrec_unlearn_bench.submissions.submit import SubmitRequest
+from genrec_unlearn_bench.submissions.table import FAMILIES
 
 METHOD = '''"""A method of the tests."""
 

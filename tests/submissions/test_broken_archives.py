@@ -9,7 +9,7 @@ import pytest
 
 from genrec_unlearn_bench.submissions import archive as archives
 from genrec_unlearn_bench.submissions.archive import pack, unpack
-from genrec_unlearn_bench.submissions.fault import Refused
+from genrec_unlearn_bench.submissions.faults import Refused
 
 
 def damaged(content: bytes) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from tests.submissions.honest import METHOD
 
 FORBIDDEN = {
     "from genrec_unlearn_bench.evaluation.suite import evaluate": "imports genrec_unlearn_bench.evaluation.suite",
-    "from genrec_unlearn_bench import runs": "imports genrec_unlearn_bench.pipeline",
+    "from genrec_unlearn_bench import pipeline": "imports genrec_unlearn_bench.pipeline",
     "import genrec_unlearn_bench.data.prepare as p": "imports genrec_unlearn_bench.data.prepare",
     "import os": "imports os: it reaches files",
     "from urllib.request import urlopen": "imports urllib.request: it reaches the network",

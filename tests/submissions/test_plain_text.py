@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from genrec_unlearn_bench.submissions.fault import Fault, Refused
+from genrec_unlearn_bench.submissions.faults import Fault, Refused, machine_path, odd_text, values_of
 from genrec_unlearn_bench.submissions.plain_text import plain_json, strict_yaml
-from genrec_unlearn_bench.submissions.words import machine_path, odd_text, values_of
 
 
 @pytest.mark.parametrize(

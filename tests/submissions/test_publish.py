@@ -13,10 +13,8 @@ from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.rescore import recompute
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import read_record
-from genrec_unlearn_bench.submissions.families import FAMILIES
-from genrec_unlearn_bench.submissions.plain_record import plain_command, plain_platform
-from genrec_unlearn_bench.submissions.publish import publish_tree
-from genrec_unlearn_bench.submissions.table import published_bytes, read_published, read_table
+from genrec_unlearn_bench.submissions.publish import plain_command, plain_platform, publish_tree
+from genrec_unlearn_bench.submissions.table import FAMILIES, published_bytes, read_published, read_table
 from tests.submissions.honest import demo_manifest, other_manifest, per_user
 
 EVERYTHING = tuple(FAMILIES)

@@ -12,7 +12,7 @@ from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.inventory import take_inventory
 from genrec_unlearn_bench.submissions.publish import publish_tree
-from genrec_unlearn_bench.submissions.verify import TITLES, verify
+from genrec_unlearn_bench.submissions.verify import CHECKS, verify
 from tests.submissions import forging
 from tests.submissions.altered_archives import ARCHIVES
 from tests.submissions.altered_files import FILES
@@ -36,7 +36,7 @@ def test_each_alteration_has_a_message_of_its_own() -> None:
 
 def test_every_check_refuses_something() -> None:
     seen = {check for check, _, _ in (*RESULTS.values(), *FILES.values())}
-    assert set(TITLES) == seen
+    assert set(CHECKS) == seen
 
 
 def test_results_are_held_against_the_leaderboards_own(folder: Path, home: Path, tmp_path: Path) -> None:

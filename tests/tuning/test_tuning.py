@@ -13,9 +13,9 @@ from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.errors import BenchError, DataFault, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.pipeline import tuning
 from genrec_unlearn_bench.pipeline.results import read_record
+from genrec_unlearn_bench.pipeline.tune import TuningRequest
 from genrec_unlearn_bench.tuning.choice import write_choice
 from genrec_unlearn_bench.tuning.tuning import Tuned, tune
-from genrec_unlearn_bench.pipeline.tune import TuningRequest
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from tests.pipeline.conftest import Bench
 

@@ -69,13 +69,13 @@ def info_nce(a: Tensor, b: Tensor, temperature: float) -> Tensor:
 
 
 def first_occurrences(targets: IntArray) -> IntArray:
-    """Where each distinct target of a batch [B] stands first, by ascending target: no item is its own negative."""
+    """First row of each distinct target of a batch [B], by ascending target: no item is its own negative."""
     return np.unique(targets, return_index=True)[1].astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class UserState:
-    """What the recommender knows of n users.
+    """Final states of n users.
 
     Attributes:
         sequence: [n, D] mean of the encoder's final states over real positions.
@@ -86,7 +86,7 @@ class UserState:
     preference: Tensor
 
     def rows(self, index: Tensor) -> UserState:
-        """Some of the users."""
+        """The users at ``index``."""
         return UserState(self.sequence[index], self.preference[index])
 
 
@@ -100,7 +100,7 @@ class AlignmentLoss:
 
 
 class AlignmentHeads(nn.Module):
-    """Two linear maps, trained with the recommender and needed in training alone.
+    """Two linear maps, trained with the recommender and not saved.
 
     Args:
         width: D of the recommender.
@@ -124,7 +124,7 @@ def pooled(states: Tensor, mask: Tensor) -> Tensor:
 def aligned(
     config: AlignmentConfig, heads: AlignmentHeads, tokenizer: RqVae, users: UserState, items: TokenizerPass
 ) -> AlignmentLoss:
-    """Both losses for n users and their n distinct next items; whatever is not frozen gets gradients."""
+    """Both losses for n users and their n distinct next items, differentiable in both networks."""
     sequence = tokenizer.quantise(heads.sequence(users.sequence))
     books = list(tokenizer.codebooks)
     sia = symmetric_kl(
@@ -136,7 +136,7 @@ def aligned(
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    # By way of the meta device, because the default initialisation draws from the global generator.
+    # On the meta device first: the default initialisation draws from the global generator.
     linear = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
     nn.init.normal_(linear.weight, std=DEVIATION, generator=generator)
     nn.init.zeros_(linear.bias)

@@ -6,14 +6,15 @@ the official code and what does not, with reasons, is in ``docs/backbones/etegre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
 from genrec_unlearn_bench.backbones.config import BackboneConfig, expect
 from genrec_unlearn_bench.backbones.etegrec.config import PRESETS, SID_PRESETS, EtegrecConfig, EtegrecSidConfig
-from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
+from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.table import SidTable
 
@@ -69,37 +70,38 @@ class Etegrec(Backbone):
         return recommender
 
     @classmethod
-    def train(
+    def fit(
         cls,
-        recommender: Any,
-        config: Any,
+        config: BackboneConfig,
         *,
         data: TrainingData,
         sids: SidTable,
         seed: int,
         device: str,
         progress: Progress,
-    ) -> Recommender:
+    ) -> EtegrecRecommender:
         """Train in turns and then the recommender alone; on a frozen table the recommender alone, from scratch."""
         from genrec_unlearn_bench.backbones.etegrec.joint import train_jointly
         from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer
         from genrec_unlearn_bench.backbones.training import train_recommender
 
-        training, stage = config.alone, "train"
+        own = expect(config, EtegrecConfig)
+        recommender = cls.untrained(own, data, sids, seed=derive(seed, "weights"), device=device)
+        training, stage = own.alone, "train"
         if not sids.frozen:
             recommender = train_jointly(
                 recommender,
                 LiveTokenizer.of(sids, device=device),
-                config.joint,
-                config.alignment,
+                own.joint,
+                own.alignment,
                 train=data.train,
                 valid=data.valid,
                 seed=seed,
                 device=device,
                 progress=progress,
             )
-            training, stage = config.second, "second"
-        return train_recommender(
+            training, stage = own.second, "second"
+        train_recommender(
             recommender,
             training,
             train=data.train,
@@ -109,3 +111,4 @@ class Etegrec(Backbone):
             progress=progress,
             stage=stage,
         )
+        return recommender

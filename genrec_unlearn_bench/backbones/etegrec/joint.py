@@ -1,19 +1,18 @@
 """Alternating training of tokenizer and recommender (Liu et al. 2025, sec. 3.4), the first of ETEGRec's two stages.
 
-In every cycle the tokenizer learns for one epoch with the recommender frozen; then the codes of all items are worked
-out anew, so histories and labels follow; then the recommender learns with the tokenizer frozen. The best cycle by
-validation NDCG@10 is restored, tokenizer and recommender together.
+In every cycle the tokenizer trains for one epoch with the recommender frozen; then all items get their new codes, and
+with them histories and labels; then the recommender trains with the tokenizer frozen. The best cycle by validation
+NDCG@10 is restored, tokenizer and recommender together.
 
 Two terms of the official loss are left out because they have no gradient: the token cross-entropy in tokenizer epochs
 (weight 0, and its labels are integers) and the reconstruction in recommender epochs (weight 0). In tokenizer epochs the
 recommender runs without dropout, and only for the rows that the alignment losses use. As in the official code, the
-recommender's schedule is laid out over the steps of all epochs, though it makes only those of its own: at cycle 2 its
-rate ends at half the peak.
+recommender's schedule spans the steps of all epochs, though it takes only its own: at cycle 2 its rate ends at half the
+peak.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,7 +74,7 @@ def train_jointly(
         BenchError: The tokenizer diverged or collapsed (``LiveTokenizer.table``).
     """
     if launched() > 1:
-        # Its alignment losses are means over the distinct items of a batch: shares of it would not add up to them.
+        # The alignment losses are means over a batch's distinct items; means over shares of it would differ.
         raise UsageError(
             f"ETEGRec's alternating training runs in one process, not in {launched()}",
             where="accelerate launch",
@@ -83,7 +82,7 @@ def train_jointly(
         )
     if not len(train) or not len(valid):
         raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")
-    training = JointTraining.begin(recommender, tokenizer, config, alignment, train, seed, device, progress)
+    training = JointTraining(recommender, tokenizer, config, alignment, train, seed, device, progress)
     sample = np.sort(numpy_generator(seed, "valid-sample").permutation(len(valid))[: config.valid_rows])
     best = EarlyStopping(recommender, valid.subset(sample), config.patience, _STAGE, progress)
     kept, epoch = training.tokenizer_state(), 0
@@ -101,33 +100,44 @@ def train_jointly(
                     kept = training.tokenizer_state()
                 if stop:
                     break
-    training.thaw()
+    training.freeze_tokenizer()
     best.restore(epoch + 1)
     tokenizer.model.load_state_dict(kept)
     return training.retokenise(note=True)
 
 
-@dataclass(eq=False)
+class _Learner:
+    """A network with its optimizer and learning-rate schedule."""
+
+    def __init__(
+        self, modules: list[nn.Module], rate: float, schedule: Schedule, config: JointConfig, accelerator: Accelerator
+    ) -> None:
+        self.modules, self._rate, self._schedule = modules, rate, schedule
+        self._parameters = [parameter for module in modules for parameter in module.parameters()]
+        self._optimiser = torch.optim.AdamW(self._parameters, lr=rate, weight_decay=config.weight_decay)
+        self._clip, self._accelerator, self._steps = config.clip, accelerator, 0
+
+    def require_grad(self, wanted: bool) -> None:
+        """Train or freeze the network."""
+        for module in self.modules:
+            module.requires_grad_(wanted)
+
+    def step(self, loss: Tensor) -> None:
+        """Take one step on the loss."""
+        for group in self._optimiser.param_groups:
+            group["lr"] = self._rate * self._schedule.factor(self._steps)
+        self._optimiser.zero_grad()
+        self._accelerator.backward(loss)
+        self._accelerator.clip_grad_norm_(self._parameters, self._clip)
+        self._optimiser.step()
+        self._steps += 1
+
+
 class JointTraining:
-    """Both networks, their optimisers, and the table of the codes as they are now."""
+    """Both networks, their optimisers, and the recommender on the tokenizer's present codes."""
 
-    recommender: EtegrecRecommender
-    tokenizer: LiveTokenizer
-    heads: AlignmentHeads
-    config: JointConfig
-    alignment: AlignmentConfig
-    train: Examples
-    seed: int
-    progress: Progress
-    accelerator: Accelerator
-    optimisers: dict[str, torch.optim.Optimizer]
-    schedules: dict[str, Schedule]
-    rates: dict[str, float]
-    steps: dict[str, int] = field(default_factory=lambda: {"recommender": 0, "tokenizer": 0})
-
-    @classmethod
-    def begin(
-        cls,
+    def __init__(
+        self,
         recommender: EtegrecRecommender,
         tokenizer: LiveTokenizer,
         config: JointConfig,
@@ -136,43 +146,35 @@ class JointTraining:
         seed: int,
         device: str,
         progress: Progress,
-    ) -> JointTraining:
-        """Fresh heads and optimisers; the recommender is put on the tokenizer's codes."""
+    ) -> None:
         from accelerate import Accelerator
 
         on_cuda = torch.device(device).type == "cuda"
         width, dim = recommender.shape.d_model, tokenizer.model.config.dim
-        heads = AlignmentHeads(width, dim, tokenizer.vectors.shape[1], seed=seed).to(recommender.device)
-        learned = {
-            "recommender": [*recommender.module.parameters(), *heads.parameters()],
-            "tokenizer": [*tokenizer.model.parameters()],
-        }
-        rates = {"recommender": config.lr_recommender, "tokenizer": config.lr_tokenizer}
+        self.heads = AlignmentHeads(width, dim, tokenizer.vectors.shape[1], seed=seed).to(recommender.device)
+        self.recommender = recommender.with_sids(tokenizer.table())
+        self.tokenizer, self.config, self.alignment = tokenizer, config, alignment
+        self.train, self.seed, self.progress = train, seed, progress
+        self.accelerator: Accelerator = Accelerator(cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no")
         total = config.epochs * batches_per_epoch(len(train), config.batch_size)
         warmup = min(config.warmup_steps, max(total // 10, 1))
-        return cls(
-            recommender=recommender.with_sids(tokenizer.table()),
-            tokenizer=tokenizer,
-            heads=heads,
-            config=config,
-            alignment=alignment,
-            train=train,
-            seed=seed,
-            progress=progress,
-            accelerator=Accelerator(cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no"),
-            optimisers={
-                name: torch.optim.AdamW(parameters, lr=rates[name], weight_decay=config.weight_decay)
-                for name, parameters in learned.items()
-            },
-            schedules={
-                "recommender": Schedule("cosine", warmup, total),
-                "tokenizer": Schedule("cosine", warmup // config.cycle, total // config.cycle),
-            },
-            rates=rates,
+        self._recommender_learner = _Learner(
+            [recommender.module, self.heads],
+            config.lr_recommender,
+            Schedule("cosine", warmup, total),
+            config,
+            self.accelerator,
+        )
+        self._tokenizer_learner = _Learner(
+            [tokenizer.model],
+            config.lr_tokenizer,
+            Schedule("cosine", warmup // config.cycle, total // config.cycle),
+            config,
+            self.accelerator,
         )
 
     def epoch(self, number: int) -> None:
-        """One epoch of whichever of the two has its turn."""
+        """One epoch of the tokenizer or the recommender."""
         align = number >= self.config.warm_epoch
         if number % self.config.cycle == 0:
             self.tokenizer_epoch(number, align=align)
@@ -181,7 +183,8 @@ class JointTraining:
 
     def tokenizer_epoch(self, number: int, *, align: bool) -> None:
         """The tokenizer learns to reconstruct the epoch's targets and, aligned, to fit the frozen recommender."""
-        self._freeze("recommender")
+        self._recommender_learner.require_grad(False)
+        self._tokenizer_learner.require_grad(True)
         self.recommender.module.eval()
         losses = _Means()
         for rows in self._batches(number):
@@ -194,7 +197,7 @@ class JointTraining:
                     users, _ = self._read(rows[first])
                 ties = aligned(self.alignment, self.heads, self.tokenizer.model, users, given)
                 loss, parts = loss + ties.total, parts | _parts(ties)
-            self._descend("tokenizer", loss)
+            self._tokenizer_learner.step(loss)
             losses.add(parts)
         before = self.recommender.sids
         self.retokenise()
@@ -204,7 +207,7 @@ class JointTraining:
 
     def recommender_epoch(self, number: int, *, align: bool) -> None:
         """The recommender learns the codes of the epoch's targets and, aligned, to fit the frozen tokenizer."""
-        self._freeze("tokenizer")
+        self.freeze_tokenizer()
         self.recommender.module.train()
         losses = _Means()
         for rows in self._batches(number):
@@ -219,12 +222,12 @@ class JointTraining:
                 chosen = users.rows(torch.from_numpy(first).to(users.sequence.device))
                 ties = aligned(self.alignment, self.heads, self.tokenizer.model, chosen, given)
                 loss, parts = loss + ties.total, parts | _parts(ties)
-            self._descend("recommender", loss)
+            self._recommender_learner.step(loss)
             losses.add(parts)
         self.progress.log("joint.recommender", number, losses.values())
 
     def retokenise(self, *, note: bool = False) -> EtegrecRecommender:
-        """Put the recommender on the codes that the tokenizer gives now."""
+        """Give the recommender the tokenizer's present codes."""
         table = self.tokenizer.table()
         self.recommender = self.recommender.with_sids(table)
         if note:
@@ -237,20 +240,12 @@ class JointTraining:
         """A copy of the tokenizer's weights."""
         return {name: value.detach().clone() for name, value in self.tokenizer.model.state_dict().items()}
 
-    def thaw(self) -> None:
-        """Let the recommender learn, and the tokenizer no more: the second stage's state."""
-        self._freeze("tokenizer")
-
-    def _freeze(self, name: str) -> None:
-        for owner, modules in self._modules().items():
-            for module in modules:
-                module.requires_grad_(owner != name)
-
-    def _modules(self) -> dict[str, list[nn.Module]]:
-        return {"recommender": [self.recommender.module, self.heads], "tokenizer": [self.tokenizer.model]}
+    def freeze_tokenizer(self) -> None:
+        """Train the recommender alone, as in the second stage."""
+        self._recommender_learner.require_grad(True)
+        self._tokenizer_learner.require_grad(False)
 
     def _batches(self, number: int) -> Iterator[IntArray]:
-        """The epoch's batches."""
         lengths = self.train.history_lengths(self.recommender.history_limit)
         generator = numpy_generator(self.seed, _STAGE, "epoch", number)
         yield from bucketed_batches(lengths, self.config.batch_size, generator)
@@ -259,7 +254,7 @@ class JointTraining:
         return self.tokenizer.vectors[torch.from_numpy(items).to(self.tokenizer.vectors.device)]
 
     def _read(self, rows: IntArray) -> tuple[UserState, StepOutput]:
-        """The recommender's view of these examples, and its teacher-forced output."""
+        """The recommender's states of these users, and its teacher-forced output."""
         recommender = self.recommender
         histories = self.train.histories(recommender.history_limit, rows)
         with self.accelerator.autocast():
@@ -268,21 +263,9 @@ class JointTraining:
         users = UserState(pooled(context.state.float(), context.mask), output.hidden[-1][:, 0].float())
         return users, output
 
-    def _descend(self, name: str, loss: Tensor) -> None:
-        """One step of one of the two."""
-        optimiser, step = self.optimisers[name], self.steps[name]
-        for group in optimiser.param_groups:
-            group["lr"] = self.rates[name] * self.schedules[name].factor(step)
-        optimiser.zero_grad()
-        self.accelerator.backward(loss)
-        learned = [parameter for group in optimiser.param_groups for parameter in group["params"]]
-        self.accelerator.clip_grad_norm_(learned, self.config.clip)
-        optimiser.step()
-        self.steps[name] = step + 1
-
 
 class _Means:
-    """Means of losses over an epoch, added up where they are so that no step waits for them."""
+    """Means of losses over an epoch, summed on their device so that no step waits for them."""
 
     def __init__(self) -> None:
         self._sums: dict[str, Tensor] = {}

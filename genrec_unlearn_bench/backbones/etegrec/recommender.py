@@ -1,10 +1,9 @@
 """ETEGRec's recommender: a T5 whose every SID position has a vocabulary of its own.
 
-The official code holds one embedding table per position, used for the encoder's input, the decoder's input and,
-transposed and unscaled, as output layer; the decoder starts with the one row of T5's own table. Here the same tables
-are slices of one table, level after level, behind the start row: the same parameters, addressed by offset. Logits are
-taken over all slices, but outside the position's own slice they are so low (-1e9) that every softmax over "the full
-vocabulary" is the softmax over the level.
+The official code has one embedding table per position, used for the encoder's input, the decoder's input and,
+transposed and unscaled, as output layer; the decoder starts with the one row of T5's own table. Here they are slices of
+one table, level after level, behind the start row: the same parameters, addressed by offset. Outside the position's own
+slice logits are so low (-1e9) that every softmax over the full vocabulary is the softmax over the level.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.recommender import Capability, Context, StepOutput
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.decoding.session import within
@@ -47,7 +47,7 @@ class EtegrecRecommender(T5Recommender):
         )
 
     @classmethod
-    def _network(cls, config: T5Config) -> T5ForConditionalGeneration:
+    def _network(cls, config: T5Config, shape: T5Shape) -> T5ForConditionalGeneration:
         """Linear and embedding weights from N(0, 0.02^2), output layer unscaled, as in the official code."""
         from transformers import T5ForConditionalGeneration
 

@@ -19,19 +19,18 @@ from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.etegrec.config import EtegrecSidConfig
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.collisions import ordinals
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.residuals import nearest_codes
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, RqVaeLoss, rqvae_loss
 from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, ordinals
 
 __all__ = ["LiveTokenizer", "TokenizerPass", "item_vectors", "pretrain", "tokenizer_pass"]
 
 FloatArray = NDArray[np.float32]
 
 _VECTORS, _BETA = "vectors", "beta"
-"""Entries of ``SidTable.network`` beside the RQ-VAE's own."""
+"""Entries of ``SidTable.network`` beside the RQ-VAE's weights."""
 
 
 def item_vectors(config: EtegrecSidConfig, data: TrainingData) -> FloatArray:
@@ -101,7 +100,7 @@ def tokenizer_pass(model: RqVae, vectors: Tensor) -> TokenizerPass:
 
 @dataclass(frozen=True, eq=False)
 class LiveTokenizer:
-    """An RQ-VAE that can go on learning, and the items it gives codes to.
+    """A trainable RQ-VAE and the item vectors that it quantises.
 
     Attributes:
         vectors: [N, D_in] item vectors, where the model is.
@@ -129,7 +128,7 @@ class LiveTokenizer:
         return cls(model, torch.from_numpy(np.array(network[_VECTORS])).to(device), table.level_sizes[-1])
 
     def table(self) -> SidTable:
-        """The items' codes now, as a frozen table of version 0: nearest codewords, then the collision ordinal.
+        """The items' present codes, as a frozen table of version 0: nearest codewords, then the collision ordinal.
 
         Raises:
             BenchError: The tokenizer diverged, or collapsed so far that the ordinals do not tell items apart.
@@ -160,7 +159,7 @@ class LiveTokenizer:
         )
 
     def live_table(self) -> SidTable:
-        """``table`` with the tokenizer in it, for joint training to go on with."""
+        """``table`` with the tokenizer in it, for joint training."""
         weights = {name: value.detach().float().cpu().numpy() for name, value in self.model.state_dict().items()}
         extra = {
             _VECTORS: self.vectors.float().cpu().numpy(),
@@ -209,7 +208,7 @@ def _rebuilt(network: Mapping[str, FloatArray]) -> RqVae:
     )
     model = RqVae(torch.from_numpy(np.array(network["shift"])), 1.0, config, seed=0)
     state = model.state_dict()
-    # A table on disk has no scalars, only arrays of one element.
+    # A stored table has arrays of one element in place of scalars.
     model.load_state_dict(
         {name: torch.from_numpy(np.array(network[name])).reshape(state[name].shape) for name in state}
     )

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
 from genrec_unlearn_bench.backbones.config import BackboneConfig, expect
-from genrec_unlearn_bench.backbones.minionerec.config import PRESETS, SID_PRESETS, CausalShape, MiniOneRecConfig
+from genrec_unlearn_bench.backbones.minionerec.config import PRESETS, SID_PRESETS, MiniOneRecConfig
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.progress import Progress
@@ -67,16 +67,9 @@ class MiniOneRec(Backbone):
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
     ) -> CausalRecommender:
         own = _checked(config)
-        if own.checkpoint is not None:
-            return cls.recommender_class().pretrained(own, own.checkpoint, sids, seed=seed, device=device)
-        shape = CausalShape(
-            network=own.network,
-            history_limit=own.history_limit,
-            dropout=own.dropout,
-            precision=own.precision,
-            checkpointing=own.checkpointing,
-        )
-        return cls.recommender_class().fresh(shape, sids, seed=seed, device=device)
+        if own.checkpoint is None:
+            return cls.recommender_class().fresh(own.saved_shape(own.network), sids, seed=seed, device=device)
+        return cls.recommender_class().pretrained(own, own.checkpoint, sids, seed=seed, device=device)
 
     @classmethod
     def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:

@@ -172,30 +172,25 @@ class LoraShape(StrictModel):
 
 
 class CausalShape(StrictModel):
-    """Everything a saved recommender is rebuilt from, beside weights, SIDs and tokenizer."""
+    """Everything a saved recommender is rebuilt from, beside weights, SIDs and tokenizer.
+
+    Fields without a description are those of ``MiniOneRecConfig``; a model of SIDs alone has no text tokens and no
+    words.
+    """
 
     network: NetworkShape = Field(default_factory=NetworkShape)
-    """Architecture."""
     text_tokens: int = Field(default=0, ge=0)
-    """Tokens of the text vocabulary, in front of those of the SIDs; 0 for a model that knows SIDs alone."""
+    """Tokens of the text vocabulary, in front of those of the SIDs."""
     words: TaskTemplates | None = None
-    """Words of the prompts; None for a model that knows SIDs alone."""
     text_tasks: bool = False
-    """Whether titles were learned beside interactions."""
     end_token: int | None = None
     """End of a sequence in the text vocabulary, trained behind every response and never scored."""
     title_tokens: int = Field(default=32, ge=1)
-    """Longest title, in tokens."""
     history_limit: int = Field(default=10, ge=1)
-    """Most recent items the prompt holds."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
-    """Dropout of input embeddings and attention, in training."""
     lora: LoraShape | None = None
-    """Adapters; None for full fine-tuning."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Type of the weights; whatever learns beside adapters stays float32."""
     checkpointing: bool = False
-    """Compute activations again in the backward pass rather than keep them (training mode only)."""
 
 
 class MiniOneRecConfig(BackboneConfig):
@@ -222,11 +217,22 @@ class MiniOneRecConfig(BackboneConfig):
     """With a checkpoint: adapters in place of full fine-tuning. Needs ``training.weight_decay`` 0, so that text rows of
     the embedding stay what they are."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Type of the weights; CUDA computes in bfloat16 either way while training."""
+    """Type of the weights, but for those that are trained beside adapters; CUDA trains in bfloat16 either way."""
     checkpointing: bool = False
     """Gradient checkpointing: a third more time, a fraction of the memory."""
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     """Optimisation and early stopping."""
+
+    def saved_shape(self, network: NetworkShape, **text: Any) -> CausalShape:
+        """The shape of a recommender on ``network``; ``text`` gives the fields that a checkpoint needs beside."""
+        return CausalShape(
+            network=network,
+            history_limit=self.history_limit,
+            dropout=self.dropout,
+            precision=self.precision,
+            checkpointing=self.checkpointing,
+            **text,
+        )
 
 
 # Hub ids. TRACER names Qwen2.5-7B. MiniOneRec takes its base model as a parameter; its issues name 0.5B to 7B and the

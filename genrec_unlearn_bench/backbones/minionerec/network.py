@@ -127,7 +127,7 @@ def _inject(net: Any, lora: LoraShape, seed: int) -> None:
 
 
 def hold_text_rows(model: Qwen2ForCausalLM, text_tokens: int) -> None:
-    """Let gradients reach the SID rows of embedding and head alone. Copies of a model have to be held again."""
+    """Mask the gradients of the text rows of embedding and head. Copies of a model need it again."""
     net: Any = model
 
     def without_text(gradient: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ def block_type(model: Qwen2ForCausalLM) -> torch.dtype:
 
 
 def serving_weights(model: Qwen2ForCausalLM) -> CausalWeights:
-    """The weights for decoding, adapters worked in; the model is left as it is."""
+    """The weights for decoding, adapters merged; the model is unchanged."""
     weights = CausalWeights(model)
     kind = block_type(model)
     if weights.embedding.dtype != kind:

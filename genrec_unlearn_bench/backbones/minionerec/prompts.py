@@ -116,7 +116,7 @@ _FILE = "tokenizer.json"
 
 @dataclass(frozen=True, eq=False)
 class PromptTokenizer:
-    """Words to tokens. SIDs have tokens of their own behind those of the tokenizer, so it never meets one.
+    """Tokenises prompts and titles. SIDs have tokens of their own behind the text vocabulary.
 
     Attributes:
         prompts: Prompt of each task, by its name in ``TaskTemplates``.
@@ -130,11 +130,14 @@ class PromptTokenizer:
     @classmethod
     def of(cls, tokenizer: Any, words: TaskTemplates, end: int | None) -> PromptTokenizer:
         """``tokenizer``: of the tokenizers library; ``end``: its end-of-sequence id, if it has one."""
-        ids = _encoder(tokenizer)
+
+        def ids(text: str) -> tuple[int, ...]:
+            return tuple(tokenizer.encode(text, add_special_tokens=False).ids)
+
         prompts = {
-            name: _prompt(value, ids)
+            name: Prompt(ids(one.head), ids(one.separator), ids(one.tail), ids(one.empty + one.tail))
             for name in type(words).model_fields
-            if isinstance(value := getattr(words, name), PromptTemplate)
+            if isinstance(one := getattr(words, name), PromptTemplate)
         }
         return cls(tokenizer, prompts, ids("\n") + (() if end is None else (end,)))
 
@@ -160,11 +163,3 @@ class PromptTokenizer:
                 hint="delete the folder and run again",
             ) from fault
         return cls.of(tokenizer, words, end)
-
-
-def _encoder(tokenizer: Any) -> Any:
-    return lambda text: tuple(tokenizer.encode(text, add_special_tokens=False).ids)
-
-
-def _prompt(words: PromptTemplate, ids: Any) -> Prompt:
-    return Prompt(ids(words.head), ids(words.separator), ids(words.tail), ids(words.empty + words.tail))

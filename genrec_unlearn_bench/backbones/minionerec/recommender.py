@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from genrec_unlearn_bench.backbones.cpu_layers import use_cpu_kernels
 from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, MiniOneRecConfig, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.network import (
     adapted,
@@ -27,9 +28,8 @@ from genrec_unlearn_bench.backbones.minionerec.network import (
 from genrec_unlearn_bench.backbones.minionerec.prompts import Prompt, PromptBatch, PromptTokenizer, batch_prompts
 from genrec_unlearn_bench.backbones.packing import Packing, in_groups, length_groups, watched
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
-from genrec_unlearn_bench.backbones.processor_layers import for_processor
 from genrec_unlearn_bench.backbones.recommender import Capability, Context, ServingRules, SoftSids, StepOutput
-from genrec_unlearn_bench.backbones.transformer import Checkpoint, TransformerRecommender
+from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
 from genrec_unlearn_bench.backbones.vocabulary import BOS, SPECIALS, SidVocabulary
 from genrec_unlearn_bench.data.examples import Histories, IntArray
 from genrec_unlearn_bench.decoding.causal import CausalSession
@@ -75,15 +75,21 @@ class CausalRecommender(TransformerRecommender):
             raise ValueError("a model with text tokens needs its tokenizer, one without has none")
         if shape.lora is not None and shape.text_tokens:
             hold_text_rows(self.model, shape.text_tokens)
-        for_processor(self.model)
+        use_cpu_kernels(self.model)
         tokens = torch.from_numpy(self._vocabulary.tokens(sids))
         self.sid_tokens = tokens.masked_fill(torch.from_numpy(sids.codes) < 0, -1).to(self.device)
 
     @classmethod
     def fresh(cls, shape: CausalShape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
         """Random weights from ``seed``, over SID tokens alone."""
+        return cls._random(shape, sids, None, seed=seed, device=device)
+
+    @classmethod
+    def _random(
+        cls, shape: CausalShape, sids: SidTable, text: PromptTokenizer | None, *, seed: int, device: str
+    ) -> Self:
         model = random_network(shape, sid_vocabulary(shape, sids.level_sizes).size, seed=seed)
-        return cls(adapted(model, shape, seed=seed).to(device), shape, sids)  # type: ignore[arg-type]
+        return cls(adapted(model, shape, seed=seed).to(device), shape, sids, text=text)  # type: ignore[arg-type]
 
     @classmethod
     def pretrained(cls, config: MiniOneRecConfig, checkpoint: str, sids: SidTable, *, seed: int, device: str) -> Self:
@@ -92,18 +98,14 @@ class CausalRecommender(TransformerRecommender):
         found = load_pretrained(checkpoint, "qwen2", dtype=dtype)
         tokenizer: Any = found.tokenizer
         text_tokens = max(tokenizer.get_vocab().values()) + 1
-        shape = CausalShape(
-            network=NetworkShape.of(found.model.config, found.source),
+        shape = config.saved_shape(
+            NetworkShape.of(found.model.config, found.source),
             text_tokens=text_tokens,
             words=config.words,
             text_tasks=config.text_tasks,
             end_token=tokenizer.eos_token_id,
             title_tokens=config.title_tokens,
-            history_limit=config.history_limit,
-            dropout=config.dropout,
             lora=config.lora,
-            precision=config.precision,
-            checkpointing=config.checkpointing,
         )
         extend_vocabulary(found.model, text_tokens, sum(sids.level_sizes), seed=seed)
         model = adapted(found.model, shape, seed=seed)
@@ -249,10 +251,7 @@ class CausalRecommender(TransformerRecommender):
             self.text.save(folder)
 
     @classmethod
-    def _rebuilt(cls, checkpoint: Checkpoint, folder: Path, *, device: str) -> Self:
-        shape = CausalShape.model_validate(checkpoint.shape)
-        words = shape.words
-        text = None if words is None else PromptTokenizer.load(folder, words, shape.end_token)
-        tokens = sid_vocabulary(shape, checkpoint.sids.level_sizes).size
-        model = adapted(random_network(shape, tokens, seed=0), shape, seed=0)
-        return cls(model.to(device), shape, checkpoint.sids, text=text)  # type: ignore[arg-type]
+    def _rebuilt(cls, shape: dict[str, Any], sids: SidTable, folder: Path, *, device: str) -> Self:
+        own = CausalShape.model_validate(shape)
+        text = None if own.words is None else PromptTokenizer.load(folder, own.words, own.end_token)
+        return cls._random(own, sids, text, seed=0, device=device)

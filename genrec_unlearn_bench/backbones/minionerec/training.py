@@ -66,12 +66,8 @@ class PrefixChains:
         limit = recommender.history_limit
         histories = examples.histories(limit)
         lengths = histories.lengths
-        wholes = [
-            (*row[:length], target)
-            for row, length, target in zip(
-                histories.items.tolist(), lengths.tolist(), examples.targets.tolist(), strict=True
-            )
-        ]
+        rows = zip(histories.items.tolist(), lengths.tolist(), examples.targets.tolist(), strict=True)
+        wholes = [(*row[:length], target) for row, length, target in rows]
         chain_of: dict[tuple[int, ...], int] = {}
         chains: list[tuple[int, ...]] = []
         counts = np.zeros((len(wholes), limit + 1), dtype=np.float32)

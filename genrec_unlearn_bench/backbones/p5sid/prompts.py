@@ -8,9 +8,9 @@ much for a word as for a piece of an item.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -59,7 +59,6 @@ PROMPT_WORDS = tuple(
 )
 """Every word of the prompts, in the order of their first appearance."""
 
-
 END_OF_PROMPT = 1
 """T5's end-of-sequence token, which closes every input; the same number in our own vocabulary."""
 
@@ -70,96 +69,74 @@ _ITEM = "item_"
 _WIDTH = 2
 
 
-class TextTokenizer(Protocol):
-    """Writes the words of a prompt."""
+class TextTokenizer(ABC):
+    """Tokenises the words of a prompt.
 
-    @property
-    def size(self) -> int:
-        """Token ids that text takes; those of SIDs start here."""
+    Attributes:
+        size: Token ids of text; those of SIDs start here.
+    """
 
+    size: int
+
+    @abstractmethod
     def word(self, text: str) -> list[int]:
         """The ids of one word, at least one."""
 
+    @abstractmethod
     def user(self, number: int) -> list[int]:
         """The word of user ``number`` (from 1); 0 is the one word of all users that training has not seen."""
 
     @property
     def separator(self) -> list[int]:
-        """The word between two items."""
+        """The word between two items: a comma."""
+        return self.word(_SEPARATOR)
 
 
-@dataclass(frozen=True)
-class WordTokenizer:
+class WordTokenizer(TextTokenizer):
     """One token a word of the prompts, one for the front of a user's word, one for every one or two digits.
 
     Users are written like sequential item numbers, two digits a piece from the left.
     """
 
-    @cached_property
-    def _ids(self) -> dict[str, int]:
+    def __init__(self) -> None:
         digits = [str(n) for n in range(10)] + [f"{n:02d}" for n in range(100)]
         names = dict.fromkeys([*PROMPT_WORDS, _SEPARATOR, _UNKNOWN, _USER, *digits])
-        return {name: SPECIALS + place for place, name in enumerate(names)}
-
-    @property
-    def size(self) -> int:
-        """Specials and words."""
-        return SPECIALS + len(self._ids)
+        self._ids = {name: SPECIALS + place for place, name in enumerate(names)}
+        self.size = SPECIALS + len(self._ids)
 
     def word(self, text: str) -> list[int]:
         """One id. Raises KeyError for a word that no prompt has."""
         return [self._ids[text]]
 
     def user(self, number: int) -> list[int]:
-        """``user_`` and the digits."""
         if not number:
             return self.word(_UNKNOWN)
         return [self._ids[_USER], *(self._ids[piece] for piece in digit_pieces(number, _WIDTH))]
 
-    @property
-    def separator(self) -> list[int]:
-        """A comma."""
-        return self.word(_SEPARATOR)
 
-
-@dataclass(frozen=True, eq=False)
-class SubwordTokenizer:
+class SubwordTokenizer(TextTokenizer):
     """Sub-words of a T5 tokenizer. SentencePiece never joins pieces across a space, so word by word is the same as
     the whole sentence.
 
-    Attributes:
+    Args:
         tokenizer: Hugging Face's.
         rows: Rows of the model's embedding; SIDs stand behind them.
     """
 
-    tokenizer: Any
-    rows: int
-
-    def __post_init__(self) -> None:
-        if self.tokenizer.eos_token_id != END_OF_PROMPT or self.tokenizer.pad_token_id != 0:
+    def __init__(self, tokenizer: Any, rows: int) -> None:
+        if tokenizer.eos_token_id != END_OF_PROMPT or tokenizer.pad_token_id != 0:
             raise UsageError(
                 "this is no T5 tokenizer: T5 pads with token 0 and ends a sequence with token 1",
-                where=str(self.tokenizer.name_or_path),
+                where=str(tokenizer.name_or_path),
                 hint="choose t5-small or another T5 checkpoint",
             )
-
-    @property
-    def size(self) -> int:
-        """The embedding's rows."""
-        return self.rows
+        self.tokenizer, self.size = tokenizer, rows
 
     def word(self, text: str) -> list[int]:
-        """Sub-words of one word, the first one with the mark of a word's beginning."""
         return [int(one) for one in self.tokenizer.encode(text, add_special_tokens=False)]
 
     def user(self, number: int) -> list[int]:
-        """Sub-words of ``user_17``."""
         return self.word(f"{_USER}{number}" if number else _UNKNOWN)
-
-    @property
-    def separator(self) -> list[int]:
-        """A comma that stands alone."""
-        return self.word(_SEPARATOR)
 
     def number_ids(self) -> list[int]:
         """Ids of all pieces that are digits and nothing else."""
@@ -167,7 +144,7 @@ class SubwordTokenizer:
         return sorted(place for name, place in names.items() if name.lstrip("▁").isdecimal())
 
     def number_pieces(self, number: int) -> list[str]:
-        """How the tokenizer cuts a number inside ``item_…``, as P5 writes items, without the pieces of ``item_``."""
+        """The pieces of a number inside ``item_…``, as P5 writes items, without those of ``item_``."""
         pieces: list[str] = self.tokenizer.tokenize(f"{_ITEM}{number}")
         front, seen = 0, ""
         while front < len(pieces) and _ITEM.startswith((seen + pieces[front]).lstrip("▁")):

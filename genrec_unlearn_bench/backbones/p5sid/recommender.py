@@ -27,8 +27,7 @@ __all__ = ["P5Recommender", "P5Shape", "UserTokens"]
 
 
 class P5Shape(T5Shape):
-    """A T5 with a text vocabulary in front of its SID tokens, and prompts. Nothing else is needed to load it again,
-    the text tokenizer included."""
+    """A T5 with a text vocabulary in front of its SID tokens, and tokenised prompts: no text tokenizer is saved."""
 
     text_tokens: int
     """Token ids of text; SIDs start behind them."""
@@ -53,7 +52,6 @@ class P5Shape(T5Shape):
 
 
 _WHOLE_WORDS, _USER_ROWS, _USER_TOKENS = "whole_words", "user_rows", "user_tokens"
-
 
 _WHOLE_WORD_SHARE = 0.1
 """Initial size of a whole-word embedding beside a token's. At equal size a position hides half of what a token says: on
@@ -90,10 +88,9 @@ class P5Recommender(T5Recommender):
     ) -> None:
         if not isinstance(shape, P5Shape):
             raise TypeError(f"a P5 recommender takes a P5Shape, not {type(shape).__name__}")
-        _add_prompt_parameters(model, shape)
         super().__init__(model, shape, sids, serving)
         if sids.tree is not None:
-            # Only what is written needs an end: in a prompt the next word says that an item is over, as in P5.
+            # Only decoded SIDs need an end token: in a prompt the next word ends an item, as in P5.
             ends = torch.from_numpy(sids.codes == sids.tree.end).to(self.device)
             self._tokens = self._tokens.masked_fill(ends, PAD_TOKEN)
         self._prompts = PromptTensors.of(shape.prompts, self.device)
@@ -105,25 +102,17 @@ class P5Recommender(T5Recommender):
         return SidVocabulary(sids.level_sizes, base=base, shared=sids.tree is not None)
 
     @classmethod
-    def _config(cls, shape: T5Shape, sids: SidTable) -> T5Config:
-        from transformers import T5Config
-
+    def _config(cls, shape: T5Shape, sids: SidTable, **options: Any) -> T5Config:
         own = cast(P5Shape, shape)
-        content = super()._config(shape, sids).to_dict()
-        content |= {
-            "feed_forward_proj": "gated-gelu" if own.gated else "relu",
-            "tie_word_embeddings": own.tied,
-            "scale_decoder_outputs": own.tied,
-        }
-        return T5Config(**content)
+        activation = "gated-gelu" if own.gated else "relu"
+        options |= {"feed_forward_proj": activation, "tie_word_embeddings": own.tied, "scale_decoder_outputs": own.tied}
+        return super()._config(shape, sids, **options)
 
     @classmethod
-    def fresh(cls, shape: T5Shape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model: Any = cls._network(cls._config(shape, sids))
-            _add_prompt_parameters(model, cast(P5Shape, shape))
-        return cls(model.to(device), shape, sids)
+    def _network(cls, config: T5Config, shape: T5Shape) -> T5ForConditionalGeneration:
+        model = super()._network(config, shape)
+        _add_prompt_parameters(model, cast(P5Shape, shape))
+        return model
 
     @classmethod
     def pretrained(
@@ -134,8 +123,7 @@ class P5Recommender(T5Recommender):
         Args:
             model: ``T5ForConditionalGeneration``, changed in place.
             shape: Of the same architecture.
-            numbers: Tokens that are digits. As in P5's later codes they start at random, like the SIDs': what the
-                text knows about numbers says nothing about users.
+            numbers: Tokens that are digits. As in P5's later codes they start at random, like the SIDs'.
         """
         vocabulary = cls._vocabulary_for(shape, sids)
         with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -157,7 +145,7 @@ class P5Recommender(T5Recommender):
             buffer.copy_(torch.from_numpy(values))
 
     def prompted(self, histories: Histories, targets: IntArray, prompts: Tensor) -> StepOutput:
-        """``forward`` with a prompt of one's own for every history; ``prompts`` [B] long."""
+        """``forward`` with a prompt for every history; ``prompts`` [B] long."""
         context = self._read(*self._inputs(histories, prompts=prompts))
         return self.decode(context, self.codes_of(targets))
 
@@ -233,8 +221,6 @@ class P5Recommender(T5Recommender):
 def _add_prompt_parameters(model: Any, shape: P5Shape) -> None:
     """Register the whole-word embedding and the users' words on the network as a parameter and buffers, copied and
     saved with it."""
-    if hasattr(model, _USER_ROWS):
-        return
     device = next(model.parameters()).device
     if shape.whole_words:
         words = nn.Embedding(shape.whole_words, model.config.d_model)

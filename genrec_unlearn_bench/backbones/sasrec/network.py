@@ -40,7 +40,7 @@ class SasRecNetwork(nn.Module):
             torch.manual_seed(seed)
             self.items = nn.Embedding(items, config.dim)
             self.positions = nn.Embedding(positions, config.dim)
-            self.blocks = nn.ModuleList(_Block(config) for _ in range(config.layers))
+            self.blocks = nn.ModuleList(_AttentionBlock(config) for _ in range(config.layers))
             self.norm = nn.LayerNorm(config.dim)
             self.dropout = nn.Dropout(config.dropout)
             self.apply(_initialise)
@@ -60,7 +60,7 @@ class SasRecNetwork(nn.Module):
         return out
 
 
-class _Block(nn.Module):
+class _AttentionBlock(nn.Module):
     """Attention and feed-forward network, normalised before, added after."""
 
     def __init__(self, config: SasRecConfig) -> None:

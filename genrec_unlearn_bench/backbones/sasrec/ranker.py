@@ -1,8 +1,8 @@
 """SASRec (Kang and McAuley 2018, arXiv 1808.09781): a reference row, and the source of collaborative item vectors.
 
-It generates nothing: every item has a vector, and the whole catalogue is scored. A tuned SASRec with a softmax over the
-catalogue beats most published generative recommenders, so no table should be without it. LETTER and ETEGRec build
-their semantic IDs on its item vectors.
+Every item has a vector, and the whole catalogue is scored. A tuned SASRec with a softmax over the catalogue beats most
+published generative recommenders, so no table should be without it. LETTER and ETEGRec build their semantic IDs on its
+item vectors.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class SasRec(Ranker):
         """Train on the examples' sequences (see ``train_sequences``); the best epoch on validation NDCG@10 is kept.
 
         Args:
-            items: N, the catalogue. Items that never occur in training keep their initial vectors, which are small and
-                random: whoever builds on the vectors can still tell these items apart.
+            items: N, the catalogue. Items that never occur in training keep their initial vectors, small and random, so
+                that they can still be told apart.
 
         Raises:
             DataFault: No train example with a history, or no validation example.

@@ -1,6 +1,6 @@
 """Training SASRec: Adam over whole sequences, a loss at every position, the best epoch on validation kept.
 
-Next-item examples are put together again into sequences, so that one pass through SASRec learns many of them.
+Next-item examples are joined to sequences again, so that one pass through SASRec learns many of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TrainSequences:
 
     Attributes:
         inputs: [S, T] item ids, ``PAD`` behind the last one.
-        targets: [S, T] what follows position t, ``PAD`` where nothing is to be learned.
+        targets: [S, T] the item after position t, ``PAD`` where there is no loss.
     """
 
     inputs: IntArray
@@ -54,14 +54,12 @@ def train_sequences(train: Examples, limit: int) -> TrainSequences:
     """The examples as sequences in which each of them is the target of exactly one position.
 
     A row continues the user's row before it where its history ends in that row's history and target; such rows form a
-    run, whose targets become the inputs that follow. Nothing else is ever a target: items that stand in histories
-    alone (a user's first item, or one whose own row belongs to valid or test) are inputs without one. The same rule
-    fits rows that share events and rows that come with a history each.
+    run, whose targets become the inputs that follow. Nothing else is a target: items in histories alone (a user's first
+    item, or one whose own row belongs to valid or test) are inputs only.
 
-    Differences from the examples as they stand: a source may cut its histories (MiniOneRec: ten items), and then a
-    position sees the run's earlier items as well, up to ``limit``. A run longer than ``limit`` is laid out in windows
-    that overlap by half, so its later targets see between half of ``limit`` and all of it. Rows with an empty history
-    have no position and are left out.
+    Where a source cuts its histories (MiniOneRec: ten items), a position sees the run's earlier items as well, up to
+    ``limit``. A run longer than ``limit`` is cut into windows that overlap by half, so its later targets see between
+    half of ``limit`` and all of it. Rows with an empty history are left out.
 
     Args:
         limit: T, most positions of a sequence.
@@ -135,8 +133,7 @@ def binary_loss(states: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
 def sampled_negatives(own: Tensor, candidates: Tensor, generator: torch.Generator) -> Tensor:
     """One of ``candidates`` [n] for each of P positions, uniform over those not in the position's sequence.
 
-    Draws that hit the sequence ``own`` [P, T + 1] are drawn again, up to twenty times; where a sequence holds nearly
-    the whole catalogue, what was drawn last stays.
+    Draws that hit the sequence ``own`` [P, T + 1] are repeated up to twenty times; then the last one stays.
     """
     out = candidates[torch.randint(len(candidates), (len(own),), generator=generator)]
     for _ in range(_REDRAWS):
@@ -161,8 +158,8 @@ def train_network(
     """Train in place and leave the weights of the epoch with the best validation value.
 
     Args:
-        seen: [n] long, items that occur in ``sequences``. The others are in no loss: they are neither input nor
-            target, and must not be pushed away as negatives either, so their vectors stay as they began.
+        seen: [n] long, items that occur in ``sequences``. The others are in no loss, not as negatives either, so their
+            vectors keep their initial values.
         validate: NDCG@10 of the network as it is.
     """
     optimiser = torch.optim.AdamW(network.parameters(), lr=config.lr, weight_decay=config.weight_decay, betas=_BETAS)

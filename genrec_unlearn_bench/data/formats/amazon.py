@@ -122,7 +122,7 @@ class _ReviewLog:
 
     Attributes:
         item_numbers: Item id -> number. Knows which metadata is wanted, so that a catalogue of a million items whose
-            reviews were filtered to a tenth of it never stands in memory.
+            reviews were filtered to a tenth of it is never in memory.
     """
 
     def __init__(self, dropped: Counter[str]) -> None:

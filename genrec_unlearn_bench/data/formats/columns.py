@@ -20,7 +20,7 @@ _LONGEST_FIELD = 100_000
 
 
 class ItemColumns:
-    """Collects items by id; ``row`` says where an id stands.
+    """Collects items row by row, each with its own id.
 
     Attributes:
         row: Item id -> row number.

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.formats.columns import ItemColumns
 from genrec_unlearn_bench.data.formats.lines import BrokenLine, Faults, as_int64, json_object, read_lines, whole_number
-from genrec_unlearn_bench.data.formats.log_columns import Names, NotPlain, blocks, times, total_blocks
+from genrec_unlearn_bench.data.formats.log_columns import NameColumn, NotPlain, blocks, times, total_blocks
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.raw import Interactions, RawData, Sequences
 from genrec_unlearn_bench.errors import DataFault
@@ -75,7 +75,7 @@ def _items(path: Path, dropped: Counter[str], progress: Progress) -> tuple[dict[
         if not item_id:
             faults.add(path, number, "no item_id" if "item_id" not in record else "item_id is empty or not a text")
         elif item_id in columns.row:
-            faults.add(path, number, f"item_id {item_id!r} stands in line {lines[columns.row[item_id]]} already")
+            faults.add(path, number, f"item_id {item_id!r} is in line {lines[columns.row[item_id]]} already")
         else:
             lines.append(number)
             fields = ("title", "description", "brand", "price", "categories", "text")
@@ -100,7 +100,7 @@ def _interactions(path: Path, rows: Mapping[str, int], dropped: Counter[str], pr
 def _by_columns(
     path: Path, header: int, columns: tuple[int, int, int], rows: Mapping[str, int], progress: Progress
 ) -> tuple[Interactions, int]:
-    """What ``_by_lines`` gives, for a file without faults. Raises NotPlain for any other."""
+    """As ``_by_lines``, for a file without faults. Raises NotPlain for any other."""
     numbers: dict[str, int] = {}
     users: list[NDArray[np.int32]] = []
     items: list[NDArray[np.int32]] = []
@@ -109,15 +109,15 @@ def _by_columns(
     read = blocks(path, header, columns)
     for user_column, item_column, time_column in progress.track("interactions", read, total=total_blocks(path)):
         moments = times(time_column)
-        named = Names.of(item_column)
+        named = NameColumn.of(item_column)
         row = np.asarray([rows.get(name, -1) for name in named.distinct], dtype=np.int32)[named.places]
-        named = Names.of(user_column)
+        named = NameColumn.of(user_column)
         if not all(named.distinct):
             raise NotPlain("a user without a name")
         known = row >= 0
         if not known.all():
             # A user counts from the first interaction that is kept.
-            named = Names.of(user_column.filter(known))
+            named = NameColumn.of(user_column.filter(known))
         number = [numbers.setdefault(name, len(numbers)) for name in named.distinct]
         users.append(np.asarray(number, dtype=np.int32)[named.places])
         items.append(row[known])
@@ -193,7 +193,7 @@ def _sequences(path: Path, rows: Mapping[str, int], dropped: Counter[str], progr
         if not tab or not user:
             faults.add(path, number, "a user, a tab and items separated by spaces are expected")
         elif user in first_line:
-            faults.add(path, number, f"user {user!r} stands in line {first_line[user]} already")
+            faults.add(path, number, f"user {user!r} is in line {first_line[user]} already")
         elif number == 1 and user in _NAMES["user"] and listing.strip() in ("items", "item_ids", "sequence"):
             continue
         else:

@@ -68,7 +68,7 @@ def _document(path: Path) -> list[list[str]]:
 
 
 MISSING_LEVEL = -1
-"""Stands behind the last code of an item with fewer levels than the longest one."""
+"""Padding behind the last code of an item with fewer levels than the longest one."""
 
 _TOKEN = re.compile(r"<([a-z])_([0-9]{1,9})>")
 

@@ -41,7 +41,7 @@ class BrokenLine(ValueError):
 
 
 class Faults:
-    """Collects what is wrong with strict input, so that a user mends everything in one go."""
+    """Collects what is wrong with strict input, so that a user can fix everything in one go."""
 
     def __init__(self) -> None:
         self.shown: list[str] = []

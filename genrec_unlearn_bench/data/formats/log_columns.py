@@ -23,7 +23,7 @@ from genrec_unlearn_bench.data.formats.lines import whole_number
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Names", "NotPlain", "blocks", "times", "total_blocks"]
+__all__ = ["NameColumn", "NotPlain", "blocks", "times", "total_blocks"]
 
 BLOCK = 1 << 24
 """Bytes read at a time."""
@@ -35,7 +35,7 @@ class NotPlain(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Names:
+class NameColumn:
     """A column of names: the distinct ones, without white space around them, and the place of each row's.
 
     Attributes:
@@ -47,7 +47,7 @@ class Names:
     places: np.ndarray[Any, np.dtype[np.int32]]
 
     @classmethod
-    def of(cls, column: pa.Array) -> Names:
+    def of(cls, column: pa.Array) -> NameColumn:
         """The names of a column of strings."""
         encoded = column.dictionary_encode()
         return cls([name.strip() for name in encoded.dictionary.to_pylist()], encoded.indices.to_numpy())
@@ -89,7 +89,7 @@ def times(column: pa.Array) -> IntArray:
     # Arrow's own conversion knows other spellings than ``whole_number``, so it gets only what both read alike.
     if pc.all(pc.match_substring_regex(column, r"^-?[0-9]{1,18}$")).as_py():
         return np.asarray(pc.cast(column, pa.int64()).to_numpy(), dtype=np.int64)
-    names = Names.of(column)
+    names = NameColumn.of(column)
     found = np.empty(len(names.distinct), dtype=np.int64)
     for place, name in enumerate(names.distinct):
         number = whole_number(name)

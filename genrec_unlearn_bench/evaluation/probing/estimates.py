@@ -1,10 +1,10 @@
-"""AUROC and accuracy averaged over divisions, with 95 % intervals that know which examples share an item.
+"""AUROC and accuracy averaged over splits, with 95 % intervals clustered by item.
 
-Within a division. Examples of one item are alike, which makes a value less certain than its number of examples says:
+Within a split. Examples of one item are alike, which makes a value less certain than its number of examples says:
 its variance is the sum of squared influences of items (Obuchowski 1997, "Nonparametric analysis of clustered ROC curve
 data", Biometrics 53: DeLong's placement values, summed by cluster).
 
-Between divisions. They train and test on overlapping data, so that an average over J of them is not J times as certain.
+Between splits. They train and test on overlapping data, so that an average over J of them is not J times as certain.
 With s2 the variance of one, that of the mean is s2 (r + (1 - r) / J), where r = tested / (tested + trained) is Nadeau &
 Bengio's correlation ("Inference for the generalization error", Machine Learning 52, 2003). They estimate s2 from the
 spread of the J values; the clustered variance needs no spread of five numbers.
@@ -29,18 +29,18 @@ from scipy.stats import rankdata, t
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 
-__all__ = ["Answers", "Estimate", "accuracy", "auroc", "difference"]
+__all__ = ["SplitMean", "SplitScores", "accuracy", "auroc", "difference"]
 
 FloatArray = NDArray[np.float64]
 _EDGE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """What a probe said of the test examples of one division, as many positives as negatives, all [n].
+class SplitScores:
+    """A probe's scores on the test examples of one split, as many positives as negatives, all [n].
 
     Attributes:
-        scores: Above 0 where the probe says positive.
+        scores: Above 0 where the probe predicts positive.
     """
 
     scores: FloatArray
@@ -49,8 +49,8 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """An average over divisions.
+class SplitMean:
+    """An average over splits.
 
     Attributes:
         error: Its standard error.
@@ -86,8 +86,8 @@ class _Shape:
         return (spread * like + math.sqrt((spread * like) ** 2 + 4 * variance * spread * (1 - like))) / (2 * variance)
 
 
-def auroc(tests: Sequence[Answers], correlation: float) -> Estimate:
-    """Chance that a positive scores above a negative (ties count half), mean over divisions.
+def auroc(tests: Sequence[SplitScores], correlation: float) -> SplitMean:
+    """Chance that a positive scores above a negative (ties count half), mean over splits.
 
     Args:
         correlation: r of the module's docstring.
@@ -106,8 +106,8 @@ def auroc(tests: Sequence[Answers], correlation: float) -> Estimate:
     return _estimate(tests, values, influences, correlation, shape)
 
 
-def accuracy(tests: Sequence[Answers], correlation: float) -> Estimate:
-    """Share of right answers on balanced classes, mean over divisions."""
+def accuracy(tests: Sequence[SplitScores], correlation: float) -> SplitMean:
+    """Share of right answers on balanced classes, mean over splits."""
     values, influences = [], []
     for test in tests:
         right = ((test.scores > 0) == test.labels).astype(np.float64)
@@ -118,7 +118,7 @@ def accuracy(tests: Sequence[Answers], correlation: float) -> Estimate:
     return _estimate(tests, values, influences, correlation, _Shape(lambda chance: 1.0, classes=1))
 
 
-def difference(own: Estimate, other: Estimate) -> tuple[float, float]:
+def difference(own: SplitMean, other: SplitMean) -> tuple[float, float]:
     """95 % interval of own less other, taken as independent."""
     half = float(t.ppf(0.975, min(own.freedom, other.freedom)) * np.hypot(own.error, other.error))
     gap = own.value - other.value
@@ -126,15 +126,15 @@ def difference(own: Estimate, other: Estimate) -> tuple[float, float]:
 
 
 def _estimate(
-    tests: Sequence[Answers],
+    tests: Sequence[SplitScores],
     values: Sequence[float],
     influences: Sequence[FloatArray],
     correlation: float,
     shape: _Shape,
-) -> Estimate:
+) -> SplitMean:
     value = float(np.mean(values))
     labels, items = (np.concatenate(part) for part in zip(*((test.labels, test.items) for test in tests), strict=True))
-    # The class with fewer items says how much is known.
+    # The class with fewer items limits the degrees of freedom.
     freedom = max(min(_effective(items[side]) for side in (labels, ~labels)) - 1, 1.0)
     shrink = correlation + (1 - correlation) / len(tests)
     squared = float(np.mean([_clustered(*pair) for pair in zip(tests, influences, strict=True)])) * shrink
@@ -146,11 +146,11 @@ def _estimate(
         fewest = np.mean([min(_effective(test.items[side]) for side in (test.labels, ~test.labels)) for test in tests])
         size = float(fewest) / shrink
     low, high = _interval(value, size, float(t.ppf(0.975, freedom)), shape)
-    return Estimate(value, float(np.sqrt(squared)), freedom, low, high)
+    return SplitMean(value, float(np.sqrt(squared)), freedom, low, high)
 
 
-def _clustered(test: Answers, influence: FloatArray) -> float:
-    """Variance of one division's value."""
+def _clustered(test: SplitScores, influence: FloatArray) -> float:
+    """Variance of one split's value."""
     _, cluster = np.unique(test.items, return_inverse=True)
     effective = min(_effective(test.items[side]) for side in (test.labels, ~test.labels))
     return float((np.bincount(cluster, influence) ** 2).sum()) * effective / max(effective - 1, 0.5)

@@ -6,8 +6,7 @@ balanced by level-1 code, control tasks with random retain items as concept, and
 
 The target is the retrained model, not 0.5: a history tells something of its user to any model that reads it. Sites are
 reported one by one. Where concept items were given tokens of their own (TRACER), ``history`` and ``embedding`` can
-separate *better* than before, which says nothing about what the model knows of an interaction; ``prompt`` and
-``pooled`` do.
+separate *better* than before, which says nothing about interactions; ``prompt`` and ``pooled`` do.
 
 Deviation: ``history`` takes one concept item of a history where methods' descriptions take the mean over all of them.
 Items of different parts in one mean could not be kept apart. The places around it are the history's, so that it is
@@ -32,20 +31,19 @@ from genrec_unlearn_bench.evaluation.measurement import (
     unmeasured,
 )
 from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.probing.config import ProbingConfig, probing_preset
-from genrec_unlearn_bench.evaluation.probing.specs import NUMBERS, SITES, SPECS
+from genrec_unlearn_bench.evaluation.probing.specs import NUMBERS, SITES, SPECS, ProbingConfig, probing_preset
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["STATES", "Probing"]
+__all__ = ["Probing"]
 
 _PACKAGE = "genrec_unlearn_bench.evaluation.probing"
 _NO_FLOOR = "no model with random weights was measured"
 
 
-STATES = SharedPass("hidden-states", f"{_PACKAGE}.sites:read_states")
-"""Hidden states of the pool by site, [examples, layers, width] each; see ``sites.read_states``."""
+STATES = SharedPass("hidden-states", f"{_PACKAGE}.states:read_states")
+"""Hidden states of the pool by site, [examples, layers, width] each; see ``states.read_states``."""
 
 
 class Probing(Measurement):
@@ -53,7 +51,7 @@ class Probing(Measurement):
 
     name = "probing"
     specs = SPECS
-    modules = (f"{_PACKAGE}.profile",)
+    modules = (f"{_PACKAGE}.probes",)
     passes = (STATES,)
     untrained = True
 
@@ -61,7 +59,7 @@ class Probing(Measurement):
         return probing_preset(scale)
 
     def measure(self, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
-        from genrec_unlearn_bench.evaluation.probing.profile import measure_probing
+        from genrec_unlearn_bench.evaluation.probing.probes import measure_probing
 
         return measure_probing(subject, subject.pass_arrays[STATES.name], config, progress)
 
@@ -79,7 +77,7 @@ class Probing(Measurement):
 
 @dataclass(frozen=True)
 class _Headline:
-    """Of one site: numbers by column of the curve, the layers that the divisions chose, and the curve's note."""
+    """Numbers of one site by column of the curve, the layers that the divisions chose, and the curve's note."""
 
     numbers: Mapping[str, float]
     layers: tuple[int, ...]
@@ -87,7 +85,7 @@ class _Headline:
 
 
 def _headline(parts: Mapping[str, Measured], site: str) -> _Headline | str:
-    """What was measured at the site, or why nothing was."""
+    """The numbers of a site, or the reason why there are none."""
     measured = parts[""]
     if measured.curve is None:
         return measured.reason

@@ -1,39 +1,171 @@
-"""Logistic probes: trained on one part, tuned on the second, tested on the third (Alain & Bengio 2016)."""
+"""Logistic probes of every site and layer of one model, each beside its control task (Alain & Bengio 2016)."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-from genrec_unlearn_bench.evaluation.probing.estimates import Answers
-from genrec_unlearn_bench.evaluation.probing.parts import Parts
-from genrec_unlearn_bench.evaluation.probing.rows import Rows
+from genrec_unlearn_bench.data.examples import IntArray
+from genrec_unlearn_bench.data.forget import ConceptKind
+from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
+from genrec_unlearn_bench.evaluation.probing.estimates import SplitMean, SplitScores, accuracy, auroc, difference
+from genrec_unlearn_bench.evaluation.probing.specs import COLUMNS, FIRST_LAYER, NUMBERS, SITES, ProbingConfig
+from genrec_unlearn_bench.evaluation.probing.splits import ProbeSplit, Rows, split_rows
+from genrec_unlearn_bench.evaluation.probing.states import pseudo_concept, sample_pool
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["Probed", "probe"]
+__all__ = ["measure_probing"]
+
+_NO_CONCEPT_ITEMS = "single interactions are to be forgotten, so that no item is marked as the concept's"
 
 
 @dataclass(frozen=True, eq=False)
-class Probed:
+class ProbeTask:
+    """Labelled rows and one split of them."""
+
+    rows: Rows
+    parts: ProbeSplit
+
+
+@dataclass(frozen=True, eq=False)
+class SiteTasks:
+    """Tasks that all layers of a site are probed in.
+
+    Attributes:
+        concept: The rows, split anew for each entry.
+        control: As many pseudo-concepts, each with a split; empty where the negatives do not allow one.
+        reason: Why there is no control task.
+    """
+
+    concept: tuple[ProbeTask, ...]
+    control: tuple[ProbeTask, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedProbe:
     """One probe.
 
     Attributes:
         validation: AUROC on validation, by which a layer may be chosen.
     """
 
-    answers: Answers
+    test_scores: SplitScores
     validation: float
 
 
-def probe(states: NDArray[Any], rows: Rows, parts: Parts, inverse_l2: Sequence[float]) -> Probed:
+@dataclass(frozen=True, eq=False)
+class LayerProbes:
+    """Probes of one layer, one for each split of ``SiteTasks``."""
+
+    concept: tuple[FittedProbe, ...]
+    control: tuple[FittedProbe, ...]
+
+
+def measure_probing(
+    subject: Subject, states: Mapping[str, NDArray[Any]], config: ProbingConfig, progress: Progress
+) -> Measured:
+    """The curve of one model: a row for each site and layer, and one without numbers for a site that cannot be probed.
+
+    ``samples`` holds the numbers that the metrics report, for each site that could be probed: ``site.headline`` the
+    columns ``NUMBERS`` with every split at its own best layer, ``site.layers`` those layers.
+
+    Args:
+        states: From ``states.read_states``.
+
+    Raises:
+        NotMeasurable: No site can be probed, or a layer was asked for that no site has.
+    """
+    pool = sample_pool(subject)
+    rows = {"prompt": pool.targets, "pooled": pool.targets, "history": pool.mentions, "embedding": pool.catalogue}
+    layers = {site: FIRST_LAYER[site] + np.arange(states[site].shape[1]) for site in SITES}
+    _check(config.layers, layers)
+    single = subject.split.kind is ConceptKind.INTERACTION
+    found: list[dict[str, object]] = []
+    samples: dict[str, NDArray[np.generic]] = {}
+    for site in progress.track("probes", SITES, total=len(SITES)):
+        # The embedding is no layer of the network and is always probed.
+        wanted = [
+            place
+            for place, layer in enumerate(layers[site])
+            if config.layers is None or site == "embedding" or layer in config.layers
+        ]
+        try:
+            if single and site in ("history", "embedding"):
+                raise NotMeasurable(_NO_CONCEPT_ITEMS)
+            if not wanted:
+                raise NotMeasurable(f"this site has the layers {_listed(layers[site])}, and none of them was asked for")
+            read = rows[site].subset(np.isfinite(states[site][rows[site].places, 0, 0]))
+            if rows[site].labels.any() and not read.labels.any():
+                raise NotMeasurable("the model is served without the concept's items in its histories")
+            tasks = draw_tasks(read, config, subject.seed, single=single)
+        except NotMeasurable as fault:
+            found.append({"site": site, "layer": -1, "n": 0, "note": str(fault)})
+            continue
+        probed = [layer_probes(states[site][:, place], tasks, config) for place in wanted]
+        for place, layer in zip(wanted, probed, strict=True):
+            found.append({"site": site, "layer": int(layers[site][place]), **summary(layer, tasks, config)})
+        chosen = best_layers(probed)
+        own = LayerProbes(
+            tuple(probed[layer].concept[index] for index, layer in enumerate(chosen)),
+            tuple(probed[layer].control[index] for index, layer in enumerate(chosen) if tasks.control),
+        )
+        numbers = summary(own, tasks, config)
+        samples[f"{site}.headline"] = np.array([numbers.get(name, np.nan) for name in NUMBERS], dtype=np.float64)
+        samples[f"{site}.layers"] = layers[site][np.array(wanted)[chosen]]
+    if not samples:
+        raise NotMeasurable("; ".join(f"{row['site']}: {row['note']}" for row in found))
+    return Measured(curve=pd.DataFrame(found).reindex(columns=list(COLUMNS)), samples=samples)
+
+
+def draw_tasks(rows: Rows, config: ProbingConfig, seed: int, *, single: bool = False) -> SiteTasks:
+    """Split the rows and draw the control tasks; the same for every site with these rows.
+
+    Args:
+        single: See ``pseudo_concept``.
+
+    Raises:
+        NotMeasurable: A part of a split has too few rows of a class.
+    """
+    surplus = np.flatnonzero(rows.labels)
+    surplus = numpy_generator(seed, "probing", "positives").permutation(surplus)[config.examples :]
+    rows = rows.subset(~np.isin(np.arange(len(rows)), surplus))
+
+    def task(which: Rows, kind: str, index: int) -> ProbeTask:
+        generator = numpy_generator(seed, "probing", kind, index)
+        if kind == "control":
+            which = pseudo_concept(which, generator, single=single)
+        parts = split_rows(which, generator, train=config.train, validation=config.validation, minimum=config.minimum)
+        return ProbeTask(which, parts)
+
+    concept = tuple(task(rows, "concept", index) for index in range(config.splits))
+    try:
+        return SiteTasks(concept, tuple(task(rows, "control", index) for index in range(config.splits)))
+    except NotMeasurable as fault:
+        return SiteTasks(concept, (), f"no control task: {fault}")
+
+
+def layer_probes(states: NDArray[Any], tasks: SiteTasks, config: ProbingConfig) -> LayerProbes:
+    """Probe one layer's states [places, D] in all tasks."""
+    concept, control = (
+        tuple(probe(states, task.rows, task.parts, config.inverse_l2) for task in kind)
+        for kind in (tasks.concept, tasks.control)
+    )
+    return LayerProbes(concept, control)
+
+
+def probe(states: NDArray[Any], rows: Rows, parts: ProbeSplit, inverse_l2: Sequence[float]) -> FittedProbe:
     """Fit on train, take the strength with the smallest validation log-loss, score test.
 
     Args:
@@ -58,5 +190,53 @@ def probe(states: NDArray[Any], rows: Rows, parts: Parts, inverse_l2: Sequence[f
             loss = log_loss(truth, model.predict_proba(validation)[:, 1], labels=[False, True])
             if loss < best:
                 best, scores, seen = loss, model.decision_function(test), model.decision_function(validation)
-    answers = Answers(scores, rows.labels[parts.test], rows.items[parts.test])
-    return Probed(answers, float(roc_auc_score(truth, seen)))
+    test_scores = SplitScores(scores, rows.labels[parts.test], rows.items[parts.test])
+    return FittedProbe(test_scores, float(roc_auc_score(truth, seen)))
+
+
+def best_layers(probed: Sequence[LayerProbes]) -> IntArray:
+    """For each split, the layer with the best AUROC on the split's own validation part.
+
+    Split by split: what is validation in one is trained and tested on in others, so that a mean over splits
+    would choose a layer by what it is then tested on (with 12 layers of noise the AUROC of the chosen one was 0.55).
+    """
+    scores = [[each.validation for each in layer.concept] for layer in probed]
+    return np.asarray(np.argmax(np.array(scores), axis=0), dtype=np.int64)
+
+
+def summary(probed: LayerProbes, tasks: SiteTasks, config: ProbingConfig) -> dict[str, object]:
+    """The curve's columns behind site and layer."""
+    test = 1 - config.train - config.validation
+    correlation = test / (test + config.train)
+    answers = [each.test_scores for each in probed.concept]
+    right = accuracy(answers, correlation)
+    tested = np.concatenate([task.rows.places[task.parts.test] for task in tasks.concept])
+    numbers: dict[str, object] = {
+        **_bounded("auroc", auroc(answers, correlation)),
+        **_bounded("accuracy", right),
+        "validation_auroc": float(np.mean([each.validation for each in probed.concept])),
+        "n": len(np.unique(tested)),
+        "note": tasks.reason,
+    }
+    if probed.control:
+        control = accuracy([each.test_scores for each in probed.control], correlation)
+        low, high = difference(right, control)
+        numbers |= {"control_accuracy": control.value, "selectivity": right.value - control.value}
+        numbers |= {"selectivity_low": low, "selectivity_high": high}
+    return numbers
+
+
+def _bounded(name: str, estimate: SplitMean) -> dict[str, object]:
+    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+
+
+def _check(wanted: Sequence[int] | None, layers: Mapping[str, IntArray]) -> None:
+    known = {int(layer) for own in layers.values() for layer in own}
+    absent = sorted(set(wanted or ()) - known)
+    if absent:
+        there = "; ".join(f"{site} {_listed(own)}" for site, own in layers.items())
+        raise NotMeasurable(f"there is no layer {', '.join(map(str, absent))}; there are, by site: {there}")
+
+
+def _listed(layers: IntArray) -> str:
+    return f"{layers[0]}" if len(layers) == 1 else f"{layers[0]} to {layers[-1]}"

@@ -1,12 +1,15 @@
-"""What probing reports. Imports neither torch nor pandas."""
+"""Metrics and configuration of probing. Imports neither torch nor pandas."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec
+from pydantic import Field
 
-__all__ = ["COLUMNS", "FIRST_LAYER", "NUMBERS", "SITES", "SPECS"]
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec
+
+__all__ = ["COLUMNS", "FIRST_LAYER", "NUMBERS", "SITES", "SPECS", "ProbingConfig", "probing_preset"]
 
 SITES = MappingProxyType(
     {
@@ -16,7 +19,7 @@ SITES = MappingProxyType(
         "embedding": "the mean token embedding of an item",
     }
 )
-"""Where probes look, and what they see there."""
+"""Sites that are probed, with the state that a probe sees there."""
 
 FIRST_LAYER = MappingProxyType({"prompt": 1, "pooled": 0, "history": 0, "embedding": 0})
 """By site, its lowest layer. 0 is the input embeddings, l is behind block l (the last one also behind the final norm).
@@ -79,8 +82,6 @@ SPECS = tuple(
         title=f"Probe {title} ({site})",
         better={Group.ALL: better},
         range=(low, 1.0),
-        unit="fraction",
-        level=Level.MODEL,
         description=f"{text.format(what=what)}; {_PROTOCOL}",
         source="protocol sec. 4; Alain & Bengio 2016, arXiv 1610.01644; control tasks: Hewitt & Liang 2019, "
         "arXiv 1909.03368",
@@ -88,3 +89,37 @@ SPECS = tuple(
     for measure, (title, better, low, text) in _MEASURES.items()
     for site, what in SITES.items()
 )
+
+
+class ProbingConfig(StrictModel):
+    """Settings of the probes; the number of states read is fixed by the scale (``states.POSITIVES``)."""
+
+    examples: int = Field(default=2000, ge=1)
+    """Most positive examples a site is probed with; never more than the scale reads."""
+    splits: int = Field(default=5, ge=1)
+    """Random divisions into train, validation and test that are averaged; each has a control task of its own."""
+    train: float = Field(default=0.5, gt=0, lt=1)
+    """Share of the items whose examples probes are trained on."""
+    validation: float = Field(default=0.2, gt=0, lt=1)
+    """Share of the items that choose the L2 strength and the layer; the rest is tested on."""
+    inverse_l2: tuple[float, ...] = Field(default=(1e-4, 1e-3, 1e-2, 1e-1, 1.0), min_length=1)
+    """Grid of scikit-learn's C on standardised features, strongest regularisation first."""
+    minimum: int = Field(default=5, ge=2)
+    """Fewest examples of each class in each part of each split; with fewer the site is not measurable."""
+    layers: tuple[int, ...] | None = None
+    """Layers that are probed (0: input embeddings, l: behind block l); None for all."""
+
+
+_PRESETS = MappingProxyType(
+    {
+        "smoke": ProbingConfig(examples=500, splits=3, minimum=3),
+        "small": ProbingConfig(),
+        "paper": ProbingConfig(examples=4000),
+        "official": ProbingConfig(examples=4000),
+    }
+)
+
+
+def probing_preset(scale: str) -> ProbingConfig:
+    """The settings of a scale."""
+    return _PRESETS[scale]

@@ -1,68 +1,77 @@
-"""One attack on one model in one SID space: fine-tune, and look at held-out interactions now and then."""
+"""One attack on one model in one SID space: fine-tune, score held-out interactions, go on after a kill.
+
+The state of an attack (weights, moments, generators and the hits so far) is kept at every scored step like an
+interrupted training (``backbones.snapshots``): on a CPU an attack that was killed ends with the same bits as one that
+was not. Trainings keep their best weights beside the last ones; an attack ends with its last.
+"""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.batches import in_parts
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.snapshots import fingerprint
-from genrec_unlearn_bench.backbones.training import NextItem
+from genrec_unlearn_bench.backbones.snapshots import Place, Snapshot, Snapshots, fingerprint
+from genrec_unlearn_bench.backbones.training_task import NextItem
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
-from genrec_unlearn_bench.evaluation.relearning.attack_sets import AttackSet, attack_set, batches
-from genrec_unlearn_bench.evaluation.relearning.attacks import Space, part_of
-from genrec_unlearn_bench.evaluation.relearning.config import RelearningConfig
-from genrec_unlearn_bench.evaluation.relearning.division import divide
-from genrec_unlearn_bench.evaluation.relearning.held_out import START, held_out_hits
-from genrec_unlearn_bench.evaluation.relearning.resuming import Hits, Keeper
-from genrec_unlearn_bench.evaluation.relearning.spaces import in_space
-from genrec_unlearn_bench.evaluation.relearning.trace import PARTS, Trace
+from genrec_unlearn_bench.evaluation.relearning.attack_data import AttackSet, attack_set, batches, split_for_attacks
+from genrec_unlearn_bench.evaluation.relearning.held_out import held_out_hits, in_space
+from genrec_unlearn_bench.evaluation.relearning.recovery import AttackTrace
+from genrec_unlearn_bench.evaluation.relearning.specs import HELD_OUT, START, RelearningConfig, Space, part_of
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, linear_names
 
-__all__ = ["attacked", "measure_attack", "permitted"]
+__all__ = ["measure_attack"]
 
 _LOG_EVERY = 20
+_WEIGHT, _MOMENT, _HITS, _CPU_RNG, _CUDA_RNG = "weight.", "moment.", "hits.", "rng.cpu", "rng.cuda"
+
+Hits = dict[str, Tensor]
+"""By part, [S, n] bool: the hits at the steps scored so far."""
 
 
 def measure_attack(subject: Subject, part: str, config: RelearningConfig, progress: Progress) -> Measured:
     """Attack a copy of the subject; ``part`` is ``attack/space``.
 
     Raises:
-        NotMeasurable: The original table says nothing to the model, there are too few interactions, the attack is
+        NotMeasurable: The original table means nothing to the model, there are too few interactions, the attack is
             longer than its data allows before it is first scored, or its loss is no longer finite.
     """
     attack, space = part_of(part)
     found = in_space(subject, space)
-    division = divide(subject.split, subject.seed)
-    data = attack_set(attack, division, config.batch_size, subject.seed)
+    sides = split_for_attacks(subject.split, subject.seed)
+    data = attack_set(attack, sides, config.batch_size, subject.seed)
     steps = permitted(data, config)
-    start = {name: np.asarray(subject.pass_arrays[START.name][f"{space}.{name}"], dtype=np.bool_) for name in PARTS}
-    held = {"train": division.train, "test": division.test}
-    if _withheld(found, held):
-        # Whatever the weights learn, it cannot come back: zeros without a step.
+    start = {name: np.asarray(subject.pass_arrays[START.name][f"{space}.{name}"], dtype=np.bool_) for name in HELD_OUT}
+    held = {"train": sides.train, "test": sides.test}
+    if _all_blocked(found, held):
+        # Blocked items cannot be hit however the weights change: zeros without a step.
         hits = {name: torch.from_numpy(row)[None].repeat(len(steps), 1) for name, row in start.items()}
     else:
         model, seed = found.clone(), subject.seed
-        hits = attacked(model, data, held, config, steps=steps, start=start, seed=seed, progress=progress, space=space)
+        hits = run_attack(
+            model, data, held, config, steps=steps, start=start, seed=seed, progress=progress, space=space
+        )
     planned = np.asarray(config.steps, dtype=np.int64)
     passes = np.asarray([data.passes(step) for step in config.steps], dtype=np.float64)
-    train, test = (np.asarray(hits[name].numpy(), dtype=np.bool_) for name in PARTS)
-    return Trace(planned, passes, train, test, division.train.targets).measured(attack, space)
+    train, test = (np.asarray(hits[name].numpy(), dtype=np.bool_) for name in HELD_OUT)
+    return AttackTrace(planned, passes, train, test, sides.train.targets).measured(attack, space)
 
 
-def _withheld(model: Recommender, held: Mapping[str, Examples]) -> bool:
+def _all_blocked(model: Recommender, held: Mapping[str, Examples]) -> bool:
     """Whether serving rules keep every scored item from being recommended."""
     blocked = model.serving.blocked
     return blocked is not None and all(bool(blocked[part.targets].all()) for part in held.values())
@@ -80,7 +89,7 @@ def permitted(data: AttackSet, config: RelearningConfig) -> tuple[int, ...]:
     return steps
 
 
-def attacked(
+def run_attack(
     model: Recommender,
     data: AttackSet,
     held: Mapping[str, Examples],
@@ -109,12 +118,14 @@ def attacked(
     settings = f"{data.attack}/{space} {config.model_dump_json()} {list(steps)} {seed} {model.device.type}"
     arrays = [model.sids.codes, *(array for part in (data.examples, *held.values()) for array in _arrays(part))]
     weights = {str(number): parameter for number, parameter in enumerate(tuning.learned)}
-    keeper = Keeper(progress.work, fingerprint(settings, arrays, weights), tuning.learned, tuning.optimizer)
+    checkpoint = AttackCheckpoint(
+        progress.work, fingerprint(settings, arrays, weights), tuning.learned, tuning.optimizer
+    )
     lengths, last = tuning.task.lengths, steps[-1]
     with _own_generators(model, seed):
-        done, hits = keeper.take_up() or (0, {name: torch.from_numpy(found)[None] for name, found in start.items()})
+        done, hits = checkpoint.restore() or (0, {name: torch.from_numpy(found)[None] for name, found in start.items()})
         if done:
-            progress.earlier_seconds += keeper.earlier
+            progress.earlier_seconds += checkpoint.earlier
             progress.info(f"{tuning.label}: going on after step {done} of {last}")
         order = batches(data, lengths, seed=seed, first=done, total=last)
         for rows in progress.track(tuning.label, order, total=last - done):
@@ -123,7 +134,7 @@ def attacked(
             if done in steps:
                 new = {name: torch.from_numpy(held_out_hits(model, part)) for name, part in held.items()}
                 hits = {name: torch.cat([hits[name], new[name][None]]) for name in hits}
-                keeper.keep(done, hits)
+                checkpoint.keep(done, hits)
     return hits
 
 
@@ -192,3 +203,60 @@ def _own_generators(model: Recommender, seed: int) -> Iterator[None]:
 
 def _arrays(part: Examples) -> tuple[IntArray, ...]:
     return part.users, part.targets, part.starts, part.ends, part.events
+
+
+class AttackCheckpoint:
+    """Keeps an attack's state and restores it; without a folder it does nothing.
+
+    Args:
+        learned: The parameters that are trained, in the optimizer's order.
+    """
+
+    def __init__(
+        self, folder: Path | None, fingerprint: str, learned: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer
+    ) -> None:
+        self._kept = Snapshots(folder, fingerprint) if folder is not None else None
+        self._learned, self._optimizer = learned, optimizer
+        self._began, self._earlier = time.monotonic(), 0.0
+
+    @property
+    def earlier(self) -> float:
+        """Seconds of interrupted processes."""
+        return self._earlier
+
+    def restore(self) -> tuple[int, Hits] | None:
+        """Restore the last state. Returns the steps taken until then and the hits so far; None without one."""
+        found = self._kept.read() if self._kept else None
+        if found is None:
+            return None
+        self._earlier = found.place.seconds
+        tensors = found.current
+        with torch.no_grad():
+            for number, parameter in enumerate(self._learned):
+                parameter.copy_(tensors[f"{_WEIGHT}{number}"])
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            if name.startswith(_MOMENT):
+                place, _, kind = name.removeprefix(_MOMENT).partition(".")
+                moments.setdefault(int(place), {})[kind] = tensor
+        groups = self._optimizer.state_dict()["param_groups"]
+        self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        torch.set_rng_state(tensors[_CPU_RNG])
+        if _CUDA_RNG in tensors and torch.cuda.is_available():
+            torch.cuda.set_rng_state(tensors[_CUDA_RNG])
+        hits = {name.removeprefix(_HITS): tensor for name, tensor in tensors.items() if name.startswith(_HITS)}
+        return found.place.step, hits
+
+    def keep(self, step: int, hits: Hits) -> None:
+        """Write the state after ``step`` steps over the last one. Raises StorageError."""
+        if self._kept is None:
+            return
+        tensors = {f"{_WEIGHT}{number}": parameter.detach() for number, parameter in enumerate(self._learned)}
+        for number, moments in self._optimizer.state_dict()["state"].items():
+            tensors |= {f"{_MOMENT}{number}.{kind}": value for kind, value in moments.items()}
+        tensors |= {f"{_HITS}{part}": found for part, found in hits.items()}
+        tensors[_CPU_RNG] = torch.get_rng_state()
+        if any(parameter.is_cuda for parameter in self._learned):
+            tensors[_CUDA_RNG] = torch.cuda.get_rng_state()
+        seconds = self._earlier + time.monotonic() - self._began
+        self._kept.write(Snapshot(Place(step=step, score=-1.0, stale=0, seconds=seconds), tensors, {}))

@@ -7,26 +7,32 @@ retrained model under the same attack: any model learns a concept that it is tau
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
     Measurement,
     NotMeasurable,
     References,
-    SharedPass,
     Subject,
     number,
     unmeasured,
 )
-from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.relearning.attacks import Attack, Space, part_name
-from genrec_unlearn_bench.evaluation.relearning.config import RelearningConfig, preset
-from genrec_unlearn_bench.evaluation.relearning.held_out import START
-from genrec_unlearn_bench.evaluation.relearning.specs import QUANTITIES, SPECS, metric_name
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.evaluation.relearning.recovery import AttackTrace, area, exact_interval, peak, recovery
+from genrec_unlearn_bench.evaluation.relearning.specs import (
+    QUANTITIES,
+    SPECS,
+    START,
+    Attack,
+    RelearningConfig,
+    Space,
+    metric_name,
+    part_name,
+    preset,
+)
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.evaluation.relearning.trace import Trace
     from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["Relearning"]
@@ -38,17 +44,17 @@ _ONE_SPACE = "table and serving rules are the original's, so that this is the at
 class Relearning(Measurement):
     """Six attacks in two SID spaces; one part for each that this model has."""
 
-    name: ClassVar[str] = "relearning"
-    specs: ClassVar[tuple[MetricSpec, ...]] = SPECS
-    modules: ClassVar[tuple[str, ...]] = ("genrec_unlearn_bench.evaluation.relearning.attack",)
-    passes: ClassVar[tuple[SharedPass, ...]] = (START,)
+    name = "relearning"
+    specs = SPECS
+    modules = ("genrec_unlearn_bench.evaluation.relearning.attack",)
+    passes = (START,)
 
     def config(self, scale: str) -> RelearningConfig:
         return preset(scale)
 
     def parts(self, subject: Subject) -> tuple[str, ...]:
         """``mixed/served`` …; the original space is a part of its own only where it differs."""
-        from genrec_unlearn_bench.evaluation.relearning.spaces import spaces
+        from genrec_unlearn_bench.evaluation.relearning.held_out import spaces
 
         return tuple(part_name(attack, space) for attack in Attack for space in spaces(subject))
 
@@ -66,9 +72,6 @@ class Relearning(Measurement):
 
 
 def _values(own: Mapping[str, Measured], references: References, attack: Attack, space: Space) -> Iterator[MetricValue]:
-    from genrec_unlearn_bench.evaluation.relearning.recovery import area, peak, recovery
-    from genrec_unlearn_bench.evaluation.relearning.trace import exact_interval
-
     names = {quantity: metric_name(quantity, attack, space) for quantity in QUANTITIES}
     try:
         trace = _trace(own, attack, space, "the run")
@@ -94,19 +97,18 @@ def _values(own: Mapping[str, Measured], references: References, attack: Attack,
         yield number(names[quantity], Group.FORGET, found.value, n=n, interval=found.interval, note=note)
 
 
-def _trace(parts: Mapping[str, Measured], attack: Attack, space: Space, whose: str) -> Trace:
-    """What was measured; of the served space where there is no other one. Raises NotMeasurable with the reason."""
-    from genrec_unlearn_bench.evaluation.relearning.trace import Trace
+def _trace(parts: Mapping[str, Measured], attack: Attack, space: Space, whose: str) -> AttackTrace:
+    """The trace of a part; of the served space where there is no other one. Raises NotMeasurable with the reason."""
 
     found = parts.get(part_name(attack, space)) or parts.get(part_name(attack, Space.SERVED)) or parts.get("")
     if found is None:
         raise NotMeasurable(f"{whose} was not attacked")
     if found.reason:
         raise NotMeasurable(found.reason if whose == "the run" else f"{whose}: {found.reason}")
-    return Trace.of(found)
+    return AttackTrace.of(found)
 
 
-def _note(trace: Trace, *, copied: bool) -> str | None:
+def _note(trace: AttackTrace, *, copied: bool) -> str | None:
     sentences = [_ONE_SPACE] if copied else []
     steps, planned = trace.steps.tolist(), trace.planned.tolist()
     if len(steps) < len(planned):

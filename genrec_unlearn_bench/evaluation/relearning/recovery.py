@@ -1,23 +1,28 @@
-"""How much an attack brought back, against what the same attack gives a model that never learned the concept.
+"""Hits on held-out interactions during an attack, and how much of the concept the attack brought back.
 
-All uncertainty here comes from which held-out interactions there are: they are resampled together for all models
-(paired bootstrap), with one draw for each number of them.
+Recovery is measured against the same attack on a model that never learned the concept. All uncertainty comes from the
+choice of held-out interactions: they are resampled together for all models (paired bootstrap), with one draw for each
+number of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
-from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
-from genrec_unlearn_bench.evaluation.relearning.trace import Trace
+from genrec_unlearn_bench.evaluation.measurement import IntervalEstimate, Measured, NotMeasurable
+from genrec_unlearn_bench.evaluation.relearning.specs import HELD_OUT, Attack, Space
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["LEAST_GAP", "Estimate", "area", "peak", "recovery"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["AttackTrace", "area", "exact_interval", "peak", "recovery"]
 
 FloatArray = NDArray[np.float64]
 
@@ -28,35 +33,98 @@ LEAST_GAP = 0.02
 """Smallest HR@10 of the original beyond the retrained model's that is divided by."""
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A value over n held-out interactions, with the 2.5 % and 97.5 % points of its bootstrap samples."""
+@dataclass(frozen=True, eq=False)
+class AttackTrace:
+    """Hits on held-out interactions while an attack goes on.
 
-    value: float
-    interval: tuple[float, float]
-    n: int
+    Attributes:
+        planned: [P] steps at which the model was to be scored.
+        passes: [P] passes over the attack's data until then (``AttackSet.passes``).
+        train: [S, n] whether each held-out train interaction was hit, at the first S planned steps; later ones were
+            not allowed.
+        test: [S, m] the same of held-out test interactions.
+        targets: [n] items of the held-out train interactions, by which two traces are known to be of the same ones.
+    """
+
+    planned: IntArray
+    passes: NDArray[np.float64]
+    train: BoolArray
+    test: BoolArray
+    targets: IntArray
+
+    @property
+    def steps(self) -> IntArray:
+        """[S] the steps that were taken and scored."""
+        return self.planned[: len(self.train)]
+
+    def measured(self, attack: Attack, space: Space) -> Measured:
+        """For storage: the published curve, and the hits."""
+        samples: dict[str, NDArray[np.generic]] = {
+            "planned": self.planned,
+            "passes": self.passes,
+            "train": self.train,
+            "test": self.test,
+            "targets": self.targets,
+        }
+        return Measured(curve=self._curve(attack, space), samples=samples)
+
+    @classmethod
+    def of(cls, measured: Measured) -> AttackTrace:
+        """The inverse of ``measured``."""
+        found = measured.samples
+        return cls(
+            planned=np.asarray(found["planned"], dtype=np.int64),
+            passes=np.asarray(found["passes"], dtype=np.float64),
+            train=np.asarray(found["train"], dtype=np.bool_),
+            test=np.asarray(found["test"], dtype=np.bool_),
+            targets=np.asarray(found["targets"], dtype=np.int64),
+        )
+
+    def _curve(self, attack: Attack, space: Space) -> pd.DataFrame:
+        """One row for each part and planned step; no rate where it was not allowed, or nothing is held out."""
+        import pandas as pd
+
+        rows = []
+        for part, hits in zip(HELD_OUT, (self.train, self.test), strict=True):
+            n = hits.shape[1]
+            for index, (step, passes) in enumerate(zip(self.planned.tolist(), self.passes.tolist(), strict=True)):
+                known = index < len(hits) and n > 0
+                found = int(hits[index].sum()) if known else 0
+                low, high = exact_interval(found, n) if known else (np.nan, np.nan)
+                rate = found / n if known else np.nan
+                rows.append((str(attack), str(space), step, passes, part, rate, low, high, n))
+        columns = ["attack", "space", "step", "passes", "part", "hr@10", "low", "high", "n"]
+        return pd.DataFrame(rows, columns=columns)
 
 
-def area(trace: Trace) -> Estimate:
+def exact_interval(hits: int, n: int) -> tuple[float, float]:
+    """95 % interval of a rate (Clopper & Pearson 1934)."""
+    from scipy.stats import binomtest
+
+    interval = binomtest(hits, n).proportion_ci(0.95, method="exact")
+    return float(interval.low), float(interval.high)
+
+
+def area(trace: AttackTrace) -> IntervalEstimate:
     """Mean HR@10 over the attack: the area under the recovery curve (trapezoids over steps) by its length; 0 to 1."""
     of_each = _area(trace.train.T.astype(np.float64), trace.steps)[:, None]
     return _estimate(float(of_each.mean()), (_weights(len(of_each)) @ of_each)[:, 0], len(of_each))
 
 
-def recovery(own: Trace, original: Trace, retrain: Trace) -> Estimate:
+def recovery(own: AttackTrace, original: AttackTrace, retrain: AttackTrace) -> IntervalEstimate:
     """R at the last step of the attack; see ``_ratios``."""
     value, sampled = _ratios(own, original, retrain)
     return _estimate(float(value[-1]), sampled[:, -1], own.train.shape[1])
 
 
-def peak(own: Trace, original: Trace, retrain: Trace) -> Estimate:
+def peak(own: AttackTrace, original: AttackTrace, retrain: AttackTrace) -> IntervalEstimate:
     """The largest R of all scored steps, step 0 among them. Noise lifts a maximum, and its samples with it; where it
     lifts nearly all of them, the interval is widened to hold the measured value."""
     value, sampled = _ratios(own, original, retrain)
     return _estimate(float(value.max()), sampled.max(axis=1), own.train.shape[1])
 
 
-def _ratios(own: Trace, original: Trace, retrain: Trace) -> tuple[FloatArray, FloatArray]:
+def _ratios(own: AttackTrace, original: AttackTrace, retrain: AttackTrace) -> tuple[FloatArray, FloatArray]:
     """R(t) = [HR_own(t) - HR_retrain(t)] / [HR_original(0) - HR_retrain(0)], [S], and its bootstrap samples [2000, S].
 
     Nothing is clipped: below 0 the model holds less than one that never learned the concept, above 1 it gives back more
@@ -99,6 +167,6 @@ def _weights(n: int) -> FloatArray:
     return numpy_generator(0, "relearning", "bootstrap", n).multinomial(n, np.full(n, 1 / n), size=DRAWS) / n
 
 
-def _estimate(value: float, sampled: FloatArray, n: int) -> Estimate:
+def _estimate(value: float, sampled: FloatArray, n: int) -> IntervalEstimate:
     low, high = np.nanquantile(sampled, (0.025, 0.975))
-    return Estimate(value, (min(float(low), value), max(float(high), value)), n)
+    return IntervalEstimate(value, min(float(low), value), max(float(high), value), n)

@@ -1,4 +1,4 @@
-"""The metrics of the relearning attacks, by attack and SID space.
+"""Attacks, SID spaces, configuration and metrics of relearning. Imports neither torch nor pandas.
 
 Robust means a recovery of at most 0 within its interval: under the same attack, the model comes back no faster than one
 that never learned the concept. A low HR@10 says less, since an attack that fails on every model leaves it low.
@@ -6,10 +6,135 @@ that never learned the concept. A low HR@10 says less, since an attack that fail
 
 from __future__ import annotations
 
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec
-from genrec_unlearn_bench.evaluation.relearning.attacks import Attack, Space
+from enum import StrEnum
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Self
 
-__all__ = ["QUANTITIES", "SPECS", "metric_name"]
+from pydantic import Field, model_validator
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.evaluation.measurement import SharedPass
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec
+
+__all__ = [
+    "CONCEPT_SHARE",
+    "HELD_OUT",
+    "QUANTITIES",
+    "SPECS",
+    "START",
+    "SUBSETS",
+    "Attack",
+    "RelearningConfig",
+    "Space",
+    "metric_name",
+    "part_name",
+    "part_of",
+    "preset",
+]
+
+START = SharedPass("relearning-start", "genrec_unlearn_bench.evaluation.relearning.held_out:read_start")
+"""Hits at step 0, in every space of the model."""
+
+HELD_OUT = ("train", "test")
+"""The held-out interactions that were forgotten, and future ones."""
+
+
+class Attack(StrEnum):
+    """Data that the attacker fine-tunes on."""
+
+    MIXED = "mixed"
+    """TRACER's attack: batches of which 20 % are concept targets."""
+    FORGET_1 = "forget-1"
+    FORGET_5 = "forget-5"
+    FORGET_10 = "forget-10"
+    FORGET_100 = "forget-100"
+    """Concept targets alone: 1, 5, 10 or 100 percent of the concept interactions that the attacker has."""
+    BENIGN = "benign"
+    """Retain targets alone: fine-tuning without an interest in the concept."""
+
+
+SUBSETS = MappingProxyType(
+    {Attack.FORGET_1: 0.01, Attack.FORGET_5: 0.05, Attack.FORGET_10: 0.1, Attack.FORGET_100: 1.0}
+)
+"""Share of the attacker's concept interactions that a forget-only attack uses."""
+
+CONCEPT_SHARE = 0.2
+"""Share of concept targets in a batch of ``mixed`` (TRACER, relearning experiment)."""
+
+
+class Space(StrEnum):
+    """SID space and serving rules that the attacker uses."""
+
+    SERVED = "served"
+    """The model as it is deployed: its own SID table and its serving rules."""
+    ORIGINAL = "original"
+    """The attacker kept the table from before unlearning and has the weights, so that no serving rule binds him."""
+
+
+def part_name(attack: Attack, space: Space) -> str:
+    """Name of the stored part: ``mixed/served``."""
+    return f"{attack}/{space}"
+
+
+def part_of(name: str) -> tuple[Attack, Space]:
+    """The inverse of ``part_name``. Raises ValueError for any other text."""
+    attack, _, space = name.partition("/")
+    return Attack(attack), Space(space)
+
+
+class RelearningConfig(StrictModel):
+    """Optimisation of all attacks: the same for every model, so that their curves can be compared."""
+
+    steps: tuple[int, ...] = (0, 50, 100, 200, 500, 1000, 2000)
+    """Optimiser steps after which the model is scored; the first is 0, the last ends the attack."""
+    lr: float = Field(default=1e-4, gt=0)
+    """AdamW learning rate, constant, without warm-up."""
+    weight_decay: float = Field(default=0.01, ge=0)
+    """Weight decay of AdamW (that of the relearning attack of PISCES)."""
+    clip: float = Field(default=1.0, gt=0)
+    """Largest gradient norm."""
+    batch_size: int = Field(default=30, ge=5)
+    """Examples per step: 6 concept and 24 retain targets in ``mixed``. TRACER does not say its own. An attack that has
+    fewer examples takes all of them in each step."""
+    passes: float = Field(default=100.0, gt=0)
+    """Most passes over the attack's data, over its concept interactions where it has any. At 1 % of a forget set, 2,000
+    steps are thousands of passes over a handful of examples: the weights are then a function of the step size, not of
+    what the model still holds. Steps beyond the limit are not taken."""
+    dropout: bool = False
+    """Train with dropout on; off, so that step 0 is exactly the model under attack."""
+    adapters: bool = False
+    """Attack decoder-only models through low-rank adapters, with ``adapter_lr`` in place of ``lr``. All weights of
+    encoder-decoders are trained at every scale."""
+    adapter_rank: int = Field(default=16, ge=1)
+    """Rank of the adapters, which sit in every linear layer of the blocks."""
+    adapter_scale: float = Field(default=2.0, gt=0)
+    """Their product is added times this (alpha 32 at rank 16)."""
+    adapter_lr: float = Field(default=1e-5, gt=0)
+    """AdamW learning rate of the adapters."""
+    rows_at_once: int | None = Field(default=None, ge=1)
+    """A step is taken in parts of that many examples: less memory, the same gradient. None takes it whole."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.steps[:1] != (0,) or len(self.steps) < 2 or any(a >= b for a, b in pairwise(self.steps)):
+            raise ValueError("steps begin with 0, rise, and have an end")
+        return self
+
+
+_PRESETS = {
+    # A thousandth of the catalogue's size: what can be learned is learned early.
+    "smoke": RelearningConfig(steps=(0, 10, 20, 40)),
+    "small": RelearningConfig(),
+    "paper": RelearningConfig(adapters=True, rows_at_once=15),
+    "official": RelearningConfig(adapters=True, rows_at_once=15),
+}
+
+
+def preset(scale: str) -> RelearningConfig:
+    """The configuration at a scale."""
+    return _PRESETS[scale]
+
 
 QUANTITIES = ("hr@10", "area", "recovery", "peak")
 
@@ -61,7 +186,6 @@ SPECS = tuple(
         better={Group.FORGET: Better.LOWER},
         range=_RANGES[quantity],
         unit="ratio" if quantity in ("recovery", "peak") else "fraction",
-        level=Level.MODEL,
         description=_DESCRIPTIONS[quantity].format(attack=_ATTACKS[attack]) + _SPACES[space],
         source=_SOURCES.get(attack, _SOURCE),
     )

@@ -1,4 +1,4 @@
-"""The page of examples: what every renderer shows, and what ``--json`` prints.
+"""The page of examples: what every renderer shows, what ``--json`` prints, and the sentences around it.
 
 Users and items are named by their ids only where that was asked for; an item without any text has no other name.
 Texts are as the data has them: renderers escape.
@@ -6,23 +6,90 @@ Texts are as the data has them: renderers escape.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.brands import brand_key
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind
+from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.data.markup import plain
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.evaluation.concept import concept_places
-from genrec_unlearn_bench.evaluation.list_distance import list_change
+from genrec_unlearn_bench.evaluation.lists import list_change
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.user_block import LIST_LENGTH
+from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.pipeline.list_lookup import RunLists
-from genrec_unlearn_bench.reporting.examples.names import item_name
 from genrec_unlearn_bench.reporting.examples.scene import Scene
 
-__all__ = ["Example", "Item", "Page", "ShownList", "make_page"]
+__all__ = [
+    "CONCEPT",
+    "EMPTY_HISTORY",
+    "TARGET",
+    "Example",
+    "Item",
+    "Page",
+    "ShownList",
+    "change",
+    "clipped",
+    "concept_items",
+    "heading",
+    "item_name",
+    "make_page",
+    "notes",
+    "past",
+    "target_place",
+]
+
+LONGEST = 200
+"""Characters of a title that are kept at all; some titles are whole descriptions."""
+_JOINERS = "\u200d\ufe0e\ufe0f"
+_SEPARATORS = " -–—:,|/·"
+
+
+def item_name(items: ItemTable, row: int) -> tuple[str, str]:
+    """(brand, title), each on one line; one of them may be empty, never both. Renderers escape them.
+
+    Where there is no title, the description, the text or at last the item's id stands in for it.
+    """
+    brand = plain(items.brands[row])
+    title = plain(items.titles[row])
+    if not title:
+        others = (items.descriptions[row], items.texts[row], items.ids[row], f"item {row}")
+        title = next(text for text in map(plain, others) if text)
+    elif brand and _begins(title, brand):
+        title = title[len(brand) :].lstrip(_SEPARATORS)
+    return brand, clipped(title, LONGEST)
+
+
+def clipped(text: str, width: int) -> str:
+    """The text in at most ``width`` characters: cut behind a word where one ends in the last third, with an ellipsis.
+
+    A letter is not parted from its accents, nor an emoji from what it is joined to.
+    """
+    if len(text) <= width:
+        return text
+    end = max(width - 1, 0)
+    while end > 0 and (_joined(text[end]) or text[end - 1] == "\u200d"):
+        end -= 1
+    head = text[:end]
+    word = head.rfind(" ")
+    if not text[end].isspace() and word >= 2 * width // 3:
+        head = head[:word]
+    return f"{head.rstrip(_SEPARATORS)}…"
+
+
+def _joined(character: str) -> bool:
+    return unicodedata.combining(character) > 0 or character in _JOINERS or "\U0001f3fb" <= character <= "\U0001f3ff"
+
+
+def _begins(title: str, brand: str) -> bool:
+    rest = title[len(brand) :]
+    return brand_key(title[: len(brand)]) == brand_key(brand) and not rest[:1].isalnum()
+
 
 CONCEPTS = 6
 """Names of concepts that a heading lists."""
@@ -196,3 +263,49 @@ def _example(scene: Scene, number: int, group: Group, row: int, *, beam: int, hi
 
 def _alone(ranking: Ranking, row: int) -> Ranking:
     return Ranking(ranking.items[row : row + 1], ranking.log_probs[row : row + 1])
+
+
+CONCEPT, TARGET = "†", "*"
+"""Signs before a concept item and before the item that was to be predicted, beside any colour or weight."""
+
+EMPTY_HISTORY = "no history"
+
+
+def heading(example: Example) -> str:
+    """Example 2, forget side; with the ids where they are known."""
+    known = "" if example.user is None else f", user {example.user} (row {example.row})"
+    return f"Example {example.number}, {example.group.value} side{known}"
+
+
+def past(example: Example) -> str:
+    """What the list of a history is headed with."""
+    shown, whole = len(example.history), example.history_length
+    if shown == whole:
+        return f"History, {whole} {'item' if whole == 1 else 'items'}, oldest first"
+    return f"History, the last {shown} of {whole} items, oldest first"
+
+
+def concept_items(shown: ShownList) -> str:
+    """5/10."""
+    return f"{shown.concept_items}/{len(shown.items)}"
+
+
+def target_place(shown: ShownList, page: Page) -> str:
+    """The target's place, also below the tenth."""
+    return str(shown.target_rank) if shown.target_rank is not None else f"not in {page.depth}"
+
+
+def change(shown: ShownList) -> str:
+    """Share of the places that the original's list does not have."""
+    return "–" if shown.change is None else f"{shown.change:.0%}"
+
+
+def notes(page: Page) -> tuple[str, ...]:
+    """What has to be said about the page, one sentence each."""
+    return (
+        f"To be forgotten: {page.concept}.",
+        f"Top-{LIST_LENGTH} lists of seed {page.seed} at beam {page.beam} (suite {page.suite}); the target is looked "
+        f"for in {page.depth} places.",
+        page.rule,
+        "Examples show what a change looks like; how often it happens is what the metrics are for.",
+    )

@@ -1,8 +1,16 @@
-"""What the chosen runs were measured on and what each of them recommended, read from the cache."""
+"""The runs and test examples of ``bench examples``: which stand side by side, and which examples are shown.
+
+By default the examples whose lists changed most are shown, by a declared rule that looks at nothing but lists: the
+change of an example is 1 - overlap@10 between the original's list and a method's, averaged over the methods shown; ties
+go to the example whose lists lost more concept items, then to the lower row. A user is shown once.
+"""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +20,163 @@ from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups, TaskManifest
 from genrec_unlearn_bench.data.holdout import carve
-from genrec_unlearn_bench.errors import CorruptArtefact, ProtocolMismatch
+from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, ProtocolMismatch, UnknownName, UsageError
+from genrec_unlearn_bench.evaluation.concept import concept_places
+from genrec_unlearn_bench.evaluation.list_distance import list_change
 from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.evaluation.user_block import LIST_LENGTH
 from genrec_unlearn_bench.pipeline.list_lookup import RunLists, find_dataset_of, find_lists
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import MANIFEST, read_record
-from genrec_unlearn_bench.reporting.examples.rows import SideBySide
+from genrec_unlearn_bench.reporting.board import Block, Board, Row
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["Scene", "set_scene"]
+__all__ = [
+    "NAMED",
+    "RULE",
+    "Scene",
+    "SideBySide",
+    "most_changed",
+    "of_requests",
+    "of_users",
+    "set_scene",
+    "side_by_side",
+]
+
+UNASKED = 3
+"""Methods that are shown where none are named; more have to be chosen."""
+
+
+@dataclass(frozen=True, eq=False)
+class SideBySide:
+    """Runs that may be compared list by list.
+
+    Attributes:
+        title: The block's (task, backbone, scale, ruleset).
+        rows: Label and run: the original, the oracle, then the others in the order asked for.
+    """
+
+    title: str
+    seed: int
+    rows: tuple[tuple[str, Result], ...]
+
+
+def of_requests(results: Sequence[Result], requests: int) -> Sequence[Result]:
+    """The results of single requests, or of streams of so many. Raises UsageError where there are none."""
+    chosen = [result for result in results if result.requests == requests]
+    if not chosen:
+        known = sorted({result.requests for result in results})
+        raise UsageError(
+            f"no result is of {requests} {'request' if requests == 1 else 'requests'}",
+            hint=" or ".join(f"--requests {number}" for number in known),
+        )
+    return chosen
+
+
+def side_by_side(
+    board: Board, protocol: StatisticsProtocol, *, methods: Sequence[str] = (), seed: int | None = None
+) -> SideBySide:
+    """The runs of one call.
+
+    Args:
+        methods: Labels, methods or globs of rows; where none are given, all methods if these are few.
+        seed: The lowest that all rows have, where None.
+
+    Raises:
+        UsageError: Several blocks or too many methods fit, or a row has diverged at that seed.
+        UnknownName: No row is called so.
+        DataMissing: The original, the oracle or a method has no run at the seed.
+    """
+    if len(board.blocks) > 1:
+        listing = "".join(f"\n  - {block.key.title}" for block in board.blocks[:12])
+        raise UsageError(
+            f"{len(board.blocks)} blocks of results fit, and lists of one stand side by side:{listing}",
+            hint="choose one with --task, --backbone, --scale, --ruleset and --suite; setups of the same names, by a "
+            "--results-dir that holds one of them",
+        )
+    (block,) = board.blocks
+    rows = _rows(block, protocol, methods)
+    chosen = _seed(block, rows, seed)
+    runs = tuple((row.label, row.results[chosen]) for row in rows)
+    for label, result in runs:
+        if result.diverged:
+            raise UsageError(
+                f"the run of {label!r} has diverged at seed {chosen}: its lists say nothing about the method",
+                where=str(result.folder),
+                hint="leave it out (--method), or choose another seed (--seed)",
+            )
+    return SideBySide(block.key.title, chosen, runs)
+
+
+def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) -> tuple[Row, ...]:
+    first = [_reference(block, name) for name in (protocol.baseline, protocol.oracle)]
+    known = [row for row in block.rows if row.kind == "method"]
+    if not methods:
+        if not known:
+            raise DataMissing("there is no run of a method", where=block.key.title, hint="run one: bench run --method")
+        if len(known) > UNASKED:
+            names = ", ".join(row.label for row in known)
+            raise UsageError(
+                f"there are {len(known)} methods, too many to stand side by side: {names}",
+                where=block.key.title,
+                hint=f"name some of them: --method {known[0].label} --method {known[1].label}",
+            )
+        return (*first, *known)
+    out = {row.label: row for row in first}
+    for pattern in methods:
+        found = [row for row in block.rows if _fits(row, pattern)]
+        if not found:
+            raise UnknownName("method", pattern, [row.label for row in block.rows])
+        out |= {row.label: row for row in found}
+    return tuple(out.values())
+
+
+def _fits(row: Row, pattern: str) -> bool:
+    return pattern in (row.label, row.method) or fnmatchcase(row.label, pattern)
+
+
+def _reference(block: Block, method: str) -> Row:
+    row = next((row for row in block.rows if row.method == method), None)
+    if row is None:
+        other = next(iter(block.rows)).first
+        raise DataMissing(
+            f"there is no run of {method!r} to stand beside the others",
+            where=block.key.title,
+            hint=f"run it: {_command(other, method)}",
+        )
+    return row
+
+
+def _seed(block: Block, rows: Sequence[Row], seed: int | None) -> int:
+    shared = sorted(set.intersection(*(set(row.results) for row in rows)))
+    if seed is None and shared:
+        return shared[0]
+    if seed is not None and seed in shared:
+        return seed
+    wanted = next((s for row in rows for s in row.results), 0) if seed is None else seed
+    missing = [row for row in rows if wanted not in row.results]
+    has = "; ".join(f"{row.label} has {', '.join(map(str, row.results))}" for row in missing)
+    at = "no seed is shared by all rows" if seed is None else f"not all rows have a run at seed {seed}"
+    other = next(row.results[wanted] for row in rows if wanted in row.results) if len(missing) < len(rows) else None
+    commands = f"run it: {_command(other, missing[0].method)}" if other is not None else "choose another --seed"
+    raise DataMissing(f"{at}: {has}", where=block.key.title, hint=commands)
+
+
+def _command(result: Result, method: str) -> str:
+    """The command of a run with another row in its method's place, whose configuration it does not share."""
+    words = shlex.split(result.command)
+    out: list[str] = []
+    before = ""
+    for word in words:
+        if before == "--method":
+            out.append(method)
+        elif word != "--set" and before != "--set":
+            out.append(word)
+        before = word
+    return shlex.join(out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,3 +283,63 @@ def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetS
 
 def _are(part: Examples, users: IntArray, targets: IntArray) -> bool:
     return np.array_equal(part.users, users) and np.array_equal(part.targets, targets)
+
+
+RULE = (
+    "Chosen by rule: the users whose top-10 list differs most from the original's (1 - overlap@10, averaged over the "
+    "methods shown), ties by how many concept items left the list; one example a user."
+)
+
+NAMED = "Chosen by name: every test example of the users asked for."
+
+REFERENCES = 2
+"""The original and the oracle stand first; what comes after them are the methods that a change is about."""
+
+
+def most_changed(scene: Scene, group: Group, beam: int, top: int) -> IntArray:
+    """[<= top] rows of a group's test examples, most changed first.
+
+    Raises UsageError where the group has no test examples.
+    """
+    lists = [run.rankings[group, beam] for _, run in scene.runs]
+    users = scene.runs[0][1].users(group)
+    if not len(users):
+        raise UsageError(
+            f"there are no {group.value} test examples",
+            where=scene.title,
+            hint="choose the other --group, or another task",
+        )
+    others = lists[REFERENCES:] or lists[1:]
+    changes = np.mean([list_change(lists[0], other, LIST_LENGTH) for other in others], axis=0)
+    concept = [_concept_items(scene, each, users) for each in (lists[0], *others)]
+    left = np.mean([concept[0] - each for each in concept[1:]], axis=0)
+    order = np.lexsort((np.arange(len(users)), -left, -changes))
+    _, first = np.unique(users[order], return_index=True)
+    return np.asarray(order[np.sort(first)][:top], dtype=np.int64)
+
+
+def of_users(scene: Scene, wanted: Sequence[int], groups: Sequence[Group]) -> list[tuple[Group, int]]:
+    """Every test example of the named users in some groups, user by user as they were named.
+
+    Raises UsageError for users without any, all of them at once.
+    """
+    found: list[tuple[Group, int]] = []
+    absent: list[int] = []
+    for user in dict.fromkeys(wanted):
+        rows = [(group, int(row)) for group in groups for row in np.flatnonzero(scene.examples(group).users == user)]
+        found += rows
+        if not rows:
+            absent.append(user)
+    if absent:
+        known = np.unique(np.concatenate([scene.examples(group).users for group in groups]))
+        where = " or ".join(group.value for group in groups)
+        raise UsageError(
+            f"no {where} test example is of the user {', '.join(map(str, absent))}",
+            where=f"{scene.title}: {len(known)} users have one",
+            hint="users go by the numbers in the column `user` of per_user.parquet; or show the most changed: --top 5",
+        )
+    return found
+
+
+def _concept_items(scene: Scene, lists: Ranking, users: IntArray) -> IntArray:
+    return np.asarray(concept_places(scene.split, lists.items[:, :LIST_LENGTH], users).sum(axis=1), dtype=np.int64)

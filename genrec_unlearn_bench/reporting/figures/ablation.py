@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.reporting.board import Block, Row
-from genrec_unlearn_bench.reporting.figures.asked import Asked, arrow, lined, unmeasured
-from genrec_unlearn_bench.reporting.figures.curves import Cast, mean_of
-from genrec_unlearn_bench.reporting.figures.figure import Figure, Panel, Series
-from genrec_unlearn_bench.reporting.figures.style import PALETTE, Look
+from genrec_unlearn_bench.reporting.figures.curves import mean_of
+from genrec_unlearn_bench.reporting.figures.layout import draw_lines
+from genrec_unlearn_bench.reporting.figures.model import PALETTE, Figure, Look, Panel, Series
+from genrec_unlearn_bench.reporting.figures.request import Asked, Cast, axis_title, panel_figure, unmeasured
 from genrec_unlearn_bench.reporting.measure import Measure
 
-__all__ = ["KIND", "Sweep", "draw", "sweeps"]
+__all__ = ["Sweep", "draw_ablation", "sweeps"]
 
-KIND = "ablation"
 LEAST = 2
 """Values of a field that are a sweep."""
 
@@ -37,7 +37,7 @@ class Sweep:
     others: str = ""
 
 
-def draw(block: Block, asked: Asked) -> tuple[Figure, ...]:
+def draw_ablation(kind: str, block: Block, asked: Asked) -> tuple[Figure, ...]:
     """A figure for every method and field that was swept. Raises NotDrawn, and UnknownName for a field nobody has."""
     cast = asked.cast(block)
     found = sweeps(cast.rows)
@@ -55,10 +55,11 @@ def draw(block: Block, asked: Asked) -> tuple[Figure, ...]:
     for method, field in dict.fromkeys((sweep.method, sweep.field) for sweep in found):
         mine = [sweep for sweep in found if (sweep.method, sweep.field) == (method, field)]
         panels = [_panel(block, measure, mine, cast, asked) for measure in measures]
-        drawn = [panel for panel in panels if panel.series]
+        drawn = tuple(panel for panel in panels if panel.series)
         if drawn:
             caption = (f"{method} with different values of {field} on {block.key.title}; all other settings are kept.",)
-            out.append(lined(KIND, block, drawn, caption, cast=cast, mark=f"-{method}-{field}".replace("/", "-")))
+            mark = f"-{method}-{field}".replace("/", "-")
+            out.append(panel_figure(kind, block, drawn, partial(draw_lines, drawn), caption, cast=cast, mark=mark))
     return tuple(out)
 
 
@@ -77,8 +78,8 @@ def sweeps(rows: Sequence[Row]) -> tuple[Sweep, ...]:
     for (method, field, source, rest), members in swept.items():
         twins = [json.loads(other) for m, f, _, other in swept if (m, f) == (method, field)]
         own = json.loads(rest)
-        told = [f"{name}={own[name]}" for name in own if len({json.dumps(twin.get(name)) for twin in twins}) > 1]
-        label = ", ".join([*([source] if source else []), *told])
+        apart = [f"{name}={own[name]}" for name in own if len({json.dumps(twin.get(name)) for twin in twins}) > 1]
+        label = ", ".join([*([source] if source else []), *apart])
         out.append(Sweep(method, field, tuple(v for v, _ in members), tuple(row for _, row in members), label))
     return tuple(sorted(out, key=lambda sweep: (sweep.method, sweep.field, sweep.others)))
 
@@ -96,20 +97,19 @@ def _panel(block: Block, measure: Measure, found: Sequence[Sweep], cast: Cast, a
             plain = Look(look.colour, "", look.width, look.dash, look.order)
             series.append(Series(label, plain, span, (estimate, estimate)))
     for place, sweep in enumerate(found):
-        measured = [
-            (value, estimate)
+        estimates = [
+            (value, mean_of(values[row.label], asked.protocol))
             for value, row in zip(sweep.values, sweep.rows, strict=True)
-            if (estimate := mean_of(values[row.label], asked.protocol)).seeds
         ]
+        measured = [(value, estimate) for value, estimate in estimates if estimate.seeds]
         if measured:
             label = f"{sweep.method} ({sweep.others})" if sweep.others else sweep.method
-            look = Look(*PALETTE[place % len(PALETTE)])
-            series.append(Series(label, look, tuple(v for v, _ in measured), tuple(e for _, e in measured)))
+            series.append(Series.of(label, Look(*PALETTE[place % len(PALETTE)]), measured))
     lone = all(each.label in (cast.original, cast.oracle) for each in series)
     return Panel(
         title=measure.side.capitalize() or "Model",
         xlabel=found[0].field,
-        ylabel=f"{measure.title} {arrow(measure.metric, measure.group)}".strip(),
+        ylabel=axis_title(measure.title, measure.metric, measure.group),
         series=() if lone else tuple(series),
         ticks=tuple((value, f"{value:g}") for value in everyone),
         symlog=_symlog(everyone),

@@ -1,35 +1,36 @@
-"""The kinds of figures by name. Nothing is imported before it is asked for."""
+"""The kinds of figures by name, and drawing those that were asked for."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from functools import partial
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.reporting.board import Block, Board
-from genrec_unlearn_bench.reporting.figures.asked import Asked
-from genrec_unlearn_bench.reporting.figures.figure import Figure, NotDrawn
+from genrec_unlearn_bench.reporting.figures.ablation import draw_ablation
+from genrec_unlearn_bench.reporting.figures.forget_quality import draw_forget_quality
+from genrec_unlearn_bench.reporting.figures.measurements import draw_measured
+from genrec_unlearn_bench.reporting.figures.model import Figure, NotDrawn
+from genrec_unlearn_bench.reporting.figures.overlap import draw_overlap
+from genrec_unlearn_bench.reporting.figures.pareto import draw_pareto
+from genrec_unlearn_bench.reporting.figures.request import Asked
 
 __all__ = ["Drawn", "Skipped", "draw_all", "find_kind", "kinds"]
 
-_KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "probing": "probing",
-        "relearning": "relearning",
-        "membership": "membership",
-        "forget-quality": "forget_quality",
-        "quantisation": "quantisation",
-        "pareto": "pareto",
-        "overlap": "overlap",
-        "ablation": "ablation",
-        "stream": "stream",
-    }
-)
-"""Kind -> module of this package with a function ``draw(block, asked)``."""
-
 Draw = Callable[[Block, Asked], tuple[Figure, ...]]
+
+_KINDS: Mapping[str, Callable[[str, Block, Asked], tuple[Figure, ...]]] = {
+    "probing": draw_measured,
+    "relearning": draw_measured,
+    "membership": draw_measured,
+    "forget-quality": draw_forget_quality,
+    "quantisation": draw_measured,
+    "pareto": draw_pareto,
+    "overlap": draw_overlap,
+    "ablation": draw_ablation,
+    "stream": draw_measured,
+}
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,7 @@ def find_kind(name: str) -> Draw:
     """The kind of that name. Raises UnknownName."""
     if name not in _KINDS:
         raise UnknownName("kind", name, _KINDS)
-    draw: Draw = importlib.import_module(f"genrec_unlearn_bench.reporting.figures.{_KINDS[name]}").draw
-    return draw
+    return partial(_KINDS[name], name)
 
 
 def draw_all(board: Board, wanted: Sequence[str], asked: Asked) -> Drawn:

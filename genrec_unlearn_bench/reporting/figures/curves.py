@@ -9,56 +9,23 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
-from genrec_unlearn_bench.reporting.board import Block, Row
-from genrec_unlearn_bench.reporting.figures.figure import Estimate
-from genrec_unlearn_bench.reporting.figures.style import FLOOR, ORACLE, ORIGINAL, Look, looks
+from genrec_unlearn_bench.reporting.board import Block
+from genrec_unlearn_bench.reporting.figures.model import Estimate
+from genrec_unlearn_bench.reporting.figures.request import FLOOR_LABEL
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
 
-__all__ = ["FLOOR_LABEL", "Cast", "Curves", "Tables", "cast_of", "estimates", "mean_of", "read_tables"]
+__all__ = ["Tables", "estimates", "mean_of", "read_tables"]
 
 Record = Mapping[str, str]
-FLOOR_LABEL = "random weights"
 _OWN, _ORIGINAL, _ORACLE, _FLOOR = "run", "original", "retrain", "untrained"
-
-
-@dataclass(frozen=True, eq=False)
-class Cast:
-    """Whom a block's figures show.
-
-    Attributes:
-        rows: Everybody but the original and the oracle, in the order of tables.
-        looks: Of every label, the references' among them; the same in all figures of the block.
-        original, oracle: Their labels.
-        notes: Who is left out, as sentences.
-    """
-
-    rows: tuple[Row, ...]
-    looks: Mapping[str, Look]
-    original: str
-    oracle: str
-    notes: tuple[str, ...] = ()
-
-    def of(self, rows: Sequence[Row]) -> Cast:
-        """Some of the rows; they keep their looks unless two would share one."""
-        labels = [row.label for row in rows]
-        taken = [self.looks[label] for label in labels]
-        fresh = looks(labels) if len(set(taken)) < len(taken) else {}
-        return replace(self, rows=tuple(rows), looks={**self.looks, **fresh})
-
-    def parts(self, most: int) -> list[tuple[Row, ...]]:
-        """The rows in as few parts of about one size as have at most so many; one empty part where there are none."""
-        number = max(1, math.ceil(len(self.rows) / most))
-        size = math.ceil(len(self.rows) / number)
-        return [self.rows[place : place + size] for place in range(0, len(self.rows), size or 1)] or [()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,30 +43,6 @@ class Tables:
     def of(self, label: str) -> Mapping[int, Sequence[Record]]:
         """By seed, what was measured on a row or a reference: in its own results, else beside those of others."""
         return {**self.given.get(label, {}), **self.own.get(label, {})}
-
-
-Curves = Mapping[tuple[str, ...], Estimate]
-"""By the values of some columns."""
-
-
-def cast_of(block: Block, protocol: StatisticsProtocol, methods: Sequence[str] = ()) -> Cast:
-    """Whom to show.
-
-    Args:
-        methods: Names or globs; where there are some, they choose among reference rows as well. The original and the
-            oracle are always shown.
-    """
-    original, oracle = protocol.baseline, protocol.oracle
-    others = [row for row in block.rows if row.label not in (original, oracle)]
-    chosen = [row for row in others if not methods or any(_fits(row.method, pattern) for pattern in methods)]
-    diverged = [row for row in chosen if row.diverged]
-    kept = tuple(row for row in chosen if not row.diverged)
-    # Looks are given before anybody is hidden, so that a method looks the same in all figures of its block.
-    look = looks([row.label for row in kept])
-    notes = tuple(
-        f"Left out: {row.label}, which diverged in {len(row.diverged)} of {len(row.results)} runs." for row in diverged
-    )
-    return Cast(kept, {**look, original: ORIGINAL, oracle: ORACLE, FLOOR_LABEL: FLOOR}, original, oracle, notes)
 
 
 def read_tables(block: Block, name: str, protocol: StatisticsProtocol) -> Tables:
@@ -196,7 +139,3 @@ def _by_model(path: Path) -> dict[str, list[Record]]:
         clean = {name: text or "" for name, text in record.items() if isinstance(name, str)}
         out.setdefault(clean.get("model", _OWN), []).append(clean)
     return out
-
-
-def _fits(name: str, pattern: str) -> bool:
-    return name == pattern or fnmatchcase(name, pattern)

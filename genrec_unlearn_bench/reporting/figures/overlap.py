@@ -1,22 +1,23 @@
-"""How much the concept's semantic IDs share with the retain items', before and after: Ω by level, lift, prefixes."""
+"""Token overlap: how much the concept's semantic IDs share with the retain items', before and after unlearning."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.board import Block, Row
-from genrec_unlearn_bench.reporting.figures.asked import Asked, arrow, lined, parts, unmeasured
-from genrec_unlearn_bench.reporting.figures.curves import Cast, mean_of
-from genrec_unlearn_bench.reporting.figures.figure import Estimate, Figure, Panel, Series
-from genrec_unlearn_bench.reporting.formats.notes import listed
+from genrec_unlearn_bench.reporting.figures.curves import mean_of
+from genrec_unlearn_bench.reporting.figures.layout import draw_lines
+from genrec_unlearn_bench.reporting.figures.model import Estimate, Figure, Panel, Series
+from genrec_unlearn_bench.reporting.figures.request import Asked, Cast, axis_title, panel_figure, unmeasured
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.wording import listed
 
-__all__ = ["KIND", "draw"]
+__all__ = ["draw_overlap"]
 
-KIND = "overlap"
 _LEVEL = re.compile(r"overlap\.level(\d+)")
 _SINGLE = (
     ("overlap.lift", "Lift over chance", "Ω / chance"),
@@ -25,37 +26,37 @@ _SINGLE = (
 )
 _BAND = ("overlap.lift.null-low", "overlap.lift.null-high")
 
+Values = Mapping[str, Estimate]
 
-def draw(block: Block, asked: Asked) -> tuple[Figure, ...]:
+
+def draw_overlap(kind: str, block: Block, asked: Asked) -> tuple[Figure, ...]:
     """One figure, or more where many methods change the table. Raises NotDrawn."""
-    protocol = asked.protocol
     cast = asked.cast(block)
-    known = {row.label: _values(row, protocol) for row in block.rows}
-    before = known.get(cast.original) or next(
-        (known[row.label] for row in cast.rows if known[row.label] and not _moved(row)), {}
-    )
+    known = {row.label: _values(row, asked.protocol) for row in block.rows}
+    measured = [row for row in cast.rows if known[row.label]]
+    kept = [row.label for row in measured if not _moved(row)]
+    before = known.get(cast.original) or (known[kept[0]] if kept else {})
     if not before:
         raise unmeasured(block, f"token overlap of the row {cast.original}", method=cast.original)
-    moved = [row for row in cast.rows if known[row.label] and _moved(row)]
-    kept = [row.label for row in cast.rows if known[row.label] and not _moved(row)]
+    moved = [row for row in measured if _moved(row)]
     if not moved:
         raise unmeasured(block, "a method that changes semantic IDs", method="tracer")
     out = []
     cast = cast.of(moved)
-    for mark, rows in parts(cast):
-        columns = [(cast.original, before), *((row.label, known[row.label]) for row in rows)]
-        panels = _panels(columns, cast, _band(before))
+    for mark, (_, _, *labels) in cast.figures():
+        columns = [(cast.original, before), *((label, known[label]) for label in labels)]
+        panels = tuple(_panels(columns, cast, _band(before)))
         caption = (
             f"Token overlap of concept and retain items on {block.key.title}: the original table and those that "
             "methods leave.",
             "Grey band: 95 % of random item sets of the concept's size.",
             *([f"Left as it was by {listed(kept)}."] if kept else []),
         )
-        out.append(lined(KIND, block, panels, caption, cast=cast, mark=mark))
+        out.append(panel_figure(kind, block, panels, partial(draw_lines, panels), caption, cast=cast, mark=mark))
     return tuple(out)
 
 
-def _values(row: Row, protocol: StatisticsProtocol) -> Mapping[str, Estimate]:
+def _values(row: Row, protocol: StatisticsProtocol) -> Values:
     out: dict[str, list[float]] = {}
     for result in row.results.values():
         for measure, value in result.values.items():
@@ -75,39 +76,34 @@ def _moved(row: Row) -> bool:
     return any(value for value in changes)
 
 
-def _band(before: Mapping[str, Estimate]) -> tuple[float, float] | None:
-    found = [before[name].mean for name in _BAND if name in before]
-    return (found[0], found[1]) if len(found) == 2 else None
+def _band(before: Values) -> tuple[float, float] | None:
+    low, high = (before[name].mean if name in before else None for name in _BAND)
+    return (low, high) if low is not None and high is not None else None
 
 
-def _panels(
-    columns: Sequence[tuple[str, Mapping[str, Estimate]]], cast: Cast, band: tuple[float, float] | None
-) -> list[Panel]:
-    levels = sorted({int(found[1]) for _, values in columns for name in values if (found := _LEVEL.fullmatch(name))})
-    series = []
-    for label, values in columns:
-        here = [
-            (float(level), values[f"overlap.level{level}"]) for level in levels if f"overlap.level{level}" in values
-        ]
-        if here:
-            series.append(Series(label, cast.looks[label], tuple(x for x, _ in here), tuple(y for _, y in here)))
+def _panels(columns: Sequence[tuple[str, Values]], cast: Cast, band: tuple[float, float] | None) -> list[Panel]:
     out = []
+    levels = sorted({int(found[1]) for _, values in columns for name in values if (found := _LEVEL.fullmatch(name))})
+    by_level = [
+        (label, [(float(level), found) for level in levels if (found := values.get(f"overlap.level{level}"))])
+        for label, values in columns
+    ]
+    series = tuple(Series.of(label, cast.looks[label], points) for label, points in by_level if points)
     if series:
-        way = arrow("overlap.level1", Group.ALL)
+        axis = axis_title("Ω", "overlap.level1", Group.ALL)
         ticks = tuple((float(level), str(level)) for level in levels)
-        axis = f"Ω {way}".strip()
-        out.append(Panel("By level", "level", axis, tuple(series), ticks, ylim=(0.0, None), apart=True))
+        out.append(Panel("By level", "level", axis, series, ticks, ylim=(0.0, None), apart=True))
     for metric, title, axis in _SINGLE:
-        lone = [
-            Series(label, cast.looks[label], (float(place),), (values[metric],))
+        lone = tuple(
+            Series.of(label, cast.looks[label], [(float(place), values[metric])])
             for place, (label, values) in enumerate(columns)
             if metric in values
-        ]
+        )
         if lone:
             lift = metric == "overlap.lift"
-            label = f"{axis} {arrow(metric, Group.ALL)}".strip()
+            label = axis_title(axis, metric, Group.ALL)
             # The rows are told apart by the legend; their names would not fit below the axis.
             ticks = tuple((float(place), "") for place in range(len(columns)))
             line, null = (1.0, band) if lift else (None, None)
-            out.append(Panel(title, "", label, tuple(lone), ticks, line=line, band=null, ylim=(0.0, None)))
+            out.append(Panel(title, "", label, lone, ticks, line=line, band=null, ylim=(0.0, None)))
     return out

@@ -12,16 +12,15 @@ import numpy as np
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import Better
 from genrec_unlearn_bench.reporting.board import Block
-from genrec_unlearn_bench.reporting.figures.asked import Asked, arrow, named, unmeasured
 from genrec_unlearn_bench.reporting.figures.curves import mean_of
-from genrec_unlearn_bench.reporting.figures.figure import Estimate, Figure
-from genrec_unlearn_bench.reporting.figures.scatter import Axis, Mark, draw_scatter
-from genrec_unlearn_bench.reporting.formats.notes import listed
+from genrec_unlearn_bench.reporting.figures.model import Estimate, Figure
+from genrec_unlearn_bench.reporting.figures.request import Asked, axis_title, named, unmeasured
+from genrec_unlearn_bench.reporting.figures.scatter import Mark, draw_scatter
 from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.wording import listed
 
-__all__ = ["KIND", "Trade", "draw", "front", "trades"]
+__all__ = ["Trade", "draw_pareto", "front", "trades"]
 
-KIND = "pareto"
 OTHERS = ("popularity", "sasrec")
 """Reference rows that are recommenders of another kind, which unlearn nothing: shown where they are named."""
 HEADS = (
@@ -64,7 +63,7 @@ class Trade:
         return (0.0 if low <= 0.0 <= high else ends[0]), ends[1]
 
 
-def draw(block: Block, asked: Asked) -> tuple[Figure, ...]:
+def draw_pareto(kind: str, block: Block, asked: Asked) -> tuple[Figure, ...]:
     """One figure. Raises NotDrawn without an oracle, UsageError for measures that are no forget and retain pair."""
     forget, retain = _measures(asked)
     if block.oracle is None:
@@ -87,26 +86,26 @@ def draw(block: Block, asked: Asked) -> tuple[Figure, ...]:
         )
         for trade in found
     )
-    axes = (
-        Axis(f"|{forget.title} − {asked.protocol.oracle}'s| (0 = as retrained)"),
-        Axis(f"{retain.title} {arrow(retain.metric, retain.group)}".strip()),
+    titles = (
+        f"|{forget.title} − {asked.protocol.oracle}'s| (0 = as retrained)",
+        axis_title(retain.title, retain.metric, retain.group),
     )
     counts = sorted({trade.gap.seeds for trade in found})
     seeds = "–".join(str(number) for number in dict.fromkeys((counts[0], counts[-1])))
     caption = (
-        f"{_sentence(retain.title)} against the distance of {forget.title} from {asked.protocol.oracle}, "
-        f"{block.key.title}, beam {forget.beam}: means over {seeds} seeds, gaps taken seed by seed; whiskers: 95 % t "
-        "intervals.",
+        f"{retain.title[:1].upper()}{retain.title[1:]} against the distance of {forget.title} from "
+        f"{asked.protocol.oracle}, {block.key.title}, beam {forget.beam}: means over {seeds} seeds, gaps taken seed "
+        "by seed; whiskers: 95 % t intervals.",
         "Filled: no other method is better on both (by the means; this is no test). Triangles that point down: "
         f"less is recommended than {asked.protocol.oracle} does, which is over-forgetting.",
         *cast.notes,
     )
     return (
         Figure(
-            name=named(KIND, block),
-            kind=KIND,
+            name=named(kind, block),
+            kind=kind,
             block=block.key,
-            paint=partial(draw_scatter, marks, axes),
+            paint=partial(draw_scatter, marks, titles),
             caption=caption,
             heads=HEADS,
             rows=tuple(_row(trade, best) for trade in found),
@@ -154,10 +153,6 @@ def _measures(asked: Asked) -> tuple[Measure, Measure]:
             hint="--metric forget:hr@10,retain:ndcg@10",
         )
     return forget[0], retain[0]
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _role(trade: Trade, asked: Asked) -> str:

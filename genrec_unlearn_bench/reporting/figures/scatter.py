@@ -1,4 +1,7 @@
-"""A scatter of rows with their intervals, the front among them, and every name beside its mark."""
+"""A scatter of rows with their intervals, the front among them, and every name beside its mark.
+
+No name covers a mark, another name or the edge, as far as there is room.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genrec_unlearn_bench.reporting.figures.frame import canvas
-from genrec_unlearn_bench.reporting.figures.labels import place_labels
-from genrec_unlearn_bench.reporting.figures.style import PALETTE, Width
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.reporting.figures.layout import add_legend, make_canvas
+from genrec_unlearn_bench.reporting.figures.model import PALETTE, Width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-__all__ = ["Axis", "Mark", "draw_scatter"]
+__all__ = ["Mark", "draw_scatter"]
 
 FRONT, OTHERS = PALETTE[0][0], "#555555"
 SPREAD = 15.0
@@ -24,13 +29,15 @@ FINEST = 300.0
 NEAR = 3.0
 """Marks that lie further below than this many times the spread of the upper half stand at the edge, with their number:
 a recommender that broke down would press all others into one line."""
+POINTS = 7.0
+BESIDE = 4.0
+"""Points between a mark and its name."""
+_RINGS = (0.0, 6.0, 13.0, 21.0, 30.0, 40.0, 52.0, 66.0)
+"""Further distances that are tried, in points; from the second on a thin line leads to the name."""
+_WAYS = ((1.0, 0.0), (-1.0, 0.0), (1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0), (0.0, 1.0), (0.0, -1.0))
 
-
-@dataclass(frozen=True)
-class Axis:
-    """One axis."""
-
-    title: str
+Box = tuple[float, float, float, float]
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -53,11 +60,11 @@ class Mark:
     below: bool
 
 
-def draw_scatter(marks: Sequence[Mark], axes: tuple[Axis, Axis], width: Width) -> Canvas:
-    """The scatter."""
-    figure, (frame,) = canvas(1, width, height=2.75 if width is Width.COLUMN else 3.6)
-    frame.set_xlabel(axes[0].title, labelpad=2.0)
-    frame.set_ylabel(axes[1].title, labelpad=2.0)
+def draw_scatter(marks: Sequence[Mark], titles: tuple[str, str], width: Width) -> Canvas:
+    """The scatter; ``titles`` of its x and y axis."""
+    figure, (frame,) = make_canvas(1, width, height=2.75 if width is Width.COLUMN else 3.6)
+    frame.set_xlabel(titles[0], labelpad=2.0)
+    frame.set_ylabel(titles[1], labelpad=2.0)
     floor = _floor(marks)
     _limits(frame, marks, floor)
     frame.axvline(0.0, color="#707070", linewidth=0.8, zorder=0.5)
@@ -156,16 +163,87 @@ def _legend(frame: Axes, figure: Canvas, width: Width) -> None:
         "front": Line2D([], [], marker="^", color=FRONT, linestyle=(0.0, (3.0, 1.5)), linewidth=0.8, markersize=4.6),
         "reference row": key("s", "#909090", "#909090"),
     }
-    figure.legend(
-        list(entries.values()),
-        list(entries),
-        loc="outside lower center",
-        ncols=2 if width is Width.COLUMN else 4,
-        frameon=False,
-        handlelength=1.8,
-        columnspacing=1.0,
-        handletextpad=0.4,
-        labelspacing=0.25,
-        borderpad=0.0,
-        borderaxespad=0.2,
-    )
+    add_legend(figure, list(entries.values()), list(entries), 2 if width is Width.COLUMN else 4, handlelength=1.8)
+
+
+def place_labels(figure: Canvas, axes: Axes, marks: Sequence[tuple[float, float, str, bool]]) -> None:
+    """Write a name beside every mark, the first ones nearest.
+
+    The best free place is searched in rings around the mark; where none is free, that which covers least is taken.
+
+    Args:
+        marks: x, y, name, and whether the name is set in bold.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.patheffects import withStroke
+
+    # Text is measured as it will be drawn; the layout is fixed first, as it moves the axes.
+    FigureCanvasAgg(figure)
+    figure.canvas.draw()
+    figure.set_layout_engine("none")
+    scale = figure.dpi / 72.0
+    inside = axes.get_window_extent()
+    frame = (inside.x0, inside.y0, inside.x1, inside.y1)
+    points: FloatArray = axes.transData.transform(np.array([(x, y) for x, y, _, _ in marks]))
+    taken: list[Box] = [(x - 3 * scale, y - 3 * scale, x + 3 * scale, y + 3 * scale) for x, y in points]
+    for (px, py), (x, y, name, bold) in zip(points, marks, strict=True):
+        weight = "bold" if bold else "normal"
+        size = _size(figure, axes, name, weight)
+        (left, bottom, _, _), ring = _place((float(px), float(py)), size, frame, taken, scale)
+        taken.append((left, bottom, left + size[0], bottom + size[1]))
+        at = ((left - px) / scale, (bottom + size[1] / 2.0 - py) / scale)
+        leader = {"arrowstyle": "-", "linewidth": 0.4, "color": "#888888", "shrinkA": 0.0, "shrinkB": 2.0}
+        axes.annotate(
+            name,
+            (x, y),
+            xytext=at,
+            textcoords="offset points",
+            fontsize=POINTS,
+            fontweight=weight,
+            va="center",
+            ha="left",
+            annotation_clip=False,
+            arrowprops=leader if ring > 1 else None,
+            zorder=4.0,
+            path_effects=[withStroke(linewidth=1.4, foreground="white")],
+        )
+
+
+def _size(figure: Canvas, axes: Axes, name: str, weight: str) -> tuple[float, float]:
+    text = axes.text(0.0, 0.0, name, fontsize=POINTS, fontweight=weight)
+    extent = text.get_window_extent(figure.canvas.get_renderer())  # type: ignore[attr-defined]
+    text.remove()
+    return float(extent.width), float(extent.height) * 0.86
+
+
+def _place(
+    point: tuple[float, float], size: tuple[float, float], frame: Box, taken: Sequence[Box], scale: float
+) -> tuple[Box, int]:
+    best: tuple[float, Box, int] | None = None
+    for ring, far in enumerate(_RINGS):
+        for dx, dy in _WAYS:
+            if far and not dy and ring > 1:
+                continue
+            shift = (BESIDE + (far if not dy else far * 0.35)) * scale
+            left = point[0] + dx * shift - (0.0 if dx > 0 else size[0] if dx < 0 else size[0] / 2.0)
+            middle = point[1] + dy * ((BESIDE if dx else BESIDE + 4.0) + far) * scale
+            box = (left, middle - size[1] / 2.0, left + size[0], middle + size[1] / 2.0)
+            cost = sum(_shared(box, other) for other in taken) + 4.0 * _outside(box, frame)
+            if cost <= 0.0:
+                return box, ring
+            if best is None or cost < best[0]:
+                best = (cost, box, ring)
+    if best is None:
+        return (point[0], point[1], point[0] + size[0], point[1] + size[1]), 0
+    return best[1], best[2]
+
+
+def _shared(one: Box, other: Box) -> float:
+    wide = min(one[2], other[2]) - max(one[0], other[0])
+    tall = min(one[3], other[3]) - max(one[1], other[1])
+    return wide * tall if wide > 0.0 and tall > 0.0 else 0.0
+
+
+def _outside(box: Box, frame: Box) -> float:
+    width, height = box[2] - box[0], box[3] - box[1]
+    return width * height - _shared(box, frame)

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from genrec_unlearn_bench.errors import UnknownName
-from genrec_unlearn_bench.reporting.figures.figure import Figure
-from genrec_unlearn_bench.reporting.figures.style import Width, styled
+from genrec_unlearn_bench.reporting.figures.model import Figure, Width, styled
 from genrec_unlearn_bench.reporting.formats.escaping import csv_text
 from genrec_unlearn_bench.reporting.latex.escape import escape, label
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
-from genrec_unlearn_bench.reporting.numbers import fixed
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Equivalent
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line
+from genrec_unlearn_bench.reporting.wording import fixed
 
 __all__ = ["DIVERGED", "SIGNS", "Shown", "column_title", "line_label", "show"]
 

@@ -11,14 +11,11 @@ import io
 from collections.abc import Iterable, Sequence
 
 from genrec_unlearn_bench.reporting.across import Across
-from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis, Cell
-from genrec_unlearn_bench.reporting.beside import Beside
-from genrec_unlearn_bench.reporting.board import Row
 from genrec_unlearn_bench.reporting.formats.escaping import csv_text
-from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.numbers import six
-from genrec_unlearn_bench.reporting.selection import rows_shown
+from genrec_unlearn_bench.reporting.formats.json_tables import BlockEntry, CellEntry, document
+from genrec_unlearn_bench.reporting.reported import Beside
 from genrec_unlearn_bench.reporting.tables import Table
+from genrec_unlearn_bench.reporting.wording import six
 
 __all__ = ["LONG_COLUMNS", "across_csv", "long_csv", "reported_csv", "wide_csv"]
 
@@ -64,9 +61,9 @@ def wide_csv(table: Table) -> str:
 
 def long_csv(tables: Sequence[Table]) -> str:
     """Every cell of the rows in the tables of one call; see ``LONG_COLUMNS``."""
-    shown = rows_shown(tables)
-    analysis = tables[0].analysis
-    return _written(LONG_COLUMNS, (row for block in analysis.blocks for row in _block(block, analysis, shown)))
+    found = document(tables)
+    protocol = (found.protocol.suite_protocol, found.protocol.version)
+    return _written(LONG_COLUMNS, ([*row, *protocol] for block in found.blocks for row in _long_rows(block)))
 
 
 def across_csv(found: Sequence[Across]) -> str:
@@ -87,17 +84,8 @@ def across_csv(found: Sequence[Across]) -> str:
 def reported_csv(found: Sequence[Beside]) -> str:
     """Published numbers beside ours; ``broken`` names the bounds that the published number breaks with its row."""
     heads = (
-        "block",
-        "task",
-        "backbone",
-        "method",
-        "measure",
-        "reported",
-        "reported_sd",
-        "ours",
-        "ours_sd",
-        "n",
-        "broken",
+        *("block", "task", "backbone", "method", "measure"),
+        *("reported", "reported_sd", "ours", "ours_sd", "n", "broken"),
     )
     rows = (
         [
@@ -110,72 +98,35 @@ def reported_csv(found: Sequence[Beside]) -> str:
     return _written(heads, rows)
 
 
-def _block(
-    block: BlockAnalysis, analysis: Analysis, shown: frozenset[tuple[str, str, str, str]]
-) -> Iterable[list[object]]:
-    key, protocol = block.block.key, analysis.protocol
-    baseline = csv_text(block.baseline.label) if block.baseline is not None else None
-    place = [csv_text(part) for part in (key.task, key.backbone, key.scale, key.ruleset, key.variant)]
-    measures = [(measure, _measure(measure, primary=measure in block.primary)) for measure in block.measures]
-    for row in block.block.rows:
-        if (key.backbone, key.scale, key.ruleset, row.label) not in shown:
-            continue
-        who = _row(row)
-        keys = csv_text(" ".join(f"{seed}={result.key}" for seed, result in row.results.items()))
-        for measure, what in measures:
-            cell = block.cell(row, measure)
-            yield [
-                *place,
-                *who,
-                *what,
-                *_numbers(cell, block.block.seeds, row),
-                *_difference(cell, baseline),
-                *_equivalence(cell, block.margins.get(measure)),
-                keys,
-                protocol.suite_protocol,
-                protocol.version,
-            ]
+def _long_rows(block: BlockEntry) -> Iterable[list[object]]:
+    place = [csv_text(part) for part in (block.task, block.backbone, block.scale, block.ruleset, block.setup)]
+    baseline = csv_text(block.baseline) if block.baseline is not None else None
+    for row in block.rows:
+        who = [csv_text(row.label), csv_text(row.method), row.kind, csv_text(row.source), row.badge]
+        keys = csv_text(" ".join(f"{run.seed}={run.key}" for run in row.runs))
+        diverged = " ".join(str(run.seed) for run in row.runs if run.diverged)
+        seeds = {run.seed for run in row.runs}
+        for measure, cell in zip(block.measures, row.cells, strict=True):
+            # A metric's name is ours; it begins with a letter.
+            what = (measure.name, measure.group, measure.metric, measure.beam, measure.unit, measure.better)
+            values = [(seed, value) for seed, value in zip(block.seeds, cell.seeds, strict=True) if seed in seeds]
+            by_seed = " ".join(f"{seed}={'na' if value is None else format(value, 'g')}" for seed, value in values)
+            mean = (cell.mean, cell.sd, cell.low, cell.high, cell.n, by_seed, diverged)
+            rank = (cell.mark, *(cell.rank or (None, None)), cell.letters)
+            equal = cell.equivalence
+            verdict = (equal.verdict, equal.p) if equal is not None else (None, None)
+            tests = (*_difference(cell, baseline), *verdict, measure.margin)
+            yield [*place, *who, *what, int(measure.primary), *mean, *rank, *tests, keys]
 
 
-def _row(row: Row) -> list[object]:
-    source = row.first.source
-    return [csv_text(row.label), csv_text(row.method), row.kind, csv_text(source.name), source.badge.value]
-
-
-def _measure(measure: Measure, *, primary: bool) -> list[object]:
-    # A metric's name is ours; it begins with a letter.
-    unit, better = measure.spec.unit, measure.better.value
-    return [measure.text, measure.group.value, measure.metric, measure.beam, unit, better, int(primary)]
-
-
-def _numbers(cell: Cell, seeds: Sequence[int], row: Row) -> list[object]:
-    values = [(seed, six(value)) for seed, value in zip(seeds, cell.seeds, strict=True) if seed in row.results]
-    first, last = cell.rank or (None, None)
-    return [
-        *(six(number) for number in (cell.mean, cell.sd, cell.low, cell.high)),
-        cell.n,
-        " ".join(f"{seed}={'na' if value is None else format(value, 'g')}" for seed, value in values),
-        " ".join(map(str, row.diverged)),
-        *(cell.mark.value, first, last, cell.letters),
-    ]
-
-
-def _difference(cell: Cell, baseline: object) -> list[object]:
+def _difference(cell: CellEntry, baseline: object) -> list[object]:
     found = cell.difference
     if found is None:
         return [None] * 11
     return [
-        baseline,
-        *(six(number) for number in (found.estimate, found.low, found.high)),
-        found.n,
-        *(six(number) for number in (found.effect, found.p, found.p_holm, found.p_sign_flip)),
-        *(int(found.exact), found.verdict.value),
+        *(baseline, found.estimate, found.low, found.high, found.n, found.effect),
+        *(found.p, found.p_holm, found.p_sign_flip, int(found.exact), found.verdict),
     ]
-
-
-def _equivalence(cell: Cell, margin: float | None) -> list[object]:
-    found = cell.equivalence
-    return [found.verdict.value, six(found.p), six(margin)] if found is not None else [None, None, six(margin)]
 
 
 def _written(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

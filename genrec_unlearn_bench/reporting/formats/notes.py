@@ -5,19 +5,19 @@ A number without them says more than was measured, so every format prints them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TypeVar
 
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Verdict
 from genrec_unlearn_bench.reporting.board import CORE
+from genrec_unlearn_bench.reporting.facts import facts
 from genrec_unlearn_bench.reporting.formats.cells import DIVERGED, show
-from genrec_unlearn_bench.reporting.numbers import p_text
+from genrec_unlearn_bench.reporting.statistics.paired import PairedTest
 from genrec_unlearn_bench.reporting.statistics.power import smallest_attainable
-from genrec_unlearn_bench.reporting.statistics.sign_flip import PairedTest
 from genrec_unlearn_bench.reporting.tables import Table
-from genrec_unlearn_bench.reporting.words.facts import facts
+from genrec_unlearn_bench.reporting.wording import listed, p_text
 
-__all__ = ["legend", "listed", "notes", "suite_notes"]
+__all__ = ["legend", "notes", "suite_notes"]
 
 K = TypeVar("K")
 
@@ -183,9 +183,3 @@ def _by(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
     for key, value in pairs:
         out.setdefault(key, []).append(value)
     return out
-
-
-def listed(parts: Iterable[str]) -> str:
-    """a, b and c."""
-    names: Sequence[str] = list(parts)
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""

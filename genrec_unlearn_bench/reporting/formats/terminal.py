@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
-from genrec_unlearn_bench.reporting.beside import Beside, beside_notes
 from genrec_unlearn_bench.reporting.formats.cells import Shown, column_title, line_label, show
 from genrec_unlearn_bench.reporting.formats.escaping import visible
 from genrec_unlearn_bench.reporting.formats.notes import notes
-from genrec_unlearn_bench.reporting.numbers import bare, fixed
+from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.tables import Column, Section, Table
+from genrec_unlearn_bench.reporting.wording import bare, fixed
 
 if TYPE_CHECKING:
     from rich.console import Console

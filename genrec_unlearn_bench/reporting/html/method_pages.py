@@ -15,7 +15,7 @@ from typing import Any
 import genrec_unlearn_bench
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.registry import Entry, methods
-from genrec_unlearn_bench.reporting.html.subjects import ConfigField, Fact, MethodPage
+from genrec_unlearn_bench.reporting.html.payload_model import ConfigField, Fact, MethodPage
 
 __all__ = ["config_fields", "known_methods", "method_pages"]
 

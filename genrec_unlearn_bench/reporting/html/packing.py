@@ -9,7 +9,7 @@ import base64
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from genrec_unlearn_bench.reporting.numbers import six
+from genrec_unlearn_bench.reporting.wording import six
 
 __all__ = ["Table", "packed", "uniform", "unpacked"]
 

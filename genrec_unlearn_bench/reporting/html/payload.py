@@ -12,17 +12,18 @@ from pathlib import Path
 
 from genrec_unlearn_bench.reporting.board import Block, Board
 from genrec_unlearn_bench.reporting.html.blocks import (
+    Ledger,
     block_data,
     block_values,
     measure_data,
     protocol_data,
+    published_beside,
+    seconds_of,
     source_data,
 )
 from genrec_unlearn_bench.reporting.html.method_pages import known_methods, method_pages
 from genrec_unlearn_bench.reporting.html.packing import Table
 from genrec_unlearn_bench.reporting.html.payload_model import BlockData, BlockView, Code, Payload, ViewData
-from genrec_unlearn_bench.reporting.html.published import published_beside
-from genrec_unlearn_bench.reporting.html.runs import Ledger, seconds_of
 from genrec_unlearn_bench.reporting.html.task_pages import task_pages
 from genrec_unlearn_bench.reporting.html.views import View, block_view, made_table, plan_views
 from genrec_unlearn_bench.reporting.measure import Measure

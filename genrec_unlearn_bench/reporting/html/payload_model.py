@@ -1,4 +1,4 @@
-"""What the page's data block holds: the JSON that ``render_html`` writes and the page's scripts read.
+"""The schema of the page's data block: the JSON that ``render_html`` writes and the page's scripts read.
 
 Columns and string tables instead of one object a cell, as five thousand results have to fit into one file. A mean, an
 interval or a paired difference is not stored but follows from the values by seed and the quantiles given here; what
@@ -10,20 +10,102 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.reporting.html.subjects import MethodPage, TaskPage
 
 __all__ = [
     "BlockData",
     "BlockView",
+    "Cited",
     "Code",
+    "ConfigField",
+    "Fact",
+    "HealthReport",
     "MeasureData",
+    "MethodPage",
     "Payload",
     "ProtocolData",
     "Reported",
     "RunColumns",
     "SourceData",
+    "TaskPage",
     "ViewData",
 ]
+
+
+class Fact(StrictModel):
+    """One line of a list: a name and what it is."""
+
+    name: str
+    text: str
+
+
+class ConfigField(StrictModel):
+    """One setting of a method."""
+
+    name: str
+    kind: str
+    """The type, as written."""
+    default: str
+    """As JSON where it is a plain literal, else as written; empty where there is none."""
+    about: str
+    search: str = ""
+    """Values that tuning tries; empty where it is not tuned."""
+
+
+class MethodPage(StrictModel):
+    """A method's account of itself, as far as its source can be read here."""
+
+    summary: str
+    text: str = ""
+    """The module's docstring: the paper, what is updated, deviations."""
+    file: str = ""
+    reference: bool = False
+    requires: tuple[str, ...] = ()
+    variant_of: str = ""
+    changes: tuple[Fact, ...] = ()
+    """Of a variant: the fields it changes."""
+    variants: tuple[Fact, ...] = ()
+    fields: tuple[ConfigField, ...] = ()
+
+
+class Cited(StrictModel):
+    """A citation."""
+
+    key: str
+    bibtex: str
+
+
+class HealthReport(StrictModel):
+    """The semantic IDs of one backbone at one scale."""
+
+    backbone: str
+    scale: str
+    items: int
+    levels: tuple[tuple[str, ...], ...]
+    """Level, codes used, perplexity, largest code, prefixes, error, nearest code."""
+    facts: tuple[Fact, ...] = ()
+    prefixes: tuple[tuple[str, ...], ...] = ()
+    """Length, prefixes with two or more items, of one brand, of one category, concept items that share one."""
+
+
+class TaskPage(StrictModel):
+    """What a task asks to forget, on which data, and what it resolved to."""
+
+    title: str
+    text: str = ""
+    kind: str = ""
+    facts: tuple[Fact, ...] = ()
+    dataset: str = ""
+    dataset_title: str = ""
+    dataset_facts: tuple[Fact, ...] = ()
+    citations: tuple[Cited, ...] = ()
+    resolved: tuple[Fact, ...] = ()
+    """From the manifest: draws, shares, digest."""
+    counts: tuple[tuple[str, int, int], ...] = ()
+    """Part, forget examples, retain examples."""
+    concepts: tuple[str, ...] = ()
+    more_concepts: int = 0
+    health: tuple[HealthReport, ...] = ()
+
 
 Uniform: TypeAlias = int | tuple[int, ...]
 """One number where all are the same, else one for each run."""

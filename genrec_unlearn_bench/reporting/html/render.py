@@ -8,17 +8,61 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from genrec_unlearn_bench.reporting.board import Board
+from genrec_unlearn_bench.reporting.formats.cells import line_label, show
+from genrec_unlearn_bench.reporting.formats.notes import notes
 from genrec_unlearn_bench.reporting.html.payload import BUDGET, Extras, build_payload
 from genrec_unlearn_bench.reporting.html.payload_model import Payload
-from genrec_unlearn_bench.reporting.html.static_table import static_table
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.reported import ReportedCell
+from genrec_unlearn_bench.reporting.tables import Table
 
-__all__ = ["SCRIPTS", "data_block", "render_html"]
+__all__ = ["SCRIPTS", "StaticTable", "data_block", "render_html", "static_table"]
+
+
+@dataclass(frozen=True)
+class StaticTable:
+    """A table as plain text.
+
+    Attributes:
+        heads: Head and number of its columns.
+        lines: Label, whether it is a reference row, and (number, what stands behind it, mark) by column.
+    """
+
+    caption: str
+    heads: tuple[tuple[str, int], ...]
+    columns: tuple[tuple[str, str], ...]
+    lines: tuple[tuple[str, bool, tuple[tuple[str, str, str], ...]], ...]
+    notes: tuple[str, ...]
+
+
+def static_table(table: Table) -> StaticTable:
+    """The first section of a table."""
+    heads: list[tuple[str, int]] = []
+    for column in table.columns:
+        if heads and heads[-1][0] == column.head:
+            heads[-1] = (column.head, heads[-1][1] + 1)
+        else:
+            heads.append((column.head, 1))
+    section = table.sections[0]
+    lines = []
+    for line in section.lines:
+        parts = [show(entry) for entry in line.entries]
+        cells = tuple((part.number, part.tail, part.mark.value) for part in parts)
+        lines.append((line_label(line), line.kind == "reference", cells))
+    where = f"{', '.join(table.tasks)} · {section.title} · {table.scale} · {table.ruleset}"
+    return StaticTable(
+        caption=f"{table.title}: {where}",
+        heads=tuple(heads),
+        columns=tuple((column.title, column.measure.arrow) for column in table.columns),
+        lines=tuple(lines),
+        notes=notes(table, second="underlined"),
+    )
+
 
 TITLE = "Unlearning in generative recommendation"
 SCRIPTS = (

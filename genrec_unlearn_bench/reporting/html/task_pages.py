@@ -15,7 +15,7 @@ from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.task_spec import TaskSpec
 from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.reporting.board import Block
-from genrec_unlearn_bench.reporting.html.subjects import Cited, Fact, HealthReport, TaskPage
+from genrec_unlearn_bench.reporting.html.payload_model import Cited, Fact, HealthReport, TaskPage
 
 __all__ = ["MANIFEST", "task_pages"]
 

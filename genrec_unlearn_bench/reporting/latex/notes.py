@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
-from genrec_unlearn_bench.reporting.formats.notes import listed, suite_notes
-from genrec_unlearn_bench.reporting.latex.cells import marks_of
+from genrec_unlearn_bench.reporting.facts import Facts, Short, facts
+from genrec_unlearn_bench.reporting.formats.notes import suite_notes
+from genrec_unlearn_bench.reporting.latex.columns import marks_of
 from genrec_unlearn_bench.reporting.latex.escape import escape, shorten
-from genrec_unlearn_bench.reporting.numbers import p_text
 from genrec_unlearn_bench.reporting.statistics.power import smallest_attainable
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Table
-from genrec_unlearn_bench.reporting.words.facts import Facts, Short, facts
-from genrec_unlearn_bench.reporting.words.wording import counted, spanned, verb
+from genrec_unlearn_bench.reporting.wording import counted, listed, p_text, spanned, verb
 
 __all__ = ["notes_of"]
 

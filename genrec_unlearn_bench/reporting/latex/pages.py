@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from genrec_unlearn_bench.reporting.latex.cells import ColumnShape, shape_of
-from genrec_unlearn_bench.reporting.latex.heads import groups_of, title_width
+from genrec_unlearn_bench.reporting.latex.columns import ColumnShape, groups_of, shape_of, title_width
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
 
 __all__ = ["LINES", "WIDEST", "Page", "pages_of", "width_of"]

@@ -6,17 +6,106 @@ Deterministic: the same tables give the same bytes. Whatever comes from records 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
 
-from genrec_unlearn_bench.reporting.beside import Beside
+from genrec_unlearn_bench.reporting.latex.columns import head_lines
 from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
-from genrec_unlearn_bench.reporting.latex.heads import head_lines
 from genrec_unlearn_bench.reporting.latex.notes import notes_of
 from genrec_unlearn_bench.reporting.latex.pages import Page, pages_of, width_of
-from genrec_unlearn_bench.reporting.latex.reported import reported_floats
-from genrec_unlearn_bench.reporting.latex.templates import TexFloat, template
+from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.tables import Entry, Line, Table
+from genrec_unlearn_bench.reporting.wording import fixed
 
-__all__ = ["PACKAGES", "render_latex"]
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["PACKAGES", "TexFloat", "render_latex", "reported_floats", "template"]
+
+
+@dataclass(frozen=True)
+class TexFloat:
+    """One float as the template fills it in; all strings are TeX."""
+
+    environment: str
+    caption: str
+    short: str
+    label: str
+    again: bool
+    columns: str
+    head: tuple[str, ...]
+    body: tuple[str, ...]
+    notes: str
+
+
+@cache
+def template(name: str) -> Template:
+    """A template with delimiters that LaTeX does not use: ``((* block *))``, ``((( value )))``, ``((= comment =))``."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(  # noqa: S701 - values are TeX, escaped where they are made; HTML's escapes would break it
+        block_start_string="((*",
+        block_end_string="*))",
+        variable_start_string="(((",
+        variable_end_string=")))",
+        comment_start_string="((=",
+        comment_end_string="=))",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    folder = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "latex"
+    return environment.from_string((folder / name).read_text(encoding="utf-8"))
+
+
+MARK = r"\rlap{\textsuperscript{!}}"
+"""Takes no room, so that the digits of a column stay below each other."""
+
+
+def reported_floats(found: Sequence[Beside]) -> list[str]:
+    """A float for every block that the paper reports something for; none where it reports nothing."""
+    out = []
+    for block in dict.fromkeys(pair.block for pair in found):
+        here = [pair for pair in found if pair.block == block]
+        out.append(template("table.tex").render(table=_float(block, here)))
+    return out
+
+
+def _float(block: str, found: Sequence[Beside]) -> TexFloat:
+    titles = list(dict.fromkeys(pair.title for pair in found))
+    methods = list(dict.fromkeys(pair.method for pair in found))
+    cells = {(pair.method, pair.title): pair for pair in found}
+    width = 2 * len(titles)
+    heads = " & ".join(rf"\multicolumn{{2}}{{c}}{{{escape(title)}}}" for title in titles)
+    rules = "".join(rf"\cmidrule(lr){{{2 * i + 2}-{2 * i + 3}}}" for i in range(len(titles)))
+    body = [r"\midrule"]
+    for method in methods:
+        parts = [_pair(cells.get((method, title))) for title in titles]
+        body.append(f"{escape(method)} & {' & '.join(parts)} " + r"\\")
+    return TexFloat(
+        environment="table*" if width > 6 else "table",
+        caption=f"Reported numbers beside ours: {escape(block)}.",
+        short=f"Reported beside ours: {escape(block)}",
+        label=f"tab:reported-{label(block)}",
+        again=False,
+        columns="l" + "r" * width,
+        head=(rf"& {heads} \\", rules, "& " + " & ".join(["reported & ours"] * len(titles)) + r" \\"),
+        body=tuple(body),
+        notes=" ".join(escape(note) for note in beside_notes(found)),
+    )
+
+
+def _pair(pair: Beside | None) -> str:
+    if pair is None:
+        return "-- & --"
+    # The paper prints three places; more would be invented.
+    reported = fixed(pair.reported, 3) + (MARK if pair.mark else "")
+    ours = fixed(pair.ours, pair.decimals) if pair.ours is not None else "--"
+    return f"{reported} & {ours}"
+
 
 PACKAGES = ("booktabs", "siunitx", "adjustbox")
 """What a document has to load; siunitx from version 3 on."""
@@ -42,7 +131,7 @@ def render_latex(
         versions: See ``statistical_paragraph``.
         reported: A paper's numbers beside ours (``beside(tables)``), as further tables; none where it is None.
     """
-    from genrec_unlearn_bench.reporting.citations.bibliography import bibliography
+    from genrec_unlearn_bench.reporting.bibliography import bibliography
 
     books = bibliography(tables) if cite or standalone else None
     keys = books.method_keys if books is not None and cite else {}
@@ -50,7 +139,7 @@ def render_latex(
     floats += reported_floats(reported) if reported is not None else []
     if books is None or not standalone:
         return template("fragment.tex").render(packages=PACKAGES, floats=floats)
-    from genrec_unlearn_bench.reporting.words.paragraph import statistical_paragraph
+    from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
 
     return template("document.tex").render(
         packages=PACKAGES,

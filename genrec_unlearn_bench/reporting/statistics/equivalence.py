@@ -12,8 +12,14 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from genrec_unlearn_bench.reporting.statistics.differences import FloatArray, clean, never_zero, table
-from genrec_unlearn_bench.reporting.statistics.paired import MeanIntervals, t_interval
+from genrec_unlearn_bench.reporting.statistics.paired import (
+    FloatArray,
+    MeanIntervals,
+    clean,
+    never_zero,
+    t_interval,
+    table,
+)
 
 __all__ = ["LEAST_ORACLES", "LEVEL", "Equivalence", "Verdict", "margin", "tost", "tosts"]
 

@@ -1,27 +1,76 @@
-"""Do two methods differ? The paired t-test over seeds, its interval and an effect size, for many pairs at once.
+"""Tests of two methods over the training seeds they share: paired t, exact sign flips, and Holm's correction.
 
-The replicate is the training seed, which all methods share, so what is tested are differences within a seed. A test
-over users would answer another question (users.py): on simulated nulls it calls equal methods different in up to half
-of all cases once seeds move the metric (docs/statistics.md).
+The replicate is the training seed, so what is tested are differences within a seed. A test over users answers another
+question (users.py): on simulated nulls it calls equal methods different in up to half of all cases once seeds move the
+metric (docs/statistics.md).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from genrec_unlearn_bench.reporting.statistics.differences import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    clean,
-    never_zero,
-    table,
-)
+from genrec_unlearn_bench.errors import UsageError
 
-__all__ = ["MeanIntervals", "PairedTests", "paired_tests", "t_interval"]
+__all__ = [
+    "MOST_SEEDS",
+    "NO_DIFFERENCE",
+    "SMALLEST_P",
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "MeanIntervals",
+    "PairedTest",
+    "PairedTests",
+    "clean",
+    "holm",
+    "never_zero",
+    "paired_tests",
+    "sign_flip",
+    "smallest_p",
+    "t_interval",
+    "table",
+]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+NO_DIFFERENCE = 1e-12
+"""Magnitude up to which a difference is rounding: two means of the same 0/1 hits, added up in another order, differ
+by about 1e-16; no metric of the suite is read to more than six digits."""
+
+SMALLEST_P = float(np.finfo(np.float64).tiny)
+"""The least p that is ever returned (2.2e-308). A p-value of 0 claims what no finite sample can show."""
+
+
+def clean(differences: ArrayLike) -> FloatArray:
+    """The same shape in float64: what is not finite becomes NaN (not measured), rounding noise exactly 0."""
+    values = np.array(differences, dtype=np.float64)
+    values[~np.isfinite(values)] = np.nan
+    values[np.abs(values) <= NO_DIFFERENCE] = 0.0
+    return values
+
+
+def never_zero(p: ArrayLike) -> FloatArray:
+    """p-values kept within [SMALLEST_P, 1]; NaN stays NaN."""
+    return np.asarray(np.clip(np.asarray(p, dtype=np.float64), SMALLEST_P, 1.0))
+
+
+def table(values: ArrayLike, what: str) -> FloatArray:
+    """``values`` as a float64 table [K, S].
+
+    Raises:
+        UsageError: another number of dimensions than two.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2:
+        raise UsageError(f"{what} have to be a table [comparisons, seeds]", where=f"an array of shape {array.shape}")
+    return array
+
 
 NO_SPREAD = 1e-12
 """A standard deviation below this share of the mean is rounding: all seeds say the same number."""
@@ -142,3 +191,88 @@ def _correction(df: IntArray) -> FloatArray:
     m = np.maximum(df.astype(np.float64), 2.0)
     exact = np.exp(gammaln(m / 2.0) - gammaln((m - 1.0) / 2.0)) / np.sqrt(m / 2.0)
     return np.where(df >= 2, exact, 0.0)
+
+
+MOST_SEEDS = 16
+"""Beyond these 2^S sign patterns are too many to enumerate, and the t-test has lost its weakness for skew."""
+TIE = 1e-9
+"""Share of the largest possible sum by which two sums may differ and still be one: they are added in another order."""
+CHUNK = 1 << 22
+"""Numbers held at a time."""
+
+
+class PairedTest(StrEnum):
+    """The two tests over seeds."""
+
+    T = "paired t"
+    SIGN_FLIP = "sign flip"
+
+
+def sign_flip(differences: ArrayLike) -> FloatArray:
+    """Two-sided p-values by enumeration: the share of sign patterns whose sum is at least as far from 0.
+
+    Args:
+        differences: [K, S] first method minus second; NaN = a seed that one of them lacks.
+
+    Returns:
+        [K] a multiple of 2 ** (1 - n) for n measured seeds, at least that; 1 where all differences are 0. NaN where no
+        seed is measured, or more than 16 are.
+    """
+    values = clean(table(differences, "differences"))
+    measured = np.isfinite(values)
+    n = measured.sum(axis=1)
+    p = np.full(len(values), np.nan)
+    # What is missing goes to the right of each row, to be cut off.
+    values = np.take_along_axis(values, np.argsort(~measured, axis=1, kind="stable"), axis=1)
+    for seeds in np.unique(n):
+        if 1 <= seeds <= MOST_SEEDS:
+            p[n == seeds] = _enumerated(values[n == seeds, :seeds])
+    return p
+
+
+def _enumerated(values: FloatArray) -> FloatArray:
+    """[K] p of [K, n] differences without gaps."""
+    rows, seeds = values.shape
+    # Turning every sign leaves the distance from 0 as it is, so one half of the patterns stands for both.
+    bits = np.arange(1 << (seeds - 1))
+    signs = 1.0 - 2.0 * ((bits[:, None] >> np.arange(seeds)[None, :]) & 1)
+    p = np.empty(rows)
+    step = max(1, CHUNK // len(bits))
+    for start in range(0, rows, step):
+        part = values[start : start + step]
+        reach = np.abs(part).sum(axis=1)
+        observed = np.abs(part.sum(axis=1))
+        flipped = np.abs(part @ signs.T)
+        p[start : start + step] = (flipped >= (observed - TIE * reach)[:, None]).mean(axis=1)
+    return p
+
+
+def smallest_p(n: int, test: PairedTest = PairedTest.T) -> float:
+    """The least two-sided p that ``n`` seeds can give, before any correction.
+
+    2 ** (1 - n) for the sign flip. The t-test has no least p from two seeds up (the smallest positive number stands
+    for it). Below that there is no test: 1.
+    """
+    if n < 2:
+        return 1.0
+    return 2.0 ** (1 - n) if test is PairedTest.SIGN_FLIP else SMALLEST_P
+
+
+def holm(p: ArrayLike) -> FloatArray:
+    """Adjusted p-values (Holm 1979): the i-th smallest of m times m - i + 1, never falling, at most 1.
+
+    Args:
+        p: [K] the family's p-values in [0, 1]; NaN = no test was made, which does not count towards the family.
+
+    Raises:
+        UsageError: not one row of p-values, or one outside [0, 1].
+    """
+    values = np.asarray(p, dtype=np.float64)
+    tested = np.flatnonzero(~np.isnan(values))
+    if values.ndim != 1 or np.any((values[tested] < 0.0) | (values[tested] > 1.0)):
+        raise UsageError("a family is one row of p-values between 0 and 1", where=f"an array of shape {values.shape}")
+    order = tested[np.argsort(values[tested], kind="stable")]
+    factors = len(order) - np.arange(len(order))
+    adjusted = np.full(values.shape, np.nan)
+    adjusted[order] = np.minimum(np.maximum.accumulate(values[order] * factors), 1.0)
+    return adjusted

@@ -11,7 +11,7 @@ from math import sqrt
 import numpy as np
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.sign_flip import PairedTest, smallest_p
+from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, smallest_p
 
 __all__ = ["detectable_difference", "smallest_attainable", "underpowered"]
 

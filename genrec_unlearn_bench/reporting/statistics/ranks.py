@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.differences import BoolArray, FloatArray, IntArray
+from genrec_unlearn_bench.reporting.statistics.paired import BoolArray, FloatArray, IntArray
 
 __all__ = ["best_set", "letters", "rank_intervals", "second_set", "tie_groups"]
 

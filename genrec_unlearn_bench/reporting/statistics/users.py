@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.differences import FloatArray, clean
+from genrec_unlearn_bench.reporting.statistics.paired import FloatArray, clean
 from genrec_unlearn_bench.seeding import numpy_generator
 
 __all__ = ["CLAIM", "UserComparison", "compare_users"]

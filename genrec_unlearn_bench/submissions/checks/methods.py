@@ -11,15 +11,17 @@ from hashlib import blake2b
 
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods, source_digest
-from genrec_unlearn_bench.submissions.bundle import Bundle
-from genrec_unlearn_bench.submissions.fault import Fault
-from genrec_unlearn_bench.submissions.shipped import identities
+from genrec_unlearn_bench.submissions.bundle import Bundle, identities
+from genrec_unlearn_bench.submissions.faults import Fault
 from genrec_unlearn_bench.submissions.spec import SPEC, read_spec
 
 __all__ = ["check_method_file", "check_names", "check_one_source", "source_faults"]
 
 FILE = "method.py"
-_ENGINE = ("evaluation", "pipeline", "cli", "reporting", "submissions", "leaderboard", "tasks", "launch", "registry")
+_ENGINE = (
+    *("evaluation", "pipeline", "store", "grid", "executors", "tuning", "contract", "reproduce", "launch", "registry"),
+    *("cli", "reporting", "submissions", "leaderboard", "tasks"),
+)
 _MODULES = {
     **{f"genrec_unlearn_bench.{name}": "the rules keep methods away from measuring and running" for name in _ENGINE},
     **dict.fromkeys(("genrec_unlearn_bench.data.prepare", "genrec_unlearn_bench.data.storage"), "it reads datasets"),

@@ -11,8 +11,8 @@ from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group, Level, MetricValue
 from genrec_unlearn_bench.evaluation.rescore import recompute
 from genrec_unlearn_bench.submissions.bundle import Bundle, Result
-from genrec_unlearn_bench.submissions.families import rests_on
-from genrec_unlearn_bench.submissions.fault import Fault
+from genrec_unlearn_bench.submissions.faults import Fault
+from genrec_unlearn_bench.submissions.table import rests_on
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import COLUMNS, blocks
-from genrec_unlearn_bench.evaluation.user_block import LIST_LENGTH, WIDE_BEAM, UserBlock
+from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH, WIDE_BEAM, UserBlock
 from genrec_unlearn_bench.submissions.bundle import Bundle, Result
-from genrec_unlearn_bench.submissions.families import FAMILIES
-from genrec_unlearn_bench.submissions.fault import Fault
-from genrec_unlearn_bench.submissions.table import clusters
+from genrec_unlearn_bench.submissions.faults import Fault
+from genrec_unlearn_bench.submissions.table import FAMILIES, clusters
 
 if TYPE_CHECKING:
     import pandas as pd

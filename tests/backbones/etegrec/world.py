@@ -60,7 +60,7 @@ def fresh(table: SidTable, seed: int = 0) -> EtegrecRecommender:
 
 
 def begun(table: SidTable, progress: Progress | None = None) -> JointTraining:
-    return JointTraining.begin(
+    return JointTraining(
         fresh(table),
         LiveTokenizer.of(table),
         CONFIG.joint,

@@ -8,9 +8,7 @@ from torch import Tensor
 
 from genrec_unlearn_bench.backbones.p5sid.prompts import END_OF_PROMPT, PROMPTS, WordTokenizer, tokenise_prompt
 from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender, P5Shape, UserTokens
-from genrec_unlearn_bench.sids.p5 import collaborative_table
-from genrec_unlearn_bench.sids.p5 import digit_pieces
-from genrec_unlearn_bench.sids.p5 import sequential_table
+from genrec_unlearn_bench.sids.p5 import collaborative_table, digit_pieces, sequential_table
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.planted import examples, sequences, sids
 

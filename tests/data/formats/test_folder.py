@@ -98,7 +98,7 @@ def test_all_item_faults_at_once(tmp_path: Path) -> None:
     assert what.startswith("6 faults")
     assert "items.jsonl:2: broken JSON" in what
     assert "items.jsonl:3: no item_id" in what
-    assert "items.jsonl:4: item_id 'a' stands in line 1 already" in what
+    assert "items.jsonl:4: item_id 'a' is in line 1 already" in what
     assert "items.jsonl:5: a JSON object is expected, not list" in what
     assert "items.jsonl:6: item_id is empty" in what
     assert "items.jsonl:7" in what
@@ -126,7 +126,7 @@ def test_sequence_faults(tmp_path: Path) -> None:
     with pytest.raises(DataFault) as caught:
         folder(tmp_path, log="u1\ta 7\nu2 a 7\nu1\tc\n", name="sequences.tsv")
     assert "sequences.tsv:2: a user, a tab" in caught.value.what
-    assert "sequences.tsv:3: user 'u1' stands in line 1 already" in caught.value.what
+    assert "sequences.tsv:3: user 'u1' is in line 1 already" in caught.value.what
 
 
 def test_files_that_do_not_belong_together(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from scipy.stats import norm
 from sklearn.metrics import accuracy_score, roc_auc_score
 from statsmodels.stats.proportion import proportion_confint
 
-from genrec_unlearn_bench.evaluation.probing.estimates import Answers, accuracy, auroc, difference
+from genrec_unlearn_bench.evaluation.probing.estimates import SplitScores, accuracy, auroc, difference
 from tests.evaluation.probing.worlds import answers
 
 NADEAU = 0.375
 
 
-def drawn(rng: np.random.Generator, size: int = 80, gap: float = 0.5) -> Answers:
+def drawn(rng: np.random.Generator, size: int = 80, gap: float = 0.5) -> SplitScores:
     labels = np.arange(2 * size) < size
     # Rounded: ties.
     return answers(np.round(rng.normal(size=2 * size) + gap * (labels - 0.5), 1), labels)
@@ -46,7 +46,7 @@ def test_many_items_give_wilsons_interval_of_an_accuracy() -> None:
 
 def test_repeating_each_items_example_tells_nothing_new() -> None:
     test = drawn(np.random.default_rng(2), size=30)
-    repeated = Answers(*(np.repeat(part, 10) for part in (test.scores, test.labels, test.items)))
+    repeated = SplitScores(*(np.repeat(part, 10) for part in (test.scores, test.labels, test.items)))
     once, ten = auroc([test], NADEAU), auroc([repeated], NADEAU)
     assert ten.error == pytest.approx(once.error, rel=1e-6)
     assert ten.high - ten.low == pytest.approx(once.high - once.low, rel=1e-3)

@@ -14,11 +14,10 @@ import pytest
 from genrec_unlearn_bench.backbones.recommender import ServingRules
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, References, Subject
-from genrec_unlearn_bench.evaluation.measurements import find_measurement
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricValue
-from genrec_unlearn_bench.evaluation.probing.config import ProbingConfig, probing_preset
 from genrec_unlearn_bench.evaluation.probing.measurement import STATES, Probing
-from genrec_unlearn_bench.evaluation.probing.specs import COLUMNS, NUMBERS, SITES, SPECS
+from genrec_unlearn_bench.evaluation.probing.specs import COLUMNS, NUMBERS, SITES, SPECS, ProbingConfig, probing_preset
+from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.progress import Progress
 from tests.evaluation.probing.worlds import CONFIG, catalogue, subject, without_items
 

@@ -11,19 +11,19 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
-from genrec_unlearn_bench.evaluation.probing.estimates import Answers
-from genrec_unlearn_bench.evaluation.probing.examples import pseudo_concept
-from genrec_unlearn_bench.evaluation.probing.parts import divide
-from genrec_unlearn_bench.evaluation.probing.probes import Probed, probe
-from genrec_unlearn_bench.evaluation.probing.profile import (
+from genrec_unlearn_bench.evaluation.probing.estimates import SplitScores
+from genrec_unlearn_bench.evaluation.probing.probes import (
+    FittedProbe,
     LayerProbes,
-    Tasks,
+    SiteTasks,
     best_layers,
     draw_tasks,
     layer_probes,
+    probe,
     summary,
 )
-from genrec_unlearn_bench.evaluation.probing.rows import Rows
+from genrec_unlearn_bench.evaluation.probing.splits import Rows, split_rows
+from genrec_unlearn_bench.evaluation.probing.states import pseudo_concept
 from tests.evaluation.probing.worlds import CODES, CONFIG, ITEMS, FloatArray, numbers, world
 
 
@@ -105,7 +105,7 @@ def test_scores_and_strength_are_scikit_learns() -> None:
     rows = world().rows
     states = noise(rows, 12)
     states[:, 0] += 1.5 * rows.labels
-    parts = divide(rows, np.random.default_rng(0), train=0.5, validation=0.2, minimum=3)
+    parts = split_rows(rows, np.random.default_rng(0), train=0.5, validation=0.2, minimum=3)
     grid = (1e-4, 1e-2, 1.0)
     found = probe(states, rows, parts, grid)
     scaler = StandardScaler().fit(states[parts.train])
@@ -117,7 +117,7 @@ def test_scores_and_strength_are_scikit_learns() -> None:
 
     models = [LogisticRegression(C=strength, max_iter=1000).fit(train, rows.labels[parts.train]) for strength in grid]
     best = min(models, key=loss)
-    assert np.allclose(found.answers.scores, best.decision_function(test), atol=2e-3)
+    assert np.allclose(found.test_scores.scores, best.decision_function(test), atol=2e-3)
     expected = roc_auc_score(rows.labels[parts.validation], best.decision_function(validation))
     assert found.validation == pytest.approx(expected, abs=2e-3)
 
@@ -156,9 +156,11 @@ def test_no_more_positives_are_used_than_asked_for() -> None:
 
 
 def test_each_division_chooses_its_layer_on_its_own_validation_never_on_test() -> None:
-    right, wrong = (Answers(sign * np.array([1.0, -1.0]), np.array([True, False]), np.arange(2)) for sign in (1, -1))
-    best_on_test = LayerProbes((Probed(right, 0.6), Probed(right, 0.7)), ())
-    best_on_validation = LayerProbes((Probed(wrong, 0.9), Probed(wrong, 0.5)), ())
+    right, wrong = (
+        SplitScores(sign * np.array([1.0, -1.0]), np.array([True, False]), np.arange(2)) for sign in (1, -1)
+    )
+    best_on_test = LayerProbes((FittedProbe(right, 0.6), FittedProbe(right, 0.7)), ())
+    best_on_validation = LayerProbes((FittedProbe(wrong, 0.9), FittedProbe(wrong, 0.5)), ())
     assert best_layers([best_on_test, best_on_validation]).tolist() == [1, 0]
 
 
@@ -170,7 +172,7 @@ def test_the_chosen_layers_of_many_that_know_nothing_are_at_chance() -> None:
         rows = world(seed).rows
         rng = np.random.default_rng(1000 + seed)
         tasks = draw_tasks(rows, config, seed)
-        tasks = Tasks(tasks.concept, ())
+        tasks = SiteTasks(tasks.concept, ())
         layers = [layer_probes(rng.normal(size=(ITEMS, 16))[rows.items], tasks, config) for _ in range(12)]
         own = tuple(layers[layer].concept[index] for index, layer in enumerate(best_layers(layers)))
         found.append(summary(LayerProbes(own, ()), tasks, config))

@@ -15,10 +15,10 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.holdout import Holdout
 from genrec_unlearn_bench.evaluation.measurement import Subject
-from genrec_unlearn_bench.evaluation.probing.config import ProbingConfig
-from genrec_unlearn_bench.evaluation.probing.estimates import Answers
-from genrec_unlearn_bench.evaluation.probing.profile import draw_tasks, layer_probes, summary
-from genrec_unlearn_bench.evaluation.probing.rows import Rows
+from genrec_unlearn_bench.evaluation.probing.estimates import SplitScores
+from genrec_unlearn_bench.evaluation.probing.probes import draw_tasks, layer_probes, summary
+from genrec_unlearn_bench.evaluation.probing.specs import ProbingConfig
+from genrec_unlearn_bench.evaluation.probing.splits import Rows
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.evaluation import planted
 
@@ -58,8 +58,8 @@ def numbers(states: FloatArray, rows: Rows, config: ProbingConfig = CONFIG, seed
     return {key: float(value) for key, value in found.items() if isinstance(value, float | int)}
 
 
-def answers(scores: FloatArray, labels: NDArray[np.bool_], items: NDArray[np.int64] | None = None) -> Answers:
-    return Answers(scores, labels, np.arange(len(labels)) if items is None else items)
+def answers(scores: FloatArray, labels: NDArray[np.bool_], items: NDArray[np.int64] | None = None) -> SplitScores:
+    return SplitScores(scores, labels, np.arange(len(labels)) if items is None else items)
 
 
 def catalogue(*, told: bool, seed: int = 0) -> tuple[SidTable, NDArray[np.bool_]]:

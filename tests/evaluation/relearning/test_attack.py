@@ -18,12 +18,9 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.relearning import attack
-from genrec_unlearn_bench.evaluation.relearning.attack import attacked, measure_attack, permitted
-from genrec_unlearn_bench.evaluation.relearning.attack_sets import AttackSet, attack_set
-from genrec_unlearn_bench.evaluation.relearning.attacks import Attack
-from genrec_unlearn_bench.evaluation.relearning.config import RelearningConfig, preset
-from genrec_unlearn_bench.evaluation.relearning.division import divide
-from genrec_unlearn_bench.evaluation.relearning.held_out import START
+from genrec_unlearn_bench.evaluation.relearning.attack import measure_attack, permitted, run_attack
+from genrec_unlearn_bench.evaluation.relearning.attack_data import AttackSet, attack_set, split_for_attacks
+from genrec_unlearn_bench.evaluation.relearning.specs import START, Attack, RelearningConfig, preset
 from genrec_unlearn_bench.pipeline.request import changed
 from genrec_unlearn_bench.progress import Progress
 from tests.evaluation.relearning import world
@@ -32,15 +29,15 @@ CONFIG = RelearningConfig(steps=(0, 4, 8, 12), lr=1e-3)
 
 
 def _data(which: Attack, config: RelearningConfig = CONFIG) -> AttackSet:
-    return attack_set(which, divide(world.split(), 0), config.batch_size, 0)
+    return attack_set(which, split_for_attacks(world.split(), 0), config.batch_size, 0)
 
 
 def _attacked(model: T5Recommender, config: RelearningConfig, progress: Progress) -> dict[str, torch.Tensor]:
-    parts = divide(world.split(), 0)
+    parts = split_for_attacks(world.split(), 0)
     held = {"train": parts.train, "test": parts.test}
     start = {name: np.zeros(len(part), dtype=bool) for name, part in held.items()}
     data = _data(Attack.MIXED, config)
-    return attacked(model, data, held, config, steps=config.steps, start=start, seed=0, progress=progress)
+    return run_attack(model, data, held, config, steps=config.steps, start=start, seed=0, progress=progress)
 
 
 class _Killed(RuntimeError):
@@ -105,7 +102,7 @@ def test_the_model_under_attack_and_the_generators_stay_as_they_are() -> None:
 
 
 def test_no_batch_that_reaches_the_model_holds_anything_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts, model, seen = divide(world.split(), 0), world.hidden(), []
+    parts, model, seen = split_for_attacks(world.split(), 0), world.hidden(), []
     forward = T5Recommender.forward
 
     def spy(self: T5Recommender, histories: Histories, targets: Any, **options: Any) -> Any:
@@ -135,9 +132,9 @@ def test_step_0_is_read_once_and_not_decoded_by_attacks(monkeypatch: pytest.Monk
 def test_what_may_not_be_served_is_not_attacked_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     original, marked = world.trained(on_concept=True), world.concept()
     almost = marked.copy()
-    almost[np.flatnonzero(divide(world.split(), 0).items)[0]] = False
+    almost[np.flatnonzero(split_for_attacks(world.split(), 0).items)[0]] = False
     steps: list[int] = []
-    monkeypatch.setattr(attack, "attacked", lambda *_, **options: steps.append(1) or attacked(*_, **options))
+    monkeypatch.setattr(attack, "run_attack", lambda *_, **options: steps.append(1) or run_attack(*_, **options))
     rates = []
     for blocked in (marked, almost):
         found = world.attacked(original.with_serving(ServingRules(blocked=blocked)), "forget-100/served")
@@ -219,7 +216,7 @@ def test_interaction_requests_are_attacked_too() -> None:
     subject = world.subject(world.trained(on_concept=True), world.split(ConceptKind.INTERACTION))
     found = measure_attack(subject, "mixed/served", world.CONFIG, Progress())
     assert found.samples["test"].shape == (3, 0)
-    assert found.samples["train"].shape[1] == len(divide(subject.split, 0).train)
+    assert found.samples["train"].shape[1] == len(split_for_attacks(subject.split, 0).train)
 
 
 def test_steps_have_to_rise_from_0() -> None:

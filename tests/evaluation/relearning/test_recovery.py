@@ -7,18 +7,17 @@ import pytest
 from scipy import stats
 
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
-from genrec_unlearn_bench.evaluation.relearning.attacks import Attack, Space
-from genrec_unlearn_bench.evaluation.relearning.recovery import area, peak, recovery
-from genrec_unlearn_bench.evaluation.relearning.trace import Trace, exact_interval
+from genrec_unlearn_bench.evaluation.relearning.recovery import AttackTrace, area, exact_interval, peak, recovery
+from genrec_unlearn_bench.evaluation.relearning.specs import Attack, Space
 
 N = 200
 
 
-def trace(*rates: float, steps: tuple[int, ...] = (0, 10, 40), shift: int = 0) -> Trace:
+def trace(*rates: float, steps: tuple[int, ...] = (0, 10, 40), shift: int = 0) -> AttackTrace:
     """Of 200 held-out interactions so many are hit at each step."""
     hits = np.stack([np.roll(np.arange(N) < round(rate * N), shift) for rate in rates])
     passes = np.asarray(steps, dtype=np.float64)
-    return Trace(np.asarray(steps), passes, hits, np.zeros((len(rates), 0), dtype=bool), np.arange(N))
+    return AttackTrace(np.asarray(steps), passes, hits, np.zeros((len(rates), 0), dtype=bool), np.arange(N))
 
 
 ORIGINAL, RETRAIN = trace(0.8, 0.8, 0.8), trace(0.3, 0.4, 0.5)
@@ -69,7 +68,7 @@ def test_the_area_is_the_mean_over_steps() -> None:
     [(trace(0.3, 0, 0), RETRAIN), (trace(0.1, 0, 0), RETRAIN), (trace(0.31, 0, 0), RETRAIN)],
     ids=["none", "negative", "tiny"],
 )
-def test_a_gap_that_is_no_gap_is_not_divided_by(original: Trace, retrain: Trace) -> None:
+def test_a_gap_that_is_no_gap_is_not_divided_by(original: AttackTrace, retrain: AttackTrace) -> None:
     with pytest.raises(NotMeasurable, match="too little to be recovered"):
         recovery(RETRAIN, original, retrain)
 
@@ -83,7 +82,7 @@ def test_only_the_same_attack_on_the_same_interactions_is_compared() -> None:
     other = trace(0.3, 0.4, 0.5, steps=(0, 10, 50))
     with pytest.raises(NotMeasurable, match="different steps"):
         recovery(trace(0.2, 0.2, 0.2), ORIGINAL, other)
-    moved = Trace(ORIGINAL.planned, ORIGINAL.passes, ORIGINAL.train, ORIGINAL.test, ORIGINAL.targets + 1)
+    moved = AttackTrace(ORIGINAL.planned, ORIGINAL.passes, ORIGINAL.train, ORIGINAL.test, ORIGINAL.targets + 1)
     with pytest.raises(NotMeasurable, match="different held-out interactions"):
         recovery(trace(0.2, 0.2, 0.2), moved, RETRAIN)
 
@@ -97,7 +96,7 @@ def test_rates_have_clopper_and_pearsons_interval() -> None:
 
 def test_a_trace_outlives_its_storage() -> None:
     stored = trace(0.2, 0.4).measured(Attack.MIXED, Space.SERVED)
-    found = Trace.of(stored)
+    found = AttackTrace.of(stored)
     assert np.array_equal(found.train, trace(0.2, 0.4).train)
     assert found.steps.tolist() == [0, 10]
     assert stored.curve is not None

@@ -16,19 +16,19 @@ from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.evaluation.likelihoods.scoring import score
 from genrec_unlearn_bench.evaluation.metric import MetricValue
-from genrec_unlearn_bench.pipeline.record_builder import cost_of
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.ground import Ground
 from genrec_unlearn_bench.pipeline.record import Cost
-from genrec_unlearn_bench.evaluation.likelihoods.scoring import score
+from genrec_unlearn_bench.pipeline.record_builder import cost_of
 from genrec_unlearn_bench.pipeline.setting import settle
 from genrec_unlearn_bench.pipeline.stage_log import read_notes
-from genrec_unlearn_bench.pipeline.stream.chain import Streamed, unlearned_in_turn
-from genrec_unlearn_bench.pipeline.stages.stream import NAME
-from genrec_unlearn_bench.pipeline.stream.curve import Followed, follow
 from genrec_unlearn_bench.pipeline.stages.requests import Stream, divide
+from genrec_unlearn_bench.pipeline.stages.stream import NAME
 from genrec_unlearn_bench.pipeline.stages.train import MODEL
+from genrec_unlearn_bench.pipeline.stream.chain import Streamed, unlearned_in_turn
+from genrec_unlearn_bench.pipeline.stream.curve import Followed, follow
 from genrec_unlearn_bench.pipeline.trained import Tokens, Trained
 from genrec_unlearn_bench.pipeline.workroom import Shelf, Workroom
 from tests import planted

@@ -7,9 +7,9 @@ import pytest
 from genrec_unlearn_bench.data.catalogue import packaged_datasets
 from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.registry import methods
+from genrec_unlearn_bench.reporting.bibliography import ALWAYS, bibliography, references
+from genrec_unlearn_bench.reporting.bibtex import parse_bibtex
 from genrec_unlearn_bench.reporting.board import make_board
-from genrec_unlearn_bench.reporting.citations.bibliography import ALWAYS, bibliography, references
-from genrec_unlearn_bench.reporting.citations.bibtex import parse_bibtex
 from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import Source
@@ -24,7 +24,7 @@ def test_every_shipped_method_has_an_entry() -> None:
 
 
 def test_every_backbone_has_an_entry() -> None:
-    from genrec_unlearn_bench.cli.listing import listing
+    from genrec_unlearn_bench.cli.ls import listing
 
     names = [str(row[0]) for row in listing("backbones").rows]
     assert names

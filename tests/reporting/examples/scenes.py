@@ -12,8 +12,7 @@ from genrec_unlearn_bench.data.task_spec import Concept
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.board import make_board
 from genrec_unlearn_bench.reporting.examples.page import Item, Page, ShownList, make_page
-from genrec_unlearn_bench.reporting.examples.rows import side_by_side
-from genrec_unlearn_bench.reporting.examples.scene import Scene, set_scene
+from genrec_unlearn_bench.reporting.examples.scene import Scene, set_scene, side_by_side
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import load_results
 from tests.pipeline.listed_world import BRAND_TASK, World, keeping, make_world, walking

@@ -9,8 +9,7 @@ import pytest
 
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.reporting.examples.choice import most_changed, of_users
-from genrec_unlearn_bench.reporting.examples.scene import Scene
+from genrec_unlearn_bench.reporting.examples.scene import Scene, most_changed, of_users
 from tests.evaluation.planted import lists
 
 CONCEPT = (0, 1, 2, 3)

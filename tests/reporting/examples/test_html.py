@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.reporting.examples.html import render_html
+from genrec_unlearn_bench.reporting.examples.documents import render_html
 from genrec_unlearn_bench.reporting.examples.page import Page
 from tests.reporting.html.test_browser_looks import CONTRAST, OVERFLOW
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.reporting.examples.names import clipped, item_name
+from genrec_unlearn_bench.reporting.examples.page import clipped, item_name
 
 
 def table(brand: str, title: str, description: str = "", text: str = "") -> ItemTable:

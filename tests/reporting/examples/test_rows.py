@@ -6,7 +6,7 @@ import pytest
 
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 from genrec_unlearn_bench.reporting.board import Board
-from genrec_unlearn_bench.reporting.examples.rows import SideBySide, side_by_side
+from genrec_unlearn_bench.reporting.examples.scene import SideBySide, side_by_side
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import Result
 from tests.reporting.planting import board_of, plant, rows

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.reporting.board import Block, make_board
-from genrec_unlearn_bench.reporting.figures.asked import Asked
+from genrec_unlearn_bench.reporting.figures.request import Asked
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import load_results
 from tests.reporting.figures.synthetic import full_records, write_full

@@ -11,8 +11,9 @@ from scipy import stats
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 from genrec_unlearn_bench.reporting.board import Block
-from genrec_unlearn_bench.reporting.figures.curves import FLOOR_LABEL, cast_of, estimates, mean_of, read_tables
-from genrec_unlearn_bench.reporting.figures.style import ROWS
+from genrec_unlearn_bench.reporting.figures.curves import estimates, mean_of, read_tables
+from genrec_unlearn_bench.reporting.figures.model import ROWS
+from genrec_unlearn_bench.reporting.figures.request import FLOOR_LABEL, cast_of
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from tests.reporting.boards import make_results
 from tests.reporting.figures.conftest import block_of

@@ -10,9 +10,9 @@ import pytest
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 from genrec_unlearn_bench.reporting.board import Block, Board
-from genrec_unlearn_bench.reporting.figures.asked import Asked, named
 from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, find_kind, kinds
-from genrec_unlearn_bench.reporting.figures.figure import COLUMNS, NotDrawn
+from genrec_unlearn_bench.reporting.figures.model import COLUMNS, NotDrawn
+from genrec_unlearn_bench.reporting.figures.request import Asked, named
 from tests.reporting.figures.conftest import block_of
 from tests.reporting.figures.synthetic import ATTACKS, KEPT, LAYERS, STEPS, full_records, write_full, write_table
 

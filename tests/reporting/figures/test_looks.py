@@ -13,9 +13,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Annotation, Text
 
 from genrec_unlearn_bench.reporting.board import Block, Board, make_board
-from genrec_unlearn_bench.reporting.figures.asked import Asked
 from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, find_kind, kinds
-from genrec_unlearn_bench.reporting.figures.style import ORACLE, ORIGINAL, PALETTE, Width, styled
+from genrec_unlearn_bench.reporting.figures.model import ORACLE, ORIGINAL, PALETTE, Width, styled
+from genrec_unlearn_bench.reporting.figures.request import Asked
 from genrec_unlearn_bench.reporting.results import load_results
 from tests.reporting.figures.test_ablation import block_of as swept
 from tests.reporting.figures.test_ablation import runs

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reporting.board import Board, make_board
-from genrec_unlearn_bench.reporting.figures.asked import Asked
-from genrec_unlearn_bench.reporting.figures.figure import Estimate, NotDrawn
-from genrec_unlearn_bench.reporting.figures.pareto import OTHERS, Trade, draw, front, trades
+from genrec_unlearn_bench.reporting.figures.model import Estimate, NotDrawn
+from genrec_unlearn_bench.reporting.figures.pareto import OTHERS, Trade, draw_pareto, front, trades
+from genrec_unlearn_bench.reporting.figures.request import Asked
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import load_results
 from tests.reporting.planting import FORGET, RETAIN, board_of, plant
@@ -70,7 +70,7 @@ def test_reference_rows_beat_nobody() -> None:
 
 def test_over_forgetting_is_told_from_remembering(asked: Asked) -> None:
     board = planted(retrain=([0.1, 0.1], [0.5, 0.5]), less=([0.0, 0.0], [0.4, 0.4]), more=([0.2, 0.2], [0.3, 0.3]))
-    (figure,) = draw(board.blocks[0], asked)
+    (figure,) = draw_pareto("pareto", board.blocks[0], asked)
     marks = {mark.label: mark for mark in figure.paint.args[0]}  # type: ignore[attr-defined]
     assert (marks["less"].below, marks["more"].below) == (True, False)
     assert (marks["less"].front, marks["more"].front) == (True, False)
@@ -79,30 +79,30 @@ def test_over_forgetting_is_told_from_remembering(asked: Asked) -> None:
 
 def test_without_an_oracle_or_a_method_there_is_no_figure(asked: Asked) -> None:
     with pytest.raises(NotDrawn) as fault:
-        draw(planted(npo=([0.1], [0.1])).blocks[0], asked)
+        draw_pareto("pareto", planted(npo=([0.1], [0.1])).blocks[0], asked)
     assert "--method retrain" in str(fault.value.hint)
     with pytest.raises(NotDrawn):
-        draw(planted(retrain=([0.1], [0.1]), original=([0.1], [0.1])).blocks[0], asked)
+        draw_pareto("pareto", planted(retrain=([0.1], [0.1]), original=([0.1], [0.1])).blocks[0], asked)
 
 
 @pytest.mark.parametrize("metrics", [("forget:hr@10",), ("retain:ndcg@10",), ("cost.steps", "retain:hr@10")])
 def test_measures_that_make_no_trade_are_refused(metrics: tuple[str, ...], asked: Asked) -> None:
     board = planted(retrain=([0.1], [0.1]), npo=([0.1], [0.1]))
     with pytest.raises(UsageError, match="forget measure and a retain measure"):
-        draw(board.blocks[0], replace(asked, metrics=metrics))
+        draw_pareto("pareto", board.blocks[0], replace(asked, metrics=metrics))
 
 
 def test_other_measures_may_be_named(asked: Asked) -> None:
     board = planted(retrain=([0.1], [0.1]), npo=([0.1], [0.1]))
     with pytest.raises(NotDrawn, match="retain HR@10"):
-        draw(board.blocks[0], replace(asked, metrics=("forget:hr@10", "retain:hr@10")))
+        draw_pareto("pareto", board.blocks[0], replace(asked, metrics=("forget:hr@10", "retain:hr@10")))
 
 
 def test_the_published_records_give_one_point_a_row(asked: Asked) -> None:
     board = make_board(load_results([PUBLISHED]).results, PROTOCOL)
     assert {block.key.task for block in board.blocks} == {"demo-brand", "industrial-brand"}
     for block in board.blocks:
-        (figure,) = draw(block, asked)
+        (figure,) = draw_pareto("pareto", block, asked)
         shown = {row[0]: dict(zip(figure.heads, row, strict=True)) for row in figure.rows}
         assert set(shown) == {row.label for row in block.rows if not row.diverged} - set(OTHERS)
         assert any(row["front"] for row in shown.values())

@@ -19,10 +19,9 @@ from PIL import Image
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.reporting.board import Block
-from genrec_unlearn_bench.reporting.figures.asked import Asked
 from genrec_unlearn_bench.reporting.figures.catalogue import find_kind
-from genrec_unlearn_bench.reporting.figures.figure import Figure
-from genrec_unlearn_bench.reporting.figures.style import Width
+from genrec_unlearn_bench.reporting.figures.model import Figure, Width
+from genrec_unlearn_bench.reporting.figures.request import Asked
 from genrec_unlearn_bench.reporting.figures.writing import FORMATS, figure_files, snippet
 from tests.reporting.figures.conftest import block_of
 from tests.reporting.figures.synthetic import full_records, write_full

@@ -7,10 +7,14 @@ import json
 import pytest
 
 from genrec_unlearn_bench.reporting.across import across
-from genrec_unlearn_bench.reporting.beside import beside
-from genrec_unlearn_bench.reporting.formats.json_document import SCHEMA_VERSION, LeaderboardDocument
-from genrec_unlearn_bench.reporting.formats.json_tables import document, render_json
+from genrec_unlearn_bench.reporting.formats.json_tables import (
+    SCHEMA_VERSION,
+    LeaderboardDocument,
+    document,
+    render_json,
+)
 from genrec_unlearn_bench.reporting.layouts import layouts
+from genrec_unlearn_bench.reporting.reported import beside
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.golden_files import golden
 from tests.reporting.odd_names import ODD, odd_tables

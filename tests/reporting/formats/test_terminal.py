@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from genrec_unlearn_bench.reporting.across import across
-from genrec_unlearn_bench.reporting.beside import beside
 from genrec_unlearn_bench.reporting.formats.terminal import draw, render_terminal
+from genrec_unlearn_bench.reporting.reported import beside
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.golden_files import golden
 from tests.reporting.odd_names import odd_tables

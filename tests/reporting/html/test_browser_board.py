@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from genrec_unlearn_bench.reporting.layouts import find_layout
-from genrec_unlearn_bench.reporting.numbers import fixed, six
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.tables import make_tables
+from genrec_unlearn_bench.reporting.wording import fixed, six
 from tests.reporting.boards import VARIANTS, kinds_of, make_synthetic_board
 from tests.reporting.html.sites import data_of, odd_page, page
 

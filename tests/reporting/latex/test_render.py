@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from genrec_unlearn_bench.reporting.beside import beside
 from genrec_unlearn_bench.reporting.latex.pages import LINES, WIDEST, pages_of, width_of
 from genrec_unlearn_bench.reporting.latex.render import render_latex
 from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+from genrec_unlearn_bench.reporting.reported import beside
 from genrec_unlearn_bench.reporting.tables import make_tables
 from tests.reporting.boards import SEEDS, kinds_of, make_records, make_synthetic_board, make_synthetic_tables
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.critical_difference import critical_difference
-from genrec_unlearn_bench.reporting.statistics.friedman import Friedman, friedman
+from genrec_unlearn_bench.reporting.statistics.friedman import Friedman, critical_difference, friedman
 
 NAMES = ("tracer", "grad-diff", "npo", "rmu", "scrub")
 
@@ -41,7 +40,7 @@ def test_the_same_bytes_in_another_process() -> None:
     """Sets of names are walked in another order under every hash seed."""
     program = (
         "import hashlib; from tests.reporting.statistics.test_critical_difference import compared\n"
-        "from genrec_unlearn_bench.reporting.statistics.critical_difference import critical_difference\n"
+        "from genrec_unlearn_bench.reporting.statistics.friedman import critical_difference\n"
         "found = critical_difference(compared(9), [f'method {number}' for number in range(9)])\n"
         "print(hashlib.blake2b(found.svg.encode() + found.pdf).hexdigest())"
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.differences import NO_DIFFERENCE, SMALLEST_P, clean, never_zero, table
+from genrec_unlearn_bench.reporting.statistics.paired import NO_DIFFERENCE, SMALLEST_P, clean, never_zero, table
 
 
 def test_rounding_is_zero_and_what_is_not_finite_was_not_measured() -> None:

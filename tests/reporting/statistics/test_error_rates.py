@@ -10,10 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict, tost
-from genrec_unlearn_bench.reporting.statistics.holm import holm
-from genrec_unlearn_bench.reporting.statistics.paired import paired_tests, t_interval
+from genrec_unlearn_bench.reporting.statistics.paired import holm, paired_tests, sign_flip, t_interval
 from genrec_unlearn_bench.reporting.statistics.ranks import rank_intervals
-from genrec_unlearn_bench.reporting.statistics.sign_flip import sign_flip
 from genrec_unlearn_bench.seeding import numpy_generator
 from tests.reporting.statistics.null_worlds import WORLDS, World, band
 

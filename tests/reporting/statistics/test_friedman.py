@@ -8,7 +8,7 @@ from scipy import stats
 
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reporting.statistics.friedman import friedman
-from genrec_unlearn_bench.reporting.statistics.holm import holm
+from genrec_unlearn_bench.reporting.statistics.paired import holm
 from genrec_unlearn_bench.seeding import numpy_generator
 from tests.reporting.statistics.null_worlds import band
 

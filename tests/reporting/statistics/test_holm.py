@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.holm import holm
+from genrec_unlearn_bench.reporting.statistics.paired import holm
 
 P_VALUES = st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.01, 0.05, 1.0])), min_size=1, max_size=40)
 

@@ -13,8 +13,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.differences import SMALLEST_P
-from genrec_unlearn_bench.reporting.statistics.paired import paired_tests, t_interval
+from genrec_unlearn_bench.reporting.statistics.paired import SMALLEST_P, paired_tests, t_interval
 
 NAN = float("nan")
 

@@ -9,9 +9,8 @@ import pytest
 from statsmodels.stats.power import TTestPower
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.paired import paired_tests
+from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, paired_tests
 from genrec_unlearn_bench.reporting.statistics.power import detectable_difference, smallest_attainable, underpowered
-from genrec_unlearn_bench.reporting.statistics.sign_flip import PairedTest
 from genrec_unlearn_bench.seeding import numpy_generator
 from tests.reporting.statistics.null_worlds import band
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from genrec_unlearn_bench.reporting.statistics.sign_flip import MOST_SEEDS, PairedTest, sign_flip, smallest_p
+from genrec_unlearn_bench.reporting.statistics.paired import MOST_SEEDS, PairedTest, sign_flip, smallest_p
 
 NAN = float("nan")
 # Eighths add up without rounding, so that ties are ties for the loop as well.

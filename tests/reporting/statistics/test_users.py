@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.sign_flip import sign_flip
+from genrec_unlearn_bench.reporting.statistics.paired import sign_flip
 from genrec_unlearn_bench.reporting.statistics.users import CLAIM, compare_users
 from genrec_unlearn_bench.seeding import numpy_generator
 from tests.reporting.statistics.null_worlds import band, user_table

@@ -10,10 +10,10 @@ import pytest
 
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.reporting.analysis import Verdict
-from genrec_unlearn_bench.reporting.citations.bibliography import bibliography
+from genrec_unlearn_bench.reporting.bibliography import bibliography
 from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.paragraph import installed_versions, statistical_paragraph
 from genrec_unlearn_bench.reporting.tables import Table
-from genrec_unlearn_bench.reporting.words.paragraph import installed_versions, statistical_paragraph
 from tests.reporting.boards import METHODS, REFERENCES, make_records, make_synthetic_tables
 
 VERSIONS = {"numpy": "2.0", "scipy": "1.0"}

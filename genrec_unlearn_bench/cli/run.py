@@ -1,0 +1,312 @@
+"""``bench run``: one task, some methods, some seeds, and a table at the end."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+import typer
+
+from genrec_unlearn_bench.cli import options
+from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
+from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.options import named, named_backbones
+from genrec_unlearn_bench.config import overrides
+from genrec_unlearn_bench.errors import (
+    BenchError,
+    CapabilityMissing,
+    DataMissing,
+    StorageError,
+    UnknownName,
+    UsageError,
+)
+from genrec_unlearn_bench.files import guarded
+from genrec_unlearn_bench.launch import launched, place
+from genrec_unlearn_bench.registry import REFERENCE_ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from genrec_unlearn_bench.executors.trackers import Tracking
+    from genrec_unlearn_bench.pipeline.context import SessionCache
+    from genrec_unlearn_bench.pipeline.finished import FinishedRun
+    from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
+    from genrec_unlearn_bench.progress import Progress
+    from genrec_unlearn_bench.store.store import StageStore
+
+__all__ = ["run", "run_requests"]
+
+FIRST_ROWS = ("original", "retrain")
+"""Computed on the way to every other row, so they stand in every table."""
+
+Failed = list[tuple["RunRequest", BenchError]]
+
+
+@handled
+def run(
+    task: options.Task,
+    method: options.Method,
+    backbone: options.Backbones = ["tiger"],  # noqa: B006
+    seed: options.Seed = None,
+    scale: options.Scale = None,
+    suite: options.Suite = "core",
+    measure: options.Measure = None,
+    data_dir: options.DataDir = None,
+    encoder: options.Encoder = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    set_: options.Set = None,
+    set_backbone: options.SetBackbone = None,
+    set_sid: options.SetSid = None,
+    set_measure: options.SetMeasure = None,
+    ruleset: options.Ruleset = "default",
+    tuned_dir: options.TunedDir = Path("tuned"),
+    oracle_seeds: options.OracleSeeds = 1,
+    requests: options.Requests = 1,
+    shadows: options.Shadows = 0,
+    beam: options.Beam = 10,
+    tracker: options.Trackers = None,
+    tracker_dir: options.TrackerDir = Path("tracking"),
+    results_dir: options.ResultsDir = Path("results"),
+    cache_dir: options.CacheDir = None,
+    shared_cache: options.SharedCache = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
+) -> None:
+    """Run methods on a task: data, semantic IDs, recommender, unlearning, measurements, result.
+
+    Finished stages are kept, so that a second method on the same task pays for itself alone, and an interrupted run
+    goes on where it stopped. The rows original and retrain come along with every method.
+    """
+    from genrec_unlearn_bench.pipeline.request import RunRequest
+
+    if beam not in (10, 50):
+        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")
+    shared = RunRequest(
+        task=task,
+        method="original",
+        scale=scale,
+        suite=suite,
+        measure=named(measure),
+        measure_set=overrides(set_measure or [], where="--set-measure"),
+        data_dir=data_dir,
+        encoder=encoder,
+        device=device,
+        threads=threads,
+        backbone_set=overrides(set_backbone or [], where="--set-backbone"),
+        sid_set=overrides(set_sid or [], where="--set-sid"),
+        ruleset=_known_ruleset(ruleset),
+        tuned_dir=tuned_dir,
+        oracle_seeds=oracle_seeds,
+        requests=requests,
+        shadows=shadows,
+        results_dir=results_dir,
+    )
+    cells = _cells(shared, named_backbones(backbone), named(method), seed or [0], overrides(set_ or []))
+    finished, failed = _run_all(cells, cache_dir, named(tracker), tracker_dir)
+    _conclude(finished, failed, beam=beam, as_json=as_json)
+
+
+def _run_all(
+    cells: Sequence[RunRequest], cache_dir: Path | None, trackers: Sequence[str], tracker_dir: Path
+) -> tuple[list[FinishedRun], Failed]:
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
+
+    tracking = None
+    if trackers:
+        from genrec_unlearn_bench.executors.trackers import tracking_of
+
+        tracking = tracking_of(trackers, tracker_dir)
+    with progressing() as progress:
+        return run_requests(cells, StageStore(cache_dir or default_cache(), progress), progress, tracking)
+
+
+def _conclude(finished: Sequence[FinishedRun], failed: Failed, *, beam: int, as_json: bool) -> None:
+    """Print the results, then what failed, and exit with the worst code of that; a method that diverged counts."""
+    diverged = [done.record.cell for done in finished if done.record.diverged]
+    if place() == 0:
+        _print_results(finished, beam=beam, as_json=as_json)
+        for cell in diverged:
+            typer.echo(f"diverged: {cell.backbone}, {cell.method}, seed {cell.seed}: not finite, see the row", err=True)
+    for request, fault in failed:
+        typer.echo(f"error: {request.backbone}, {request.method}, seed {request.seed}: {fault.render()}", err=True)
+    if failed or diverged:
+        raise typer.Exit(max([1, *(fault.exit_code for _, fault in failed)]))
+
+
+def _known_ruleset(text: str) -> RulesetName:
+    """The ruleset of that name. Raises UnknownName."""
+    from genrec_unlearn_bench.pipeline.request import RulesetName
+
+    if text not in get_args(RulesetName):
+        raise UnknownName("ruleset", text, get_args(RulesetName))
+    return cast("RulesetName", text)
+
+
+def _cells(
+    shared: RunRequest,
+    backbones: Sequence[str],
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    changes: Mapping[str, Any],
+) -> list[RunRequest]:
+    """Reference rows first, then the methods, each once, for every backbone and seed.
+
+    Raises UsageError where an option changes one configuration and the call names several.
+    """
+    if len(backbones) > 1 and (shared.backbone_set or shared.sid_set):
+        raise UsageError(
+            f"--set-backbone and --set-sid change one backbone's configuration, and this call names {len(backbones)}",
+            hint="make one call for each backbone; finished stages are shared",
+        )
+    if not methods:
+        raise UsageError("no method was named", hint="--method tracer, for example (bench ls methods)")
+    changed = [name for name in methods if name not in REFERENCE_ROWS]
+    if changes and len(changed) != 1:
+        raise UsageError(
+            f"--set changes one method's configuration, and this call names {len(changed) or 'none'}",
+            hint="make one call for each method; finished stages are shared",
+        )
+    names = dict.fromkeys([*(FIRST_ROWS if shared.oracle_seeds else FIRST_ROWS[:1]), *methods])
+    return [
+        shared.model_copy(
+            update={
+                "backbone": backbone,
+                "method": name,
+                "seed": seed,
+                "method_set": {} if name in REFERENCE_ROWS else dict(changes),
+            }
+        )
+        for backbone in backbones
+        for seed in dict.fromkeys(seeds)
+        for name in names
+    ]
+
+
+def run_requests(
+    requests: Sequence[RunRequest], store: StageStore, progress: Progress, tracking: Tracking | None = None
+) -> tuple[list[FinishedRun], Failed]:
+    """Run cells one after the other; one that fails does not stop the rest, unless nothing else can work either.
+
+    With several backbones, one that cannot serve a method, or fails by itself, does not stop the others.
+    """
+    from genrec_unlearn_bench.pipeline.finished import find_finished
+
+    several = len({request.backbone for request in requests}) > 1
+    there = {id(request): find_finished(request, store) for request in requests}
+    failed = _refused([request for request in requests if there[id(request)] is None], progress, several=several)
+    refused = [id(request) for request, _ in failed]
+    requests = [request for request in requests if id(request) not in refused]
+    finished: list[FinishedRun] = []
+    run_one = _cell_runner(store, progress, tracking)
+    broken: set[tuple[str, int]] = set()
+    for number, request in enumerate(requests, start=1):
+        if (request.backbone, request.seed) in broken:
+            continue
+        backbone = f"{request.backbone} · " if several else ""
+        progress.info(f"[{number}/{len(requests)}] {request.task} · {backbone}{request.method} · seed {request.seed}")
+        done = there[id(request)]
+        if done is not None:
+            progress.info(f"result: from {done.folder}")
+            finished.append(done)
+            continue
+        try:
+            finished.append(run_one(request))
+        except (DataMissing, StorageError):
+            raise
+        except BenchError as fault:
+            first = request.method in FIRST_ROWS
+            # Of several processes, the others wait in the middle of this cell: none of them can go on to the next.
+            if launched() > 1 or len(requests) == 1 or (first and not several):
+                raise
+            failed.append((request, fault))
+            if first:
+                broken.add((request.backbone, request.seed))
+    return finished, failed
+
+
+def _print_results(finished: Sequence[FinishedRun], *, beam: int, as_json: bool) -> None:
+    from genrec_unlearn_bench.cli.run_table import full_table, run_table, stream_table
+
+    if as_json:
+        print_json([_document(done) for done in finished])
+        return
+    if not finished:
+        return
+    console = stdout()
+    records = [done.record for done in finished]
+    console.print(run_table(records, beam=beam))
+    for further in (full_table(records), stream_table((done.record, done.folder) for done in finished)):
+        if further is not None:
+            console.print(further)
+    several = len({record.cell.backbone for record in records}) > 1
+    for done in finished:
+        cell = done.record.cell
+        name = f"{cell.backbone}, {cell.method}" if several else cell.method
+        console.print(f"  {name}, seed {cell.seed}: {done.folder}", soft_wrap=True)
+
+
+def _document(done: FinishedRun) -> dict[str, Any]:
+    from genrec_unlearn_bench.cli.run_table import stream_rows
+
+    found = {"folder": str(done.folder), "record": done.record.model_dump(mode="json")}
+    return found if done.record.cell.requests == 1 else {**found, "stream": stream_rows(done.folder)}
+
+
+def _refused(requests: Sequence[RunRequest], progress: Progress, *, several: bool) -> Failed:
+    """Check requests before the first minute is spent: raise whatever is wrong with the call.
+
+    With ``several`` backbones, requests that a backbone cannot serve are returned instead.
+    """
+    if not requests:
+        return []
+    from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
+    from genrec_unlearn_bench.pipeline.resolve import Catalogue, resolve
+
+    catalogue = Catalogue()
+    refused: Failed = []
+    for request in requests:
+        try:
+            resolve(request, catalogue=catalogue)
+        except CapabilityMissing as fault:
+            if not several:
+                raise
+            refused.append((request, fault))
+    _check_folder(requests[0].results_dir)
+    if mismatches := format_version_mismatches():
+        progress.info(mismatches)
+    return refused
+
+
+def _check_folder(folder: Path) -> None:
+    """Make the results folder and take it away again, so that a refusal costs no training. Raises StorageError."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    with guarded(folder, "--results-dir"):
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    for one in missing:
+        with suppress(OSError):
+            one.rmdir()
+
+
+def _cell_runner(
+    store: StageStore, progress: Progress, tracking: Tracking | None
+) -> Callable[[RunRequest], FinishedRun]:
+    """A function that runs one cell; what cells share stays in memory between its calls."""
+    cache: list[SessionCache] = []
+
+    def run_one(request: RunRequest) -> FinishedRun:
+        from genrec_unlearn_bench.executors.trackers import tracked
+        from genrec_unlearn_bench.grid.cell import cell_name
+        from genrec_unlearn_bench.pipeline.context import SessionCache
+        from genrec_unlearn_bench.pipeline.run import run_cell
+
+        cache[:] = cache or [SessionCache()]
+        with tracked(progress, tracking, cell_name(request)) as tracked_progress:
+            return run_cell(request, store, tracked_progress, cache=cache[0])
+
+    return run_one

@@ -1,0 +1,340 @@
+"""One call of a method on the demo: its result, its side effects, and the rules about them.
+
+A method is an ordinary Python function, so side effects cannot be prevented, only observed. File access is observed
+through Python's audit events, which native code does not raise; the rule about imports covers that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import math
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.contract.rules import RuleResult, broken, judged, kept, left_out
+from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.pipeline.ground import Ground
+from genrec_unlearn_bench.pipeline.soundness import fingerprint, list_faults, result_faults
+from genrec_unlearn_bench.pipeline.weights import first_not_finite
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.registry import frame_in_file
+from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.unlearning.method import UnlearningMethod
+
+__all__ = ["MethodCall", "call_faults", "call_method", "call_rules", "determinism_rule"]
+
+TIME_LIMIT = 40.0
+"""Seconds after which a call is ended at its next report, so that a check takes about a minute."""
+
+TEST_USERS = 64
+"""Test users per group whose recommendation lists are checked."""
+
+CHANGES = {
+    "weights": "its weights were changed",
+    "sids": "its semantic IDs were changed",
+    "serving": "its serving rules were changed",
+    "training": "it was left in another mode (training or evaluation)",
+    "trainable": "requires_grad of its parameters was changed",
+    "hooks": "hooks were left on it",
+}
+"""Parts of the original's fingerprint that must not change."""
+
+
+@dataclass
+class SideEffects:
+    """Observed side effects; each list holds sentences."""
+
+    printed: str = ""
+    randomness: list[str] = field(default_factory=list)
+    settings: list[str] = field(default_factory=list)
+    accessed: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class MethodCall:
+    """A call of ``unlearn`` and its result.
+
+    Attributes:
+        method: The called object; None if it could not be made.
+        fault: Why the call failed, in one line; there is no result then.
+        original: How the original was changed.
+        result: Faults of the returned recommender.
+        lists: Faults of its recommendation lists; None if they were not checked.
+        content: Digest of all that determines its lists; None without a result.
+        changed, trained: Whether the result or its weights differ from the original.
+    """
+
+    method: UnlearningMethod[Any] | None = None
+    fault: str = ""
+    hint: str | None = None
+    original: tuple[str, ...] = ()
+    result: tuple[str, ...] = ()
+    lists: tuple[str, ...] | None = None
+    content: tuple[str, str, str] | None = None
+    changed: bool = False
+    trained: bool = False
+    request_changed: bool = False
+    seconds: float = 0.0
+    progress: Progress = field(default_factory=Progress)
+    effects: SideEffects = field(default_factory=SideEffects)
+
+
+def call_method(
+    make: Callable[[], UnlearningMethod[Any]],
+    recommender: Recommender,
+    ground: Ground,
+    *,
+    source: Path | None,
+    seed: int = 0,
+    global_seed: int = 0,
+    roots: Sequence[Path] = (),
+    thorough: bool = True,
+) -> MethodCall:
+    """Call a method's ``unlearn`` once.
+
+    Args:
+        make: Makes the method.
+        source: The method's file, to report the line of an exception.
+        global_seed: Seed of Python's and NumPy's global generators, on which nothing may depend.
+        roots: Folders in which no file may be opened.
+        thorough: Check the result as well; a repeated call only needs its content.
+    """
+    request = ground.request(seed)
+    before, digest = fingerprint(recommender), _digest(request)
+    progress = _TimeLimit()
+    began = time.perf_counter()
+    method: UnlearningMethod[Any] | None = None
+    with _observed(roots, seed=seed, global_seed=global_seed) as effects:
+        try:
+            method = make()
+            result = method.unlearn(recommender, request, progress)
+        except BenchError as fault:
+            return MethodCall(method, fault=fault.what, hint=fault.hint, progress=progress, effects=effects)
+        except Exception as fault:
+            text = frame_in_file(fault, source) or f"{type(fault).__name__}: {fault}".partition("\n")[0]
+            return MethodCall(method, fault=text, progress=progress, effects=effects)
+    seconds = time.perf_counter() - began
+    if not isinstance(result, Recommender):
+        what = f"unlearn() returned {type(result).__name__}, not a recommender"
+        return MethodCall(method, fault=what, hint="return the unlearned recommender", progress=progress)
+    now, after = fingerprint(recommender), fingerprint(result)
+    faults: list[str] = []
+    lists = None
+    if bad := first_not_finite(result):
+        faults = [f"weights that are not finite: {bad} holds NaN or infinity"]
+    elif thorough:
+        with tempfile.TemporaryDirectory() as folder:
+            faults = list(result_faults(before, result, Path(folder) / "model"))
+        lists = tuple(list_faults(result, ground.split.test, TEST_USERS))
+    return MethodCall(
+        method,
+        original=tuple(text for name, text in CHANGES.items() if getattr(now, name) != getattr(before, name)),
+        result=tuple(faults),
+        lists=lists,
+        content=after.content,
+        changed=after.content != before.content,
+        trained=after.weights != before.weights,
+        request_changed=_digest(request) != digest,
+        seconds=seconds,
+        progress=progress,
+        effects=effects,
+    )
+
+
+def call_rules(call: MethodCall) -> Iterator[RuleResult]:
+    """The rules about the first call."""
+    if call.fault:
+        yield broken("runs", call.fault, hint=call.hint)
+        return
+    yield kept("runs", f"{call.seconds:.1f} s")
+    yield judged("original-untouched", call.original)
+    yield judged("request-untouched", ["arrays of the request were changed in place"] if call.request_changed else [])
+    notes = call.progress.notes
+    if not call.changed and (notes.get("applicable") is False or notes.get("edited_vectors") == 0):
+        yield left_out("changed", "it notes that there was nothing to do here")
+    else:
+        yield judged("changed", [] if call.changed else ["the result equals the original to the bit"])
+    yield judged("result-whole", call.result)
+    yield left_out("lists", "the result is not finite") if call.lists is None else judged("lists", call.lists)
+    yield _losses(call)
+    effects = call.effects
+    yield judged("random-state", sorted(effects.randomness))
+    yield judged("request-alone", list(dict.fromkeys(effects.accessed))[:3])
+    first = effects.printed.strip().partition("\n")[0]
+    yield judged("quiet", [f"it prints {first[:80]!r}"] if first else [])
+    yield judged("settings", sorted(effects.settings))
+
+
+def _losses(call: MethodCall) -> RuleResult:
+    steps = call.progress.steps
+    for step in steps:
+        names = [f"{name} = {value}" for name, value in step.losses.items() if not math.isfinite(value)]
+        if names:
+            return broken("losses", f"step {step.step} of {step.stage!r}: {', '.join(names)}")
+    if steps:
+        return kept("losses", f"{len(steps)} steps: {', '.join(steps[0].losses)}")
+    if not call.trained:
+        return left_out("losses", "no weight was changed, so there is no loss to report")
+    return broken("losses", "weights were changed, and no step was reported")
+
+
+def determinism_rule(first: MethodCall, again: MethodCall, other: MethodCall) -> RuleResult:
+    """Compare two calls with one seed; mention the effect of another seed."""
+    if again.fault:
+        reason = f"a second call of the same object fails: {again.fault}"
+        return broken("deterministic", reason, hint="keep nothing on self between calls")
+    if again.content != first.content:
+        return broken("deterministic", "two calls with one seed gave two results")
+    if other.fault:
+        return kept("deterministic")
+    different = "gives another result" if other.content != first.content else "gives the same result"
+    return kept("deterministic", f"another seed {different}")
+
+
+def call_faults(call: MethodCall) -> list[str]:
+    """All faults of a call on another kind of request or backbone."""
+    if call.fault:
+        return [call.fault]
+    faults = [f"the original: {part}" for part in call.original] + [*call.result, *(call.lists or ())]
+    return [*faults, "losses that are not finite"] if call.progress.diverged else faults
+
+
+class _TimeLimit(Progress):
+    """Progress that ends a call at its first report after the time limit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = time.perf_counter()
+
+    def log(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
+        super().log(stage, step, losses)
+        self._check()
+
+    def track(self, label: str, sequence: Any, *, total: int | None = None) -> Iterator[Any]:
+        for part in sequence:
+            self._check()
+            yield part
+
+    def _check(self) -> None:
+        if time.perf_counter() - self._began > TIME_LIMIT:
+            raise BenchError(
+                f"it was still running after {TIME_LIMIT:.0f} seconds on the smallest recommender there is",
+                hint="give the configuration a `max_steps` (DescentConfig has one), or shorten it here with --set",
+            )
+
+
+def _digest(content: object) -> str:
+    """Digest of all arrays in nested dataclasses."""
+    state = hashlib.blake2b(digest_size=16)
+    waiting = [content]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, np.ndarray) and part.dtype != object:
+            state.update(np.ascontiguousarray(part).tobytes())
+        elif dataclasses.is_dataclass(part) and not isinstance(part, type):
+            waiting += [getattr(part, each.name) for each in dataclasses.fields(part)]
+        else:
+            state.update(repr(part).encode())
+    return state.hexdigest()
+
+
+@contextlib.contextmanager
+def _observed(roots: Sequence[Path], *, seed: int, global_seed: int) -> Iterator[SideEffects]:
+    """Observe the block's output, file and network access, and changes of global state, which is restored.
+
+    Torch's global generator is seeded as the runner does for a stage, Python's and NumPy's with ``global_seed``.
+    """
+    effects, output, dropout = SideEffects(), io.StringIO(), list[str]()
+    outside = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global generator is meant
+    hook = register_module_forward_pre_hook(lambda part, inputs: dropout.append("on") if _drops(part) else None)
+    listener = (tuple(str(root.resolve()) for root in roots), effects.accessed)
+    _install_audit_hook()
+    _LISTENERS.append(listener)
+    try:
+        with torch.random.fork_rng(), contextlib.redirect_stdout(output):
+            random.seed(global_seed)
+            np.random.seed(global_seed)  # noqa: NPY002
+            torch.manual_seed(derive(seed, "stage", "unlearned"))
+            generators, settings = _generator_states(), _settings()
+            try:
+                yield effects
+            finally:
+                for (what, was), (_, now) in zip(generators, _generator_states(), strict=True):
+                    if now != was and not (dropout and what == TORCH_DRAWS):
+                        effects.randomness.append(what)
+                for (name, was, restore), (_, now, _) in zip(settings, _settings(), strict=True):
+                    if now != was:
+                        effects.settings.append(f"{name} was {was} and is {now}")
+                        restore(was)
+    finally:
+        _LISTENERS.remove(listener)
+        hook.remove()
+        random.setstate(outside[0])
+        np.random.set_state(outside[1])  # noqa: NPY002
+        effects.printed = output.getvalue()
+
+
+def _drops(part: torch.nn.Module) -> bool:
+    """Whether a module applies dropout, by itself or by the function with a rate in its attribute ``dropout``."""
+    rate = getattr(part, "p" if isinstance(part, torch.nn.modules.dropout._DropoutNd) else "dropout", 0.0)
+    return part.training and isinstance(rate, float) and rate > 0
+
+
+TORCH_DRAWS = "it draws from torch's global generator, without dropout being on"
+
+
+def _generator_states() -> list[tuple[str, Any]]:
+    numpy = np.random.get_state(legacy=False)["state"]  # noqa: NPY002 - the global generator is meant
+    return [
+        ("it draws from Python's global generator (random)", random.getstate()),
+        ("it draws from NumPy's global generator (np.random)", (numpy["key"].tobytes(), int(numpy["pos"]))),
+        ("it sets torch's global seed (torch.manual_seed)", torch.initial_seed()),
+        (TORCH_DRAWS, torch.get_rng_state().numpy().tobytes()),
+    ]
+
+
+def _settings() -> list[tuple[str, Any, Callable[[Any], object]]]:
+    """Name, value and setter of global settings."""
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    return [
+        ("torch's default type", torch.get_default_dtype(), torch.set_default_dtype),
+        ("the number of threads", torch.get_num_threads(), torch.set_num_threads),
+        ("gradients (torch.set_grad_enabled)", torch.is_grad_enabled(), torch.set_grad_enabled),
+        ("deterministic algorithms", deterministic, lambda on: torch.use_deterministic_algorithms(on, warn_only=True)),
+        ("the working folder", os.getcwd(), os.chdir),
+    ]
+
+
+_LISTENERS: list[tuple[tuple[str, ...], list[str]]] = []
+
+
+@cache
+def _install_audit_hook() -> None:
+    """Install one audit hook for the process: hooks cannot be removed, so it does nothing without listeners."""
+    sys.addaudithook(_audit)
+
+
+def _audit(event: str, arguments: tuple[object, ...]) -> None:
+    for roots, accessed in _LISTENERS:
+        if event == "socket.connect":
+            accessed.append(f"it connects to {arguments[1]!r}")
+        elif event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
+            path = os.path.abspath(os.fsdecode(arguments[0]))
+            if any(path.startswith(f"{root}{os.sep}") for root in roots):
+                accessed.append(f"it opens {path}")

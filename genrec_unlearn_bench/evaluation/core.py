@@ -1,0 +1,158 @@
+"""The core measurements of one model: decode test examples, fill the per-user table, sum it up.
+
+Test examples are decoded and written in blocks, so that histories, lists and rows of one block are in memory at once.
+As long as a group fits into one block, blocks change nothing; beyond that the rows stand block
+by block, and each block draws the random items of its histories by itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.data.examples import IntArray
+from genrec_unlearn_bench.evaluation.collapse import collapse_values, recommended
+from genrec_unlearn_bench.evaluation.collateral import category_neighbours, neighbour_flags, prefix_neighbours
+from genrec_unlearn_bench.evaluation.concept import concept_places, original_space_lists
+from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode_block
+from genrec_unlearn_bench.evaluation.history_influence import measure_influence
+from genrec_unlearn_bench.evaluation.lists import GroupLists, list_file, put_lists
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.evaluation.overlap_change import overlap_values
+from genrec_unlearn_bench.evaluation.per_user import PerUserWriter, block_frame, stored_blocks
+from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, WIDE_BEAM
+from genrec_unlearn_bench.evaluation.rescore import rescored
+from genrec_unlearn_bench.evaluation.similarity import list_similarity
+from genrec_unlearn_bench.progress import Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from genrec_unlearn_bench.decoding.ranking import Ranking
+
+__all__ = ["evaluate"]
+
+BLOCK = 1 << 16
+"""Test examples in memory at once."""
+
+
+def evaluate(
+    context: EvaluationContext, table: Path, lists: Path, progress: Progress, *, block: int = BLOCK
+) -> tuple[MetricValue, ...]:
+    """Measure a model and write its per-user table and ranked lists.
+
+    Each test group is decoded once at each beam of the protocol; all measurements share these lists. USER-level
+    values are computed from the per-user table and from nothing else.
+
+    Args:
+        table: File of the per-user table (``per_user``).
+        lists: File of the ranked lists (``lists``).
+        block: Test examples decoded and written at a time.
+
+    Returns:
+        Every core metric that this run decides by itself. The gap to the oracle, the change from the original and the
+        cost need other runs or the clock: see ``gap``, ``collateral`` and ``cost``.
+    """
+    near = _neighbours(context)
+    rows = {group: len(context.test(group)) for group in TEST_GROUPS}
+    counts: dict[int, IntArray] = {}
+    with PerUserWriter(table) as writer, list_file(lists, rows, dict.fromkeys(TEST_GROUPS, _widths(context))) as file:
+        for group in TEST_GROUPS:
+            # A group without examples is one empty block: its tables have columns and its values a reason.
+            for first in range(0, max(rows[group], 1), block):
+                part = context.test(group)
+                if rows[group] > block:
+                    part = part.subset(np.arange(first, min(first + block, rows[group])))
+                decoded = decode_block(context, group, part, progress, first=first)
+                for frame in _frames(context, decoded, near, progress):
+                    writer.write(frame)
+                put_lists(file, decoded)
+                if group is Group.RETAIN:
+                    for beam in decoded.rankings:
+                        found = recommended(decoded.top(beam), context.split.items)
+                        counts[beam] = counts[beam] + found if beam in counts else found
+    collapse = (value for beam, found in counts.items() for value in collapse_values(beam, found))
+    return (*rescored(stored_blocks(table)), *overlap_values(context), *collapse)
+
+
+def _widths(context: EvaluationContext) -> dict[int, int]:
+    """Places of a list at each beam; a ranker without beam search is decoded once, as far as the widest beam."""
+    pruned = isinstance(context.ranker, Recommender)
+    return {beam: max(LIST_LENGTH, beam) if pruned else WIDE_BEAM for beam in BEAMS}
+
+
+def _neighbours(context: EvaluationContext) -> dict[str, NDArray[Any] | None]:
+    """The concept's neighbours in the catalogue [N], the same for all test examples.
+
+    ``near_prefix``: whether an item shares leading codes with a concept item; None without an original table.
+    ``near_category``: 1, 0 or -1 (see ``category_neighbours``). Both None for forgotten interactions: these are no
+    concept with neighbours, as their items are spread over the whole catalogue.
+    """
+    concept, table = context.split.items, context.original_sids
+    if not concept.any():
+        return {"near_prefix": None, "near_category": None}
+    prefix = None if table is None else prefix_neighbours(table, concept)
+    return {"near_prefix": prefix, "near_category": category_neighbours(context.items, concept)}
+
+
+def _frames(
+    context: EvaluationContext, lists: GroupLists, near: dict[str, NDArray[Any] | None], progress: Progress
+) -> list[pd.DataFrame]:
+    """The rows of the per-user table that belong to some lists, one frame a beam."""
+    influence = measure_influence(context, lists, progress)
+    original = original_space_lists(context, lists, progress)
+    retain = lists.group is Group.RETAIN
+    flags = {name: neighbour_flags(items if retain else None, lists.examples.targets) for name, items in near.items()}
+    nothing = np.full(len(lists.examples), np.nan)
+    narrow = dict.fromkeys(influence, nothing) | {"concept_in_history": influence["concept_in_history"]}
+    frames = []
+    for beam in BEAMS:
+        wide = beam == WIDE_BEAM
+        columns = {
+            **_list_columns(context, lists, beam),
+            **_original_columns(context, lists, original if wide else None),
+            **(influence if wide else narrow),
+            **flags,
+        }
+        frames.append(block_frame(lists.group, beam, columns))
+    return frames
+
+
+def _list_columns(context: EvaluationContext, lists: GroupLists, beam: int) -> dict[str, NDArray[Any]]:
+    examples, ranking, top = lists.examples, lists.rankings[beam], lists.top(beam)
+    ranks = ranking.ranks(examples.targets)
+    place = np.maximum(ranks - 1, 0)[:, None]
+    found = np.take_along_axis(ranking.log_probs, place, axis=1)[:, 0].astype(np.float64)
+    first, mean = list_similarity(top, examples.targets, context.features.plain)
+    first_scrubbed, mean_scrubbed = list_similarity(top, examples.targets, context.features.scrubbed)
+    return {
+        "example": np.arange(lists.first, lists.first + len(examples)),
+        "user": examples.users,
+        "target": examples.targets,
+        "rank": ranks,
+        "log_prob": np.where(ranks > 0, found, np.nan),
+        "first_similarity": first,
+        "mean_similarity": mean,
+        "first_similarity_scrubbed": first_scrubbed,
+        "mean_similarity_scrubbed": mean_scrubbed,
+        "concept_in_list": concept_places(context.split, top, examples.users).sum(axis=1),
+        "n_list": (top >= 0).sum(axis=1),
+    }
+
+
+def _original_columns(
+    context: EvaluationContext, lists: GroupLists, original: Ranking | None
+) -> dict[str, NDArray[Any]]:
+    if original is None:
+        absent = np.full(len(lists.examples), -1)
+        return dict.fromkeys(("original_rank", "original_concept_in_list", "original_n_list"), absent)
+    top = original.items[:, :LIST_LENGTH]
+    return {
+        "original_rank": original.ranks(lists.examples.targets),
+        "original_concept_in_list": concept_places(context.split, top, lists.examples.users).sum(axis=1),
+        "original_n_list": (top >= 0).sum(axis=1),
+    }

@@ -1,0 +1,216 @@
+"""Membership inference by scores of single examples: the scores, their ROC curve, and PrivLeak.
+
+All scores are turned so that higher means: more likely a member. Open-unlearning, whose attacks these are, labels
+forget examples 0 and holdout examples 1 and scores by loss; the AUC is the same number as with members labelled 1 and
+scored by log-likelihood, as here: 1 where every member scores above every non-member, .5 at chance. Scores that
+compress text (zlib) mean nothing for semantic IDs.
+
+Examples of one user or item are not independent. The intervals hold all the same where nothing was memorised: the
+never-trained interactions were drawn at random, so that under that hypothesis the labels are exchangeable whatever
+ties the examples together.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.data.examples import BoolArray
+from genrec_unlearn_bench.evaluation.measurement import IntervalEstimate
+from genrec_unlearn_bench.seeding import numpy_generator
+
+__all__ = [
+    "LOSS",
+    "MIN_K",
+    "MIN_K_PLUS_PLUS",
+    "OLD",
+    "ONE_IN",
+    "OWN",
+    "REFERENCE",
+    "SCORES",
+    "MemberScores",
+    "area",
+    "likelihood",
+    "min_k",
+    "min_k_plus_plus",
+    "privleak",
+    "rate",
+]
+
+FloatArray = NDArray[np.float64]
+
+MemberScores = tuple[FloatArray, FloatArray]
+"""Scores of members [m] and of non-members [n]."""
+
+LOSS, MIN_K, MIN_K_PLUS_PLUS, REFERENCE = "loss", "min-k", "min-k++", "reference"
+SCORES = (LOSS, MIN_K, MIN_K_PLUS_PLUS, REFERENCE)
+
+OWN, OLD = "own", "original-sids"
+"""In which semantic IDs histories and targets are written: the model's own, or the original recommender's."""
+
+LEAST_VARIANCE = 1e-6
+"""Below it Min-K%++ would divide by nothing where the model is sure of one token."""
+
+ONE_IN = 100
+"""The true-positive rate is read at one false positive in so many non-members (Carlini et al. 2022, arXiv 2112.03570).
+With fewer non-members than that, a single false positive is already too many, and the rate means nothing."""
+ERROR = 0.05
+
+RESAMPLES = 1000
+BLOCK = 100
+
+
+def likelihood(log_probs: FloatArray, real: BoolArray) -> FloatArray:
+    """[n] mean log-probability of the real tokens of each target, i.e. minus its loss (Yeom et al. 2018).
+
+    The mean, not the sum: with semantic IDs of different length a sum would tell short targets from long ones.
+
+    Args:
+        log_probs, real: [n, L].
+    """
+    return np.asarray(np.where(real, log_probs, 0.0).sum(axis=1) / np.maximum(real.sum(axis=1), 1))
+
+
+def min_k(values: FloatArray, real: BoolArray, share: float) -> FloatArray:
+    """[n] mean of the lowest ``share`` of each target's tokens, at least one (Min-K%, Shi et al. 2024,
+    arXiv 2310.16789, eq. 1).
+
+    At a share of .2, a semantic ID of three or four tokens is scored by its least likely token alone.
+
+    Args:
+        values, real: [n, L].
+    """
+    counts = np.maximum(1, (share * real.sum(axis=1)).astype(np.int64))
+    lowest = np.sort(np.where(real, values, np.inf), axis=1)
+    taken = np.arange(values.shape[1]) < counts[:, None]
+    return np.asarray(np.where(taken, lowest, 0.0).sum(axis=1) / counts)
+
+
+def min_k_plus_plus(
+    log_probs: FloatArray, mean: FloatArray, sd: FloatArray, real: BoolArray, share: float
+) -> FloatArray:
+    """[n] Min-K% of the z-scores of the tokens' log-probabilities (Min-K%++, Zhang et al. 2024, arXiv 2404.02936,
+    eq. 3 and 4).
+
+    Args:
+        log_probs, real: [n, L].
+        mean, sd: [n, L] of log p(v) with v drawn from the model's own distribution at that position.
+    """
+    scale = np.sqrt(np.maximum(np.square(sd), LEAST_VARIANCE))
+    return min_k((log_probs - mean) / scale, real, share)
+
+
+def area(members: FloatArray, others: FloatArray) -> IntervalEstimate:
+    """AUC of member scores [m] against non-member scores [n], ties counting half, with DeLong's interval.
+
+    DeLong, DeLong & Clarke-Pearson 1988, by ranks (Sun & Xu 2014, algorithm 2); normal, cut to [0, 1] as in pROC. Its
+    variance is 0 where the two are separated perfectly, and the interval then a point. Needs two of each.
+    """
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    m, n = len(members), len(others)
+    ranks = rankdata(np.concatenate([members, others]))
+    above = (ranks[:m] - rankdata(members)) / n
+    below = 1.0 - (ranks[m:] - rankdata(others)) / m
+    value = float(above.mean())
+    half = float(-ndtri(ERROR / 2) * np.sqrt(above.var(ddof=1) / m + below.var(ddof=1) / n))
+    return IntervalEstimate(value, max(0.0, value - half), min(1.0, value + half))
+
+
+def kernel(members: FloatArray, others: FloatArray) -> FloatArray:
+    """[m, n] 1 where a member scores above a non-member, .5 where they tie: its mean is the AUC."""
+    difference = members[:, None] - others[None, :]
+    return np.asarray((np.sign(difference) + 1.0) / 2.0)
+
+
+def rate(members: FloatArray, others: FloatArray) -> IntervalEstimate:
+    """True-positive rate at a false-positive rate of at most 1 %, from scores [m] and [n].
+
+    The highest rate of the empirical ROC curve there; nothing is interpolated between its points, which would promise
+    a rate at thresholds that no data reach.
+
+    The interval takes both rates for estimates. How many of the n non-members lie above the threshold whose true
+    false-positive rate is 1 % is binomial; Clopper-Pearson's bounds of the true-positive rate are mixed over it, and
+    the mixture's 2.5 % and 97.5 % points are the interval. By simulation (n of 190 to 2,000, m of 1,700, AUC of .5 to
+    .998) it holds the true rate in 97 to 99 of 100 cases; a stratified bootstrap in only 86 to 90 at n = 190, since
+    where there is no non-member above the true threshold it cannot see one. With fewer than 368 non-members that
+    happens in more than 2.5 of 100 cases: the lower end is then 0, whatever the scores.
+
+    Raises ValueError with fewer than ``ONE_IN`` non-members.
+    """
+    m, n = len(members), len(others)
+    if n < ONE_IN:
+        raise ValueError(f"a false-positive rate of 1 in {ONE_IN} needs {ONE_IN} non-members, not {n}")
+    falling = np.sort(others)[::-1]
+    rising = np.sort(members)
+    value = _above(rising, falling[n // ONE_IN], "right") / m
+    missed = np.arange(n)
+    # With c non-members above it, the true threshold lies between the c-th and the next of them.
+    stricter = np.concatenate([[np.inf], falling[:-1]])
+    low, high = _above(rising, stricter, "left"), _above(rising, falling, "right")
+    return IntervalEstimate(float(value), *_mixed_bounds(missed, n, low, high, m))
+
+
+def _above(rising: FloatArray, thresholds: FloatArray | float, side: Literal["left", "right"]) -> FloatArray:
+    """Number of the sorted scores above each threshold; "left" counts those that equal it."""
+    return np.asarray(len(rising) - np.searchsorted(rising, thresholds, side=side), dtype=np.float64)
+
+
+def _mixed_bounds(counts: NDArray[np.int64], n: int, low: FloatArray, high: FloatArray, m: int) -> tuple[float, float]:
+    """2.5 % point of the lower and 97.5 % point of the upper Clopper-Pearson bounds, mixed over binomial counts."""
+    from scipy.optimize import brentq
+    from scipy.special import betainc
+    from scipy.stats import binom
+
+    weight = binom.pmf(counts, n, 1 / ONE_IN)
+    kept = weight > 1e-12
+    weight, low, high = weight[kept] / weight[kept].sum(), low[kept], high[kept]
+
+    def lower(rate: float) -> float:
+        return float(weight @ np.where(low > 0, betainc(np.maximum(low, 1), m - low + 1, rate), 1.0)) - ERROR / 2
+
+    def upper(rate: float) -> float:
+        return float(weight @ np.where(high < m, betainc(high + 1, np.maximum(m - high, 1), rate), 0.0)) - 1 + ERROR / 2
+
+    return (
+        0.0 if lower(0.0) >= 0 else float(brentq(lower, 0.0, 1.0)),
+        1.0 if upper(1.0) <= 0 else float(brentq(upper, 0.0, 1.0)),
+    )
+
+
+def privleak(own: MemberScores, retrained: MemberScores) -> IntervalEstimate:
+    """PrivLeak: 100 [(1 - AUC) - (1 - AUC_re)] / (1 - AUC_re) (MUSE, Shi et al. 2024, arXiv 2407.06460).
+
+    In per cent. 0 is the retrained model; -100 a model that gives every member away (too little unlearned). Above 0,
+    forgotten interactions score below never-trained ones, which gives them away as well (too much unlearned).
+
+    The interval is a stratified percentile bootstrap over examples: members and non-members are drawn anew, and both
+    models are scored on the same draw, since they were measured on the same examples.
+
+    Args:
+        own, retrained: Scores of the same examples, in the same order.
+
+    Raises ValueError where the retrained model's AUC is 1, as the denominator is 0.
+    """
+    grids = [kernel(*scores) for scores in (own, retrained)]
+    value = _leak(*(grid.mean() for grid in grids))
+    m, n = grids[0].shape
+    generator = numpy_generator(0, "membership", "privleak")
+    drawn = []
+    for _ in range(RESAMPLES // BLOCK):
+        rows = generator.multinomial(m, np.full(m, 1 / m), size=BLOCK) / m
+        columns = generator.multinomial(n, np.full(n, 1 / n), size=BLOCK) / n
+        drawn.append([np.einsum("bn,bn->b", rows @ grid, columns) for grid in grids])
+    own_rest, rest = 1.0 - np.concatenate(drawn, axis=1)
+    leaks = 100.0 * (own_rest - rest)[rest > 0] / rest[rest > 0]
+    low, high = np.quantile(leaks, [0.025, 0.975])
+    return IntervalEstimate(value, float(low), float(high))
+
+
+def _leak(own: float, retrained: float) -> float:
+    if retrained >= 1.0:
+        raise ValueError("the retrained model's AUC is 1")
+    return 100.0 * ((1.0 - own) - (1.0 - retrained)) / (1.0 - retrained)

@@ -1,0 +1,325 @@
+"""Quantisation: does the concept come back when the model is served with fewer bits?
+
+Zhang et al. 2024, "Catastrophic failure of LLM unlearning via robust quantization" (arXiv 2410.16454): methods that
+move weights by less than half a quantisation step are undone by rounding. Measured on lists as they are served, so
+that a method's changes to SIDs, trie and histories stay in place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.evaluation.measurement import (
+    IntervalEstimate,
+    Measured,
+    Measurement,
+    NotMeasurable,
+    References,
+    Subject,
+    number,
+    unmeasured,
+)
+from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.ranking import rank_metric, rate_interval, user_mean
+from genrec_unlearn_bench.seeding import numpy_generator
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from genrec_unlearn_bench.progress import Progress
+
+__all__ = ["SPECS", "Quantisation"]
+
+FULL = "full"
+"""The part that measures the model as it is."""
+
+SCHEMES: Mapping[str, str] = MappingProxyType(
+    {
+        "int8": "8-bit round-to-nearest weights",
+        "int4": "4-bit round-to-nearest weights",
+        "nf4": "4-bit NormalFloat weights (bitsandbytes; causal models on a GPU)",
+    }
+)
+"""Ways to quantise: parts of the measurement, and ends of its metrics' names."""
+
+DRAWS = 2000
+"""Resamples of the bootstrap."""
+_TAIL = 0.01
+"""Share of the resamples whose denominator may be 0 or less. Below the 2.5 % of each of the interval's ends, so that
+both are finite."""
+_CELLS = 4_000_000
+"""Most resampled cells held in memory."""
+_NO_PART = "this way of quantising is there for decoder-only models alone"
+_RETAIN_EXAMPLES = {"smoke": 400, "small": 1500}
+_SOURCE = (
+    "Zhang et al. 2024 (arXiv 2410.16454): what unlearning hides can come back with fewer bits; the recovery's "
+    "definition is the suite's own"
+)
+
+
+def _spec(
+    name: str,
+    title: str,
+    better: dict[Group, Better],
+    description: str,
+    *,
+    low: float = 0.0,
+    high: float = 1.0,
+    unit: str = "fraction",
+) -> MetricSpec:
+    return MetricSpec(
+        name=f"quantisation.{name}",
+        title=title,
+        better=better,
+        range=(low, high),
+        unit=unit,
+        description=description,
+        source=_SOURCE,
+    )
+
+
+def _specs(scheme: str, meaning: str) -> Iterable[MetricSpec]:
+    retain = {Group.RETAIN: Better.HIGHER}
+    yield _spec(
+        f"hr@10.{scheme}",
+        f"HR@10 ({scheme})",
+        {Group.FORGET: Better.LOWER, **retain},
+        f"HR@10 at beam 50 with {meaning}; on the forget test, and on a sample of the retain test. Interval: "
+        "Clopper-Pearson.",
+    )
+    yield _spec(
+        f"ndcg@10.{scheme}",
+        f"NDCG@10 ({scheme})",
+        retain,
+        f"NDCG@10 at beam 50 with {meaning}, on a sample of the retain test. Interval: Student's t.",
+    )
+    yield _spec(
+        f"recovery.{scheme}",
+        f"Recovery ({scheme})",
+        {Group.FORGET: Better.LOWER},
+        f"What of the forgotten comes back with {meaning}: (HR@10 of the quantised model - its HR@10 unquantised) / "
+        "(HR@10 of the quantised original - its HR@10 unquantised); 1 is all of it. Interval: paired bootstrap over "
+        "examples.",
+        low=-math.inf,
+        high=math.inf,
+        unit="ratio",
+    )
+    for name, whose, wanted in (
+        ("damage", "the model", Better.HIGHER),
+        ("damage-original", "the original recommender", Better.NONE),
+    ):
+        yield _spec(
+            f"{name}.{scheme}",
+            f"Damage{'' if name == 'damage' else ', original'} ({scheme})",
+            {Group.RETAIN: wanted},
+            f"Relative change of retain NDCG@10 of {whose} with {meaning}: -0.1 is a tenth lost. Interval: paired "
+            "bootstrap over examples.",
+            low=-1.0,
+            high=math.inf,
+            unit="ratio",
+        )
+
+
+SPECS = tuple(spec for scheme, meaning in SCHEMES.items() for spec in _specs(scheme, meaning))
+
+
+def _specs_of(scheme: str) -> tuple[MetricSpec, ...]:
+    """The metrics of one way to quantise."""
+    return tuple(spec for spec in SPECS if spec.name.endswith(f".{scheme}"))
+
+
+class QuantisationConfig(StrictModel):
+    """Size of the retain sample, and ways to quantise the weights."""
+
+    retain_examples: int | None = Field(default=5000, ge=2)
+    """Retain test examples that are decoded, drawn at random, the same for all models of a seed; null takes all."""
+    nf4: bool = False
+    """Causal models: quantise with bitsandbytes' 4-bit NormalFloat as well. Needs that library and a CUDA device."""
+
+
+class Quantisation(Measurement):
+    """HR@10 and NDCG@10 with 8 and 4 bits a weight; recovery on the forget test, damage on the retain test."""
+
+    name = "quantisation"
+    specs = SPECS
+    modules = (__name__, "genrec_unlearn_bench.evaluation.quantised")
+
+    def config(self, scale: str) -> QuantisationConfig:
+        """The retain sample shrinks with the scale."""
+        return QuantisationConfig(retain_examples=_RETAIN_EXAMPLES.get(scale, 5000))
+
+    def parts(self, subject: Subject) -> tuple[str, ...]:
+        """All bits, 8 and 4; for causal models, NF4 as well."""
+        from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
+
+        causal = isinstance(subject.recommender, CausalRecommender)
+        return (FULL, "int8", "int4", *(("nf4",) if causal else ()))
+
+    def measure(self, subject: Subject, part: str, config: QuantisationConfig, progress: Progress) -> Measured:
+        """Ranks of the test targets with the bits that ``part`` names."""
+        from genrec_unlearn_bench.evaluation.quantised import quantised_ranks
+
+        if part == "nf4" and not config.nf4:
+            raise NotMeasurable("NF4 was not asked for (--set-measure quantisation.nf4=true)")
+        found = quantised_ranks(
+            subject, None if part == FULL else part, retain_examples=config.retain_examples, progress=progress
+        )
+        return Measured(curve=_curve(part, found), samples=found)
+
+    def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
+        """Values of every scheme; None with a reason for NF4 where it was not measured."""
+        return tuple(value for scheme in SCHEMES for value in _values(scheme, own, references))
+
+
+def _values(scheme: str, own: Mapping[str, Measured], references: References) -> list[MetricValue]:
+    # A ranker without a network is one part without a name.
+    measured = own.get(scheme, own.get(""))
+    if measured is None or measured.reason:
+        return list(unmeasured(_specs_of(scheme), measured.reason if measured else _NO_PART))
+    out = _scores(f".{scheme}", measured.samples)
+    recovery, damage, of_original = (
+        next(spec for spec in _specs_of(scheme) if spec.name == f"quantisation.{name}.{scheme}")
+        for name in ("recovery", "damage", "damage-original")
+    )
+    out.append(_recovery(recovery, scheme, own, references))
+    out.append(_damage(damage, scheme, own))
+    out.append(_damage(of_original, scheme, references.original))
+    return out
+
+
+def _recovery(spec: MetricSpec, scheme: str, own: Mapping[str, Measured], references: References) -> MetricValue:
+    if references.row == "original":
+        return unmeasured([spec], "the original recommender has forgotten nothing that could come back")[0]
+    parts = {"model": own.get(FULL), "quantised original": references.original.get(scheme)}
+    if (reason := _lacking(parts)) is not None:
+        return unmeasured([spec], reason)[0]
+    hit = rank_metric("hr@10").of
+    rounded, before, target = (
+        hit(_ranks_of(part[name].samples, Group.FORGET))
+        for part, name in ((own, scheme), (own, FULL), (references.original, scheme))
+    )
+    if len(before) != len(target):
+        return unmeasured([spec], "the original was measured on other forget examples")[0]
+    return _ratio(
+        spec,
+        rounded - before,
+        target - before,
+        what="what the quantised original finds beyond the unlearned model (HR@10)",
+    )
+
+
+def _damage(spec: MetricSpec, scheme: str, parts: Mapping[str, Measured]) -> MetricValue:
+    whose = "model" if spec.name.startswith("quantisation.damage.") else "original"
+    if (reason := _lacking({whose: parts.get(FULL), f"quantised {whose}": parts.get(scheme)})) is not None:
+        return unmeasured([spec], reason)[0]
+    gain = rank_metric("ndcg@10").of
+    before, after = (gain(_ranks_of(parts[name].samples, Group.RETAIN)) for name in (FULL, scheme))
+    return _ratio(spec, after - before, before, what="the retain NDCG@10 without quantisation")
+
+
+def _ratio(
+    spec: MetricSpec, numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, what: str
+) -> MetricValue:
+    (group,) = spec.better
+    try:
+        ratio = paired_ratio(numerators, denominators, what=what)
+    except NotMeasurable as fault:
+        return unmeasured([spec], fault.what)[0]
+    return number(spec.name, group, ratio.value, n=ratio.n, interval=ratio.interval)
+
+
+def _lacking(parts: Mapping[str, Measured | None]) -> str | None:
+    """Why a comparison cannot be made; None where it can."""
+    for whose, part in parts.items():
+        if part is None or part.reason:
+            return f"the {whose} was not measured" + (f": {part.reason}" if part is not None else "")
+    return None
+
+
+def _scores(end: str, samples: Mapping[str, NDArray[np.generic]]) -> list[MetricValue]:
+    """HR@10 of both groups and NDCG@10 of the retain test, by their own examples."""
+    hits = [
+        _hit_rate(f"quantisation.hr@10{end}", group, samples[group.value]) for group in (Group.FORGET, Group.RETAIN)
+    ]
+    gains = rank_metric("ndcg@10").of(_ranks_of(samples, Group.RETAIN))
+    return [*hits, user_mean(f"quantisation.ndcg@10{end}", Group.RETAIN, gains, beam=None, interval=True)]
+
+
+def _hit_rate(name: str, group: Group, ranks: NDArray[np.generic]) -> MetricValue:
+    """HR@10 with its Clopper-Pearson interval."""
+    n = len(ranks)
+    if not n:
+        return MetricValue(metric=name, group=group, value=None, n=0, note="no test examples in this group")
+    hits = int(rank_metric("hr@10").of(np.asarray(ranks, dtype=np.int64)).sum())
+    return number(name, group, hits / n, n=n, interval=rate_interval(hits, n))
+
+
+def _curve(scheme: str, samples: Mapping[str, NDArray[np.int64]]) -> pd.DataFrame:
+    """The published table of one part: a row for each group and metric."""
+    import pandas as pd
+
+    bits = int(samples["bits"][0])
+    return pd.DataFrame(
+        [
+            {
+                "scheme": scheme,
+                "bits": bits,
+                "group": value.group.value,
+                "metric": value.metric.removeprefix("quantisation."),
+                "value": value.value,
+                "low": None if value.interval is None else value.interval[0],
+                "high": None if value.interval is None else value.interval[1],
+                "n": value.n,
+            }
+            for value in _scores("", samples)
+        ]
+    )
+
+
+def _ranks_of(samples: Mapping[str, NDArray[np.generic]], group: Group) -> NDArray[np.int64]:
+    """The ranks of one group [M]."""
+    return np.asarray(samples[group.value], dtype=np.int64)
+
+
+def paired_ratio(numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, what: str) -> IntervalEstimate:
+    """The ratio of the means of two rows [n] of numbers of the same examples.
+
+    The interval is the percentile bootstrap's over examples, both rows together; it is made to hold the value.
+
+    Raises:
+        NotMeasurable: The mean denominator is not above 0, or resampling cannot tell it from 0: the
+            ratio would mean nothing. ``what`` names the denominator in the reason.
+    """
+    n = len(denominators)
+    if n < 2:
+        raise NotMeasurable(f"{what} cannot be told from 0 over {n} examples")
+    below = float(denominators.mean())
+    if below <= 0:
+        raise NotMeasurable(f"{what} is {below:.3g}, and only above 0 is there anything to take a share of")
+    above, under = _resampled(np.stack([numerators, denominators], axis=1)).T
+    if float((under <= 0).mean()) >= _TAIL:
+        raise NotMeasurable(f"{what} is {below:.3g} over {n} examples, which resampling cannot tell from 0")
+    value = float(numerators.mean()) / below
+    ratios = np.where(under > 0, above / np.where(under > 0, under, 1.0), np.copysign(np.inf, above))
+    low, high = np.quantile(ratios, [0.025, 0.975], method="nearest")
+    return IntervalEstimate(value, min(float(low), value), max(float(high), value), n)
+
+
+def _resampled(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[DRAWS, C] column means of resampled rows [n, C]; the same draws for every call of that length."""
+    n = len(rows)
+    generator = numpy_generator(0, "paired-ratio", n)
+    chunk = max(1, _CELLS // n)
+    out = [
+        rows[generator.integers(n, size=(min(chunk, DRAWS - first), n))].mean(axis=1)
+        for first in range(0, DRAWS, chunk)
+    ]
+    return np.concatenate(out)

@@ -1,0 +1,219 @@
+"""Data of the attacks: what the attacker has, what is held out and scored, and the batches of every attack.
+
+After Deeb & Roger, "Do unlearning methods remove information from model weights?" (arXiv 2410.08827): the attacker
+sees one part of the facts and is scored on the rest. An attack that is scored on what it trained on teaches it anew
+whatever the weights held (Feng et al., arXiv 2506.00688). Here the facts are concept interactions: both the items and
+the users are halved, and what is scored shares neither with the attack. All data are functions of the seed and the step
+alone, the same for every model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
+from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
+from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
+from genrec_unlearn_bench.evaluation.relearning.specs import CONCEPT_SHARE, SUBSETS, Attack
+from genrec_unlearn_bench.seeding import numpy_generator
+
+__all__ = ["AttackSet", "attack_set", "batches", "split_for_attacks"]
+
+LEAST = 20
+"""Fewest interactions that the attacker has, and fewest held out."""
+
+MOST_HELD_OUT = 500
+"""Most held-out interactions of each part that are scored; a fixed draw where there are more."""
+
+_WINDOW = 50
+"""Batches among which examples of similar length are brought together."""
+
+
+@dataclass(frozen=True, eq=False)
+class AttackSplit:
+    """The two sides of one task, the same for every model of a seed.
+
+    Attributes:
+        users: [U] the attacker's users; the others are held out.
+        items: [N] held-out concept items. No attack sees one, as a target or in a history.
+        concept: Forgotten train interactions of the attacker's users with the attacker's concept items.
+        retain: Retain train interactions of the attacker's users.
+        train: Forgotten train interactions of held-out users with held-out items, which are scored.
+        test: The same of the test part. Empty for interaction requests, as deleted data has no future of its own, and
+            where there are fewer than ``LEAST``.
+    """
+
+    users: BoolArray
+    items: BoolArray
+    concept: Examples
+    retain: Examples
+    train: Examples
+    test: Examples
+
+
+def split_for_attacks(split: ForgetSplit, seed: int) -> AttackSplit:
+    """Halve the concept's items and all users, each by a draw that only the seed decides.
+
+    Interaction requests mark no items: there the targets of the forgotten pairs are halved, and the attacker's retain
+    interactions with held-out ones go as well, since nothing of what is scored may be seen. That takes a part of the
+    catalogue from him; the retrained model is attacked with the same.
+
+    Histories of held-out interactions stay as they are: nobody trains on them, and they may hold any item.
+
+    Raises:
+        NotMeasurable: Too few interactions on one of the sides.
+    """
+    forgotten = split.train.forget
+    single = split.kind is ConceptKind.INTERACTION
+    targets = np.unique(forgotten.targets) if single else np.flatnonzero(split.items)
+    counts = np.bincount(forgotten.targets, minlength=len(split.items))[targets]
+    away = halves(counts, numpy_generator(seed, "relearning", "items"))
+    items = np.zeros(len(split.items), dtype=np.bool_)
+    items[targets[away]] = True
+
+    everyone = (split.train.forget, split.train.retain, split.test.forget)
+    size = 1 + max(int(part.users.max(initial=-1)) for part in everyone)
+    busy = np.bincount(forgotten.users, minlength=size)
+    users = ~halves(busy, numpy_generator(seed, "relearning", "users"))
+
+    def seen(part: Examples) -> Examples:
+        kept = part.subset(users[part.users] & ~items[part.targets]).without_items(items)
+        return kept.subset(kept.ends > kept.starts)
+
+    def scored(part: Examples, name: str) -> Examples:
+        rows = np.flatnonzero(~users[part.users] & items[part.targets])
+        if len(rows) > MOST_HELD_OUT:
+            generator = numpy_generator(seed, "relearning", "held-out", name)
+            rows = np.sort(generator.choice(rows, size=MOST_HELD_OUT, replace=False))
+        return part.subset(rows)
+
+    test = scored(split.test.forget, "test")
+    if single or len(test) < LEAST:
+        test = test.subset(np.zeros(len(test), dtype=np.bool_))
+    sides = AttackSplit(users, items, seen(forgotten), seen(split.train.retain), scored(forgotten, "train"), test)
+    for found, what in (
+        (sides.concept, "forgotten interactions of the attacker's users with his half of the concept's items"),
+        (sides.retain, "retain interactions of the attacker's users"),
+        (sides.train, "held-out forgotten interactions, of users and items that the attack does not see"),
+    ):
+        if len(found) < LEAST:
+            raise NotMeasurable(f"there are {len(found)} {what}, and an attack takes at least {LEAST}")
+    return sides
+
+
+def halves(counts: IntArray, generator: np.random.Generator) -> BoolArray:
+    """[n] a random half of n things, True for one of every two neighbours in the order of ``counts`` [n].
+
+    Popular things would otherwise decide by their luck how much one side holds.
+    """
+    order = np.lexsort((generator.random(len(counts)), counts))[::-1]
+    coins = generator.random((len(counts) + 1) // 2) < 0.5
+    first = np.repeat(coins, 2)[: len(counts)]
+    odd = np.arange(len(counts)) % 2 == 1
+    out = np.zeros(len(counts), dtype=np.bool_)
+    out[order] = first ^ odd
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class BatchSource:
+    """A part of every batch.
+
+    Attributes:
+        name: concept or retain.
+        rows: [n] its examples, as places in ``AttackSet.examples``.
+        size: How many of them are in a batch.
+    """
+
+    name: str
+    rows: IntArray
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class AttackSet:
+    """The data of one attack.
+
+    Attributes:
+        examples: All of it.
+        sources: What each batch is put together from; the concept's interactions first where there are some.
+    """
+
+    attack: Attack
+    examples: Examples
+    sources: tuple[BatchSource, ...]
+
+    @property
+    def what(self) -> str:
+        """The source that ``passes`` counts, for people: "12 concept interactions"."""
+        return f"{len(self.sources[0].rows)} {self.sources[0].name} interactions"
+
+    def passes(self, step: int) -> float:
+        """Passes of so many steps over the concept's interactions (``benign``: over the retain interactions)."""
+        first = self.sources[0]
+        return step * first.size / len(first.rows)
+
+
+def attack_set(attack: Attack, sides: AttackSplit, batch_size: int, seed: int) -> AttackSet:
+    """Put the data of one attack together. Smaller forget-only attacks use a part of what larger ones use."""
+    concept, retain = sides.concept, sides.retain
+    if attack is Attack.BENIGN:
+        rows = np.arange(len(retain), dtype=np.int64)
+        return AttackSet(attack, retain, (BatchSource("retain", rows, min(batch_size, len(rows))),))
+    if attack is Attack.MIXED:
+        of_concept = max(1, round(CONCEPT_SHARE * batch_size))
+        first = np.arange(len(concept), dtype=np.int64)
+        second = np.arange(len(retain), dtype=np.int64) + len(concept)
+        sources = (BatchSource("concept", first, of_concept), BatchSource("retain", second, batch_size - of_concept))
+        return AttackSet(attack, _joined(concept, retain), sources)
+    order = numpy_generator(seed, "relearning", "subset").permutation(len(concept))
+    rows = np.sort(order[: max(1, math.ceil(SUBSETS[attack] * len(concept)))]).astype(np.int64)
+    return AttackSet(attack, concept, (BatchSource("concept", rows, min(batch_size, len(rows))),))
+
+
+def batches(data: AttackSet, lengths: IntArray, *, seed: int, first: int, total: int) -> Iterator[IntArray]:
+    """Rows of ``data.examples`` for the steps ``first`` to ``total`` - 1.
+
+    Every source goes through its examples pass by pass, each in a new order, and gives equally many to each batch.
+    Within windows of 50 batches, examples of similar length come together: there is little to pad.
+
+    Args:
+        lengths: [M] history lengths of ``data.examples``.
+    """
+    for step in range(first, total):
+        window, place = divmod(step, _WINDOW)
+        if step == first or place == 0:
+            order = numpy_generator(seed, "relearning", data.attack, "order", window).permutation(_WINDOW)
+            parts = [_window(source, lengths, data.attack, seed, window) for source in data.sources]
+            rows = np.concatenate(parts, axis=1)[order]
+        yield rows[place]
+
+
+def _window(source: BatchSource, lengths: IntArray, attack: Attack, seed: int, window: int) -> IntArray:
+    """[50, size] the source's rows in one window of batches, the shortest histories first."""
+    count = _WINDOW * source.size
+    places = np.arange(window * count, (window + 1) * count)
+    passes, within = np.divmod(places, len(source.rows))
+    drawn = np.empty(count, dtype=np.int64)
+    for number in np.unique(passes):
+        order = numpy_generator(seed, "relearning", attack, source.name, int(number)).permutation(len(source.rows))
+        drawn[passes == number] = source.rows[order[within[passes == number]]]
+    return drawn[np.argsort(lengths[drawn], kind="stable")].reshape(_WINDOW, source.size)
+
+
+def _joined(one: Examples, two: Examples) -> Examples:
+    """The examples of both, over the events of both."""
+    shift = len(one.events)
+    return Examples(
+        users=np.concatenate([one.users, two.users]),
+        targets=np.concatenate([one.targets, two.targets]),
+        times=np.concatenate([one.times, two.times]),
+        events=np.concatenate([one.events, two.events]),
+        event_users=np.concatenate([one.event_users, two.event_users]),
+        starts=np.concatenate([one.starts, two.starts + shift]),
+        ends=np.concatenate([one.ends, two.ends + shift]),
+    )

@@ -1,0 +1,112 @@
+"""Maps any exception to a user's error: what is wrong, where, and how to fix it.
+
+Only what nobody foresaw is called a fault of the suite. Refusals of the operating system, exhausted memory, input that
+is nested too deeply and exceptions inside the user's own method file are theirs.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import genrec_unlearn_bench
+from genrec_unlearn_bench.errors import BenchError, StorageError
+from genrec_unlearn_bench.files import storage_error
+from genrec_unlearn_bench.registry import FILE_MODULE, METHOD_PACKAGE
+
+__all__ = ["to_user_error"]
+
+_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "unable to allocate",
+    "std::bad_alloc",
+    "failed to map segment",
+    "can't start new thread",
+)
+"""In lower case, how libraries and the system say that memory is exhausted, ``ulimit -v`` included."""
+
+
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+
+
+def to_user_error(fault: BaseException) -> BenchError:
+    """The user's error for any exception."""
+    if isinstance(fault, BenchError):
+        return fault
+    if isinstance(fault, MemoryError) or any(text in str(fault).lower() for text in _MEMORY):
+        return BenchError(
+            f"memory is exhausted: {_first_line(fault)}",
+            hint="use a smaller --scale or batch (--set-backbone training.batch_size=64), or another --device",
+        )
+    refusal = _refusal(fault)
+    if refusal is not None:
+        return refusal
+    frames = traceback.extract_tb(fault.__traceback__)
+    frame = _method_frame(frames)
+    if frame is not None:
+        place = f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}"
+        return BenchError(
+            f"the method failed: {place}: {type(fault).__name__}: {_first_line(fault)}",
+            where=f"{frame.filename}:{frame.lineno}",
+            hint="fix the method's file (bench check tries it on small cases); --debug shows the traceback",
+        )
+    if isinstance(fault, OSError) and fault.filename is not None:
+        return StorageError(
+            f"the system refuses a file: {fault.strerror}",
+            where=os.fsdecode(fault.filename),
+            hint="check that path, and run it again",
+        )
+    place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else None
+    if isinstance(fault, RecursionError):
+        return BenchError(
+            "the input is nested too deeply to be read",
+            where=place,
+            hint="look for brackets within brackets in the files of this call; --debug shows which was being read",
+        )
+    return BenchError(
+        f"{type(fault).__name__}: {_first_line(fault)}",
+        where=place,
+        hint="this is a fault of the suite, not of your call: please report it with what --debug shows",
+    )
+
+
+def _method_frame(frames: Sequence[traceback.FrameSummary]) -> traceback.FrameSummary | None:
+    """The innermost frame in the file of a method that does not ship with the suite; None where none took part.
+
+    An exception inside the suite, called by the method with arguments that do not fit, is the method's as well.
+    """
+    files = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(FILE_MODULE)}
+    suite = importlib.util.find_spec(METHOD_PACKAGE)
+    folders = [*genrec_unlearn_bench.__path__, *((suite and suite.submodule_search_locations) or ())]
+    files |= {frame.filename for frame in frames if frame.name == "unlearn" and not _is_below(frame.filename, folders)}
+    return next((frame for frame in reversed(frames) if frame.filename in files), None)
+
+
+def _is_below(file: str, folders: Iterable[str]) -> bool:
+    return any(Path(file).is_relative_to(folder) for folder in folders)
+
+
+def _refusal(fault: BaseException) -> StorageError | None:
+    """A refusal of the file system that is known by its code."""
+    if isinstance(fault, RuntimeError) and str(fault).startswith("Symlink loop"):
+        return StorageError(
+            "a symbolic link leads back to itself",
+            where=str(fault).partition("'")[2].rstrip("'") or None,
+            hint="remove the link, or choose another place",
+        )
+    # Nothing tells whether it happened in reading or in writing, but for codes that only writing has.
+    writing = not isinstance(fault, OSError) or fault.errno in _OF_WRITING
+    verb = "write" if writing else "read or write"
+    return storage_error(fault, Path.cwd(), "--cache-dir, --results-dir", verb=verb)
+
+
+def _first_line(fault: BaseException) -> str:
+    text = str(fault).strip()
+    return text.splitlines()[0] if text else "no details"

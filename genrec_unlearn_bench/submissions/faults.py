@@ -1,0 +1,101 @@
+"""Faults of a submission, in the words of whoever has to fix them, and what no text of a submission may hold.
+
+Control characters, text that hides or reverses its neighbours and machine paths are refused. Everything else that a
+submitter writes is plain text for the renderers, which escape it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.submissions.limits import TEXT_LENGTH
+
+__all__ = ["Fault", "Refused", "is_finite", "machine_path", "odd_text", "printable", "values_of"]
+
+_DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Overrides that make the text after them run the other way: with them a name can show as another one."""
+_PATH = re.compile(
+    r"""(?:^|(?<=[\s"'=,;(\[]))(?:/[A-Za-z_.][^\s"',;)\]]*|~/[^\s"',;)\]]*|[A-Za-z]:[\\/][^\s"']*|\\\\[^\s"']+)"""
+    r"""|file://[^\s"']*"""
+)
+
+
+LONGEST_MESSAGE = 1000
+
+
+def odd_text(text: str, *, lines: bool = False) -> str | None:
+    """What is odd about a text, as the end of a sentence, or None. ``lines`` lets line breaks and tabs pass."""
+    if len(text) > TEXT_LENGTH:
+        return f"is longer than {TEXT_LENGTH} characters"
+    if text.isascii() and text.isprintable():
+        return None
+    for character in text:
+        if lines and character in "\n\t":
+            continue
+        kind = unicodedata.category(character)
+        if kind in ("Cc", "Cs", "Zl", "Zp") or character in _DIRECTIONS:
+            return f"holds the control character U+{ord(character):04X}"
+    return None
+
+
+def printable(text: str) -> str:
+    """The text with every control character written out as its number, and cut where it is longer than a message."""
+    shown = text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]} …"
+    return "".join(f"\\u{ord(one):04x}" if odd_text(one) else one for one in shown)
+
+
+def machine_path(text: str) -> str | None:
+    """The first absolute path in a text (``/home/me/x``, ``~/x``, ``C:\\x``), or None. Web addresses are none."""
+    found = _PATH.search(text)
+    return found.group() if found else None
+
+
+def values_of(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """(place, value) of every plain value in nested dicts and lists, keys included as values of their own."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield f"{place}.{key}"[:200].lstrip("."), str(key)
+            yield from values_of(value, f"{place}.{key}".lstrip("."))
+    elif isinstance(content, list | tuple):
+        for index, value in enumerate(content):
+            yield from values_of(value, f"{place}.{index}".lstrip("."))
+    else:
+        yield place, content
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a plain value is no NaN and no infinity."""
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+Told = Annotated[str, AfterValidator(printable)]
+"""A message may quote what a stranger wrote, and must not do to a terminal what that was meant to do."""
+
+
+class Fault(StrictModel):
+    """What is wrong, where, and how to mend it."""
+
+    what: Told
+    where: Told
+    """Path inside the submission, with the field where there is one."""
+    hint: Told
+
+    def text(self) -> str:
+        """All three, one a line."""
+        return f"{self.what}\n  where: {self.where}\n  hint:  {self.hint}"
+
+
+class Refused(BenchError):
+    """Something of a submission cannot be read at all, or is not safe to read."""
+
+    def __init__(self, what: str, *, where: str, hint: str) -> None:
+        self.fault = Fault(what=what, where=where, hint=hint)
+        super().__init__(self.fault.what, where=self.fault.where, hint=self.fault.hint)
