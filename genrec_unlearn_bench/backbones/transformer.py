@@ -23,14 +23,12 @@ from torch import Tensor, nn
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules, length_batches
 from genrec_unlearn_bench.backbones.vocabulary import PAD_TOKEN, SidVocabulary
 from genrec_unlearn_bench.data.examples import Histories, IntArray
-from genrec_unlearn_bench.decoding.beam import beam_search, rank_items
-from genrec_unlearn_bench.decoding.exact import exact_search
+from genrec_unlearn_bench.decoding.beam import beam_search, exact_search, rank_items
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import CorruptArtefact
-from genrec_unlearn_bench.sids.belonging import check_successor
 from genrec_unlearn_bench.sids.storage import load_table, save_table
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, check_successor
 
 __all__ = ["TransformerRecommender"]
 

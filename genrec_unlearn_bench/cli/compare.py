@@ -6,22 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.console import print_json, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, Debug
-from genrec_unlearn_bench.cli.report_options import (
-    Backbones,
-    Beam,
-    Metrics,
-    Published,
-    ResultsDirs,
-    Rulesets,
-    Scales,
-    SkipBroken,
-    Suites,
-    Tasks,
-    named,
-)
+from genrec_unlearn_bench.cli.options import named
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,24 +24,24 @@ __all__ = ["compare"]
 def compare(
     first: Annotated[str, typer.Argument(help="Method, or the label of a row as a table shows it.", metavar="A")],
     second: Annotated[str, typer.Argument(help="The row to compare it with.", metavar="B")],
-    metric: Metrics = None,
-    results_dir: ResultsDirs = None,
-    published: Published = False,
-    task: Tasks = None,
-    backbone: Backbones = None,
-    ruleset: Rulesets = None,
-    scale: Scales = None,
-    suite: Suites = None,
-    beam: Beam = None,
+    metric: results.Metrics = None,
+    results_dir: results.ResultsDirs = None,
+    published: results.Published = False,
+    task: results.Tasks = None,
+    backbone: results.Backbones = None,
+    ruleset: results.Rulesets = None,
+    scale: results.Scales = None,
+    suite: results.Suites = None,
+    beam: results.Beam = None,
     users: Annotated[
         bool, typer.Option("--users", help="Compare the checkpoints of each seed over users: no claim about methods.")
     ] = False,
     seed: Annotated[
         list[int] | None, typer.Option(help="With --users: training seeds to look at (default: all shared).", min=0)
     ] = None,
-    skip_broken: SkipBroken = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    skip_broken: results.SkipBroken = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Compare two methods: paired over training seeds, corrected over the measures, block by block.
 
@@ -66,19 +54,18 @@ def compare(
             "--seed chooses checkpoints, and methods are compared over all seeds that they share",
             hint="leave it out, or add --users",
         )
-    from genrec_unlearn_bench.cli.report_results import gathered
     from genrec_unlearn_bench.reporting.measure import Measure
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-    from genrec_unlearn_bench.reporting.selection import Selection, selected_board
+    from genrec_unlearn_bench.reporting.selection import selected_board
 
     protocol = statistics_protocol()
     width = beam or protocol.beam
     texts = named(metric) or protocol.primary
     measures = tuple(dict.fromkeys(Measure.parse(text, beam=width) for text in texts))
-    found = gathered(results_dir, published=published, skip_broken=skip_broken)
-    wanted = Selection(named(task), named(backbone), (), named(ruleset), named(scale), named(suite))
-    board = found.told(selected_board(found.results, protocol, wanted))
-    from genrec_unlearn_bench.reporting import compare_rows as pairs
+    found = results.gathered(results_dir, published=published, skip_broken=skip_broken)
+    wanted = results.selection(task, backbone, None, ruleset, scale, suite)
+    board = found.with_faults(selected_board(found.results, protocol, wanted))
+    from genrec_unlearn_bench.reporting.comparison import pairs
 
     blocks = pairs.find_pair(board, first, second)
     compared = tuple(pairs.compare_rows(block, first, second, measures, protocol) for block in blocks)

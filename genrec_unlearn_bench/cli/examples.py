@@ -3,35 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
-from genrec_unlearn_bench.cli.example_options import (
-    Format,
-    Group,
-    History,
-    Ids,
-    Output,
-    Requests,
-    Seed,
-    Top,
-    Users,
-)
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
-from genrec_unlearn_bench.cli.report_options import (
-    Backbones,
-    Beam,
-    Methods,
-    ResultsDirs,
-    Rulesets,
-    Scales,
-    SkipBroken,
-    Standalone,
-    Suites,
-    Tasks,
-    named,
-)
+from genrec_unlearn_bench.cli.options import named
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -45,11 +24,28 @@ SUFFIXES = {".html": "html", ".tex": "latex", ".json": "json", ".txt": "terminal
 """Of a file that --output names, with the format that it stands for."""
 SIDES = ("forget", "retain")
 
+Seed = Annotated[int | None, typer.Option(help="Training seed.", min=0, show_default="the lowest of all rows")]
+Requests = Annotated[int, typer.Option(help="Of streams: into how many requests the forget set was divided.", min=1)]
+Top = Annotated[int, typer.Option(help="How many of the most changed users to show.", min=1, max=100)]
+Users = Annotated[
+    list[int] | None,
+    typer.Option(help="Show these users instead, by their number in per_user.parquet; repeat for several."),
+]
+Group = Annotated[
+    str | None, typer.Option(help="forget or retain: whose test examples.", show_default="forget; with --user, both")
+]
+History = Annotated[int, typer.Option(help="How many of the last items of a history to show.", min=0, max=50)]
+Ids = Annotated[bool, typer.Option("--ids", help="Name users and items by their ids, too.")]
+Format = Annotated[str | None, typer.Option("--format", help="terminal, html, latex or json.", show_default="terminal")]
+Output = Annotated[
+    Path | None, typer.Option(help="File to write to; stdout without.", metavar="FILE", show_default=False)
+]
+
 
 @handled
 def examples(
-    task: Tasks = None,
-    method: Methods = None,
+    task: results.Tasks = None,
+    method: results.Methods = None,
     seed: Seed = None,
     top: Top = 5,
     user: Users = None,
@@ -58,18 +54,18 @@ def examples(
     ids: Ids = False,
     format_: Format = None,
     output: Output = None,
-    standalone: Standalone = False,
-    results_dir: ResultsDirs = None,
-    backbone: Backbones = None,
-    scale: Scales = None,
-    ruleset: Rulesets = None,
-    suite: Suites = None,
+    standalone: results.Standalone = False,
+    results_dir: results.ResultsDirs = None,
+    backbone: results.Backbones = None,
+    scale: results.Scales = None,
+    ruleset: results.Rulesets = None,
+    suite: results.Suites = None,
     requests: Requests = 1,
-    beam: Beam = None,
-    cache_dir: CacheDir = None,
-    skip_broken: SkipBroken = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    beam: results.Beam = None,
+    cache_dir: options.CacheDir = None,
+    skip_broken: results.SkipBroken = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Show top-10 lists side by side: the original's, its oracle's and methods', with what is to be forgotten marked.
 
@@ -79,18 +75,18 @@ def examples(
     wanted_format = _format(format_, output, as_json=as_json)
     groups = _groups(group, users=bool(user))
     width = _beam(beam)
-    from genrec_unlearn_bench.cli.report_results import gathered
-    from genrec_unlearn_bench.reporting.examples import scene as choice
+    from genrec_unlearn_bench.reporting.examples import choice
     from genrec_unlearn_bench.reporting.examples.page import make_page
     from genrec_unlearn_bench.reporting.examples.scene import of_requests, set_scene, side_by_side
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-    from genrec_unlearn_bench.reporting.selection import Selection, selected_board
+    from genrec_unlearn_bench.reporting.selection import selected_board
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     protocol = statistics_protocol()
-    results = of_requests(gathered(results_dir, published=False, skip_broken=skip_broken).results, requests)
-    wanted = Selection(named(task), named(backbone), (), named(ruleset), named(scale), named(suite))
-    chosen = side_by_side(selected_board(results, protocol, wanted), protocol, methods=named(method), seed=seed)
+    found = results.gathered(results_dir, published=False, skip_broken=skip_broken)
+    wanted = results.selection(task, backbone, None, ruleset, scale, suite)
+    board = selected_board(of_requests(found.results, requests), protocol, wanted)
+    chosen = side_by_side(board, protocol, methods=named(method), seed=seed)
     with progressing() as progress:
         scene = set_scene(chosen, StageStore(cache_dir or default_cache(), progress))
     if user:
@@ -126,7 +122,7 @@ def _groups(text: str | None, *, users: bool) -> tuple[Side, ...]:
 
 
 def _beam(beam: int | None) -> int:
-    from genrec_unlearn_bench.evaluation.user_block import BEAMS
+    from genrec_unlearn_bench.evaluation.ranking import BEAMS
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 
     if beam is None:
@@ -161,11 +157,11 @@ def _give(page: Page, name: str, output: Path | None, *, standalone: bool) -> No
 
 def _text(page: Page, name: str, *, standalone: bool) -> str:
     if name == "html":
-        from genrec_unlearn_bench.reporting.examples.documents import render_html
+        from genrec_unlearn_bench.reporting.examples.html import render_html
 
         return render_html(page)
     if name == "latex":
-        from genrec_unlearn_bench.reporting.examples.documents import render_latex
+        from genrec_unlearn_bench.reporting.examples.latex import render_latex
 
         return render_latex(page, standalone=standalone)
     if name == "json":

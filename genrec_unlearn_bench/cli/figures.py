@@ -8,20 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.console import print_json, stdout
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, Debug
-from genrec_unlearn_bench.cli.report_options import (
-    Backbones,
-    Beam,
-    Published,
-    Rulesets,
-    Scales,
-    SkipBroken,
-    Suites,
-    Tasks,
-    named,
-)
+from genrec_unlearn_bench.cli.options import named
 from genrec_unlearn_bench.errors import DataMissing, UnknownName
 
 if TYPE_CHECKING:
@@ -64,38 +54,37 @@ PaperWidth = Annotated[str, typer.Option(help="column (3.33 inches) or page (7 i
 
 @handled
 def figures(
-    results: Results = None,
+    folders: Results = None,
     kind: Kinds = None,
-    published: Published = False,
-    task: Tasks = None,
-    backbone: Backbones = None,
+    published: results.Published = False,
+    task: results.Tasks = None,
+    backbone: results.Backbones = None,
     method: Rows = None,
     seed: Seeds = None,
-    ruleset: Rulesets = None,
-    scale: Scales = None,
-    suite: Suites = None,
+    ruleset: results.Rulesets = None,
+    scale: results.Scales = None,
+    suite: results.Suites = None,
     field: Field = None,
     metric: Measures = None,
-    beam: Beam = None,
+    beam: results.Beam = None,
     output: Output = Path("figures"),
     format_: Formats = "pdf,svg,png",
     width: PaperWidth = "column",
-    skip_broken: SkipBroken = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    skip_broken: results.SkipBroken = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Draw figures of results, for a paper or a page.
 
     Beside every picture lie its numbers (.csv) and the lines of LaTeX that place it, with a caption (.tex). The same
     results give the same bytes. What could not be drawn is named, with the run that would give its data.
     """
-    from genrec_unlearn_bench.cli.report_results import gathered
     from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, find_kind
     from genrec_unlearn_bench.reporting.figures.model import Width
     from genrec_unlearn_bench.reporting.figures.request import Asked
     from genrec_unlearn_bench.reporting.figures.writing import FORMATS
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-    from genrec_unlearn_bench.reporting.selection import Selection, selected_board
+    from genrec_unlearn_bench.reporting.selection import selected_board
 
     formats = [name.lower() for name in named([format_])]
     for name in formats:
@@ -106,18 +95,18 @@ def figures(
     for name in named(kind):
         find_kind(name)
     protocol = statistics_protocol()
-    found = gathered(results, published=published, skip_broken=skip_broken)
-    wanted = Selection(named(task), named(backbone), named(method), named(ruleset), named(scale), named(suite))
+    found = results.gathered(folders, published=published, skip_broken=skip_broken)
+    wanted = results.selection(task, backbone, method, ruleset, scale, suite)
     board = selected_board(_of_seeds(found.results, seed or ()), protocol, wanted)
     asked = Asked(protocol, wanted.methods, field or "", named(metric), beam)
     drawn = draw_all(board, named(kind), asked)
     _write(drawn, formats, Width(width), output, as_json=as_json)
 
 
-def _of_seeds(results: Sequence[Result], seeds: Sequence[int]) -> list[Result]:
-    kept = [result for result in results if not seeds or result.seed in seeds]
+def _of_seeds(found: Sequence[Result], seeds: Sequence[int]) -> list[Result]:
+    kept = [result for result in found if not seeds or result.seed in seeds]
     if not kept:
-        there = ", ".join(str(seed) for seed in sorted({result.seed for result in results}))
+        there = ", ".join(str(seed) for seed in sorted({result.seed for result in found}))
         raise DataMissing(f"no result has one of the seeds {', '.join(map(str, seeds))}", hint=f"there are {there}")
     return kept
 
@@ -164,5 +153,5 @@ def _not_drawn(skipped: Sequence[Skipped]) -> list[str]:
     out = []
     for kind, members in by_kind.items():
         more = f" (and {len(members) - 1} more)" if len(members) > 1 else ""
-        out.append(f"not drawn: {kind}: {members[0].reason}{more}; would be by: {members[0].hint}")
+        out.append(f"not drawn: {kind}: {members[0].reason}{more}; would be by: {members[0].mend}")
     return out

@@ -142,7 +142,7 @@ def _datasets(data_dir: Path | None) -> Listing:
 
 def _measurements(data_dir: Path | None) -> Listing:
     from genrec_unlearn_bench.evaluation.catalogue import metric_specs
-    from genrec_unlearn_bench.evaluation.measurements import measurements
+    from genrec_unlearn_bench.evaluation.suites import measurements
 
     found = measurements()
     metrics = {name: [metric for metric in metric_specs() if metric.startswith(f"{name}.")] for name in found}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -25,11 +23,9 @@ from genrec_unlearn_bench.cli import (
     plan,
     pull,
     reproduce,
-    run_cells,
     show,
     sids,
     site,
-    smoke,
     status,
     submit,
     sweep,
@@ -37,9 +33,82 @@ from genrec_unlearn_bench.cli import (
     verify,
 )
 from genrec_unlearn_bench.cli import examples as examples_of
+from genrec_unlearn_bench.cli import run as run_verb
 from genrec_unlearn_bench.cli.options import examples
 
 __all__ = ["app", "run"]
+
+VERBS = (
+    run_verb.run,
+    tune.tune,
+    ls.ls,
+    show.show,
+    sids.sids,
+    reproduce.reproduce,
+    leaderboard.leaderboard,
+    compare.compare,
+    examples_of.examples,
+    export.export,
+    figures.figures,
+    plan.plan,
+    check.check,
+    submit.submit,
+    verify.verify,
+    pull.pull,
+    site.site,
+    sweep.sweep,
+    status.status,
+    collect.collect,
+    doctor.doctor,
+)
+"""In the order of the help; a function's name is the verb's."""
+
+EXAMPLES = """
+bench run --task demo-brand --method tracer
+bench run --task steam-price --method retrain-full,filter,tracer --seed 0 --seed 1 --data-dir data
+bench tune --task demo-brand --method tracer
+bench tune --task demo-brand --method tracer,filter --seed 9000 --seed 9001 --fixed fixed.yaml
+bench ls
+bench ls tasks --json
+bench show tracer
+bench show steam-price --data-dir data
+bench sids --task demo-brand
+bench sids --task industrial-brand --scale paper --data-dir data --json
+bench reproduce letter-instruments --data-dir data --minutes 10
+bench reproduce results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0
+bench leaderboard --layout main --ruleset tuned
+bench leaderboard --results-dir results --format latex,md,html --out tables --bib
+bench compare tracer npo --metric forget:hr@10,retain:ndcg@10
+bench compare tracer retrain --task industrial-brand --users --seed 0
+bench examples --task demo-brand --method tracer,npo --top 5
+bench examples --task demo-brand --method tracer --group retain --output examples.html
+bench export results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0 --output trec
+bench export a8e952dce0 8bd0714732 --ids rows --output trec
+bench figures results --kind probing,relearning --method filter,npo,tracer
+bench figures --kind pareto --task industrial-brand --width page --format pdf --output paper/figures
+bench plan paper-main --processes 2
+bench plan grid.yaml --explain "tiger tracer seed0"
+bench check path/to/my_method.py
+bench check npo --backbone mor --json
+bench submit mine --title "Mine" --author "Ada Example | A University" --contact ada@example.org \
+--licence MIT --affirm-rules
+bench submit mine --method path/to/mine.py --results-dir results --withhold similarity
+bench verify leaderboard/submissions/mine --write
+bench verify mine.zip --no-demo --json
+bench pull https://example.org/leaderboard --task industrial-brand
+bench pull ../shared/results --backbone tiger
+bench site
+bench site --leaderboard leaderboard --check
+bench sweep smoke
+bench sweep paper-main --only '*/tiger/*' --processes 2 --minutes 120 --data-dir data
+bench status
+bench status paper-main --failed --once
+bench collect paper-main
+bench collect smoke --format latex,md --out paper
+bench doctor
+bench doctor --network --json
+"""
+"""By verb, for the end of its help."""
 
 app = typer.Typer(
     name="bench",
@@ -66,128 +135,16 @@ def bench(
     """Can a generative recommender forget a brand, a price band, an item or some interactions, and at what cost?"""
 
 
-app.command(
-    "run",
-    epilog=examples(
-        "bench run --task demo-brand --method tracer",
-        "bench run --task steam-price --method retrain-full,filter,tracer --seed 0 --seed 1 --data-dir data",
-    ),
-)(run_cells.run)
-app.command(
-    "tune",
-    epilog=examples(
-        "bench tune --task demo-brand --method tracer",
-        "bench tune --task demo-brand --method tracer,filter --seed 9000 --seed 9001 --fixed fixed.yaml",
-    ),
-)(tune.tune)
-app.command("ls", epilog=examples("bench ls", "bench ls tasks --json"))(ls.ls)
-app.command("show", epilog=examples("bench show tracer", "bench show steam-price --data-dir data"))(show.show)
-app.command(
-    "sids",
-    epilog=examples(
-        "bench sids --task demo-brand",
-        "bench sids --task industrial-brand --scale paper --data-dir data --json",
-    ),
-)(sids.sids)
-app.command(
-    "reproduce",
-    epilog=examples(
-        "bench reproduce letter-instruments --data-dir data --minutes 10",
-        "bench reproduce results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0",
-    ),
-)(reproduce.reproduce)
-app.command(
-    "leaderboard",
-    epilog=examples(
-        "bench leaderboard --layout main --ruleset tuned",
-        "bench leaderboard --results-dir results --format latex,md,html --out tables --bib",
-    ),
-)(leaderboard.leaderboard)
-app.command(
-    "compare",
-    epilog=examples(
-        "bench compare tracer npo --metric forget:hr@10,retain:ndcg@10",
-        "bench compare tracer retrain --task industrial-brand --users --seed 0",
-    ),
-)(compare.compare)
-app.command(
-    "examples",
-    epilog=examples(
-        "bench examples --task demo-brand --method tracer,npo --top 5",
-        "bench examples --task demo-brand --method tracer --group retain --output examples.html",
-    ),
-)(examples_of.examples)
-app.command(
-    "export",
-    epilog=examples(
-        "bench export results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0 --output trec",
-        "bench export a8e952dce0 8bd0714732 --ids rows --output trec",
-    ),
-)(export.export)
-app.command(
-    "figures",
-    epilog=examples(
-        "bench figures results --kind probing,relearning --method filter,npo,tracer",
-        "bench figures --kind pareto --task industrial-brand --width page --format pdf --output paper/figures",
-    ),
-)(figures.figures)
-app.add_typer(cache.app, name="cache")
-app.command(
-    "plan",
-    epilog=examples(
-        "bench plan paper-main --processes 2",
-        'bench plan grid.yaml --explain "tiger tracer seed0"',
-    ),
-)(plan.plan)
-app.add_typer(data.app, name="data")
-app.add_typer(new.app, name="new")
-app.command("check", epilog=examples("bench check path/to/my_method.py", "bench check npo --backbone mor --json"))(
-    check.check
-)
-app.command(
-    "submit",
-    epilog=examples(
-        'bench submit mine --title "Mine" --author "Ada Example | A University" --contact ada@example.org '
-        "--licence MIT --affirm-rules",
-        "bench submit mine --method path/to/mine.py --results-dir results --withhold similarity",
-    ),
-)(submit.submit)
-app.command(
-    "verify",
-    epilog=examples("bench verify leaderboard/submissions/mine --write", "bench verify mine.zip --no-demo --json"),
-)(verify.verify)
-app.command(
-    "pull",
-    epilog=examples(
-        "bench pull https://example.org/leaderboard --task industrial-brand",
-        "bench pull ../their/leaderboard --method tracer",
-    ),
-)(pull.pull)
-app.command("site", epilog=examples("bench site", "bench site --leaderboard leaderboard --check"))(site.site)
-app.command(
-    "sweep",
-    epilog=examples(
-        "bench sweep smoke",
-        "bench sweep paper-main --only '*/tiger/*' --processes 2 --minutes 120 --data-dir data",
-    ),
-)(sweep.sweep)
-app.command("status", epilog=examples("bench status", "bench status paper-main --failed --once"))(status.status)
-app.command(
-    "collect", epilog=examples("bench collect paper-main", "bench collect smoke --format latex,md --out paper")
-)(collect.collect)
-app.command("smoke", epilog=examples("bench smoke", "bench smoke --cache-dir smoke-cache"))(smoke.smoke)
-app.command("doctor", epilog=examples("bench doctor", "bench doctor --network --json"))(doctor.doctor)
+for _verb in VERBS:
+    _own = [line for line in EXAMPLES.strip().splitlines() if line.split()[1] == _verb.__name__]
+    app.command(_verb.__name__, epilog=examples(*_own))(_verb)
+for _name, _group in {"cache": cache.app, "data": data.app, "new": new.app}.items():
+    app.add_typer(_group, name=_name)
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Start the command line; the console script is ``start.run``, which handles interrupts first."""
     # OpenMP's threads wait by spinning, which on a machine with other work slows small models down by a factor of ten
     # (100 steps of the demo's T5 on two threads: 66 s spinning, 9.5 s sleeping). Read when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # A polite kill is an interrupt: drafts are removed and locks given back on the way out.
-    signal.signal(signal.SIGTERM, _interrupt)
     app()
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

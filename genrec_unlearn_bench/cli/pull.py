@@ -1,8 +1,7 @@
-"""``bench pull``: published results, from a folder or a static web site."""
+"""``bench pull``: published results from a folder or a static web site."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrec_unlearn_bench.cli.console import print_json, progressing
+from genrec_unlearn_bench.cli import options, results
+from genrec_unlearn_bench.cli.console import print_json, print_line, progressing
 from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import AsJson, Debug
-from genrec_unlearn_bench.cli.report_options import Backbones, Methods, Rulesets, Scales, Tasks, named
+from genrec_unlearn_bench.cli.options import named
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.submissions.pull import Pulled
+    from genrec_unlearn_bench.submissions.pull.bringing import Brought
     from genrec_unlearn_bench.submissions.pull_index import OfferedResult, PullIndex
 
 __all__ = ["pull"]
@@ -28,18 +27,18 @@ SHOWN = 10
 @handled
 def pull(
     place: Annotated[str, typer.Argument(help="A folder, or http(s)://… of one that is served.", metavar="PLACE")],
-    task: Tasks = None,
-    backbone: Backbones = None,
-    method: Methods = None,
-    ruleset: Rulesets = None,
-    scale: Scales = None,
+    task: results.Tasks = None,
+    backbone: results.Backbones = None,
+    method: results.Methods = None,
+    ruleset: results.Rulesets = None,
+    scale: results.Scales = None,
     results_dir: Annotated[Path, typer.Option(help="Where results are put.", metavar="DIR")] = Path("results"),
     write_index: Annotated[
         bool, typer.Option("--write-index", help="Pull nothing: write the index by which others pull from this folder.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be pulled.")] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Fetch results that others have published, so that one pays for one's own method alone.
 
@@ -49,21 +48,22 @@ def pull(
     if write_index:
         _write_index(Path(place))
         return
+    from genrec_unlearn_bench.store.amounts import format_bytes
     from genrec_unlearn_bench.submissions.pull import check_protocol, find_place, pull_results
 
     found = find_place(place)
-    asked = {"task": task, "backbone": backbone, "method": method, "ruleset": ruleset, "scale": scale}
-    wanted = _selected(found.index, {field: named(values) for field, values in asked.items() if values})
+    options = {"task": task, "backbone": backbone, "method": method, "ruleset": ruleset, "scale": scale}
+    wanted = _selected(found.index, {field: named(values) for field, values in options.items() if values})
     check_protocol(wanted)
     size = sum(file.size for one in wanted for file in one.files.values())
-    print(f"{len(wanted)} results, {size / (1 << 20):.1f} MiB, from {place}", file=sys.stderr)
+    print_line(f"{len(wanted)} results, {format_bytes(size)}, from {place}", stderr=True)
     with progressing() as progress:
-        pulled = () if dry_run else pull_results(found, wanted, results_dir, progress)
-    _report(pulled, as_json=as_json)
+        brought = () if dry_run else pull_results(found, wanted, results_dir, progress)
+    _print_outcomes(brought, as_json=as_json)
 
 
 def _selected(index: PullIndex, filters: dict[str, Sequence[str]]) -> list[OfferedResult]:
-    """The results of the cells that were asked for. Raises UnknownName for a name that no result has."""
+    """The results of the selected cells. Raises UnknownName for a name that no result has."""
     for field, values in filters.items():
         known = {str(getattr(one, field)) for one in index.results}
         for value in values:
@@ -72,19 +72,19 @@ def _selected(index: PullIndex, filters: dict[str, Sequence[str]]) -> list[Offer
     return [one for one in index.results if all(getattr(one, field) in values for field, values in filters.items())]
 
 
-def _report(pulled: Sequence[Pulled], *, as_json: bool) -> None:
-    counts = Counter(one.outcome for one in pulled)
-    failed = [one for one in pulled if one.outcome == "failed"]
+def _print_outcomes(brought: Sequence[Brought], *, as_json: bool) -> None:
+    counts = Counter(one.outcome for one in brought)
+    failed = [one for one in brought if one.outcome == "failed"]
     if as_json:
-        print_json({"counts": dict(counts), "brought": [vars(one) for one in pulled]})
+        print_json({"counts": dict(counts), "brought": [vars(one) for one in brought]})
     else:
         for one in failed[:SHOWN]:
-            print(f"failed: {one.what}: {one.fault}")
+            print_line(f"failed: {one.what}: {one.fault}")
         if len(failed) > SHOWN:
-            print(f"failed: … and {len(failed) - SHOWN} more")
-        for one in pulled:
+            print_line(f"failed: … and {len(failed) - SHOWN} more")
+        for one in brought:
             if one.outcome == "kept":
-                print(f"kept: {one.what}: something else lies here under that name, and stays")
+                print_line(f"kept: {one.what}: something else lies here under that name, and stays")
         print(", ".join(f"{counts[outcome]} {outcome}" for outcome in counts) or "nothing was pulled")
         if failed:
             print("run the same command again: it goes on where it stopped")

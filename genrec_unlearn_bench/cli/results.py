@@ -146,7 +146,7 @@ def _garbage_collection_off() -> Iterator[None]:
 
 def _shipped(*, skip_broken: bool) -> list[Loaded]:
     from genrec_unlearn_bench.reporting.results import load_results
-    from genrec_unlearn_bench.submissions.sources import published_sources
+    from genrec_unlearn_bench.submissions.verification import published_sources
 
     with resources.as_file(resources.files("genrec_unlearn_bench.leaderboard")) as root:
         return [

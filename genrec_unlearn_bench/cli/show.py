@@ -329,7 +329,7 @@ def _text(value: Any) -> str:
 def _measurement(name: str) -> Card:
     """A measurement of the full suite: docstring, configurations by scale and metrics."""
     from genrec_unlearn_bench.backbones.backbone import Scale
-    from genrec_unlearn_bench.evaluation.measurements import find_measurement
+    from genrec_unlearn_bench.evaluation.suites import find_measurement
 
     found = find_measurement(name)
     doc = inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""

@@ -1,38 +1,57 @@
-"""The whole contract, from the file to its calls on every backbone, in about a minute on one thread."""
+"""``bench check``: all rules of the contract, from the method's file to its calls on every backbone.
+
+The recommenders are the backbones' smoke presets on the demo, shortened to train in a second or two. They are made by
+the same stages as those of a run, so the cache has them after the first check.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from genrec_unlearn_bench.backbones.backbone import Scale
 from genrec_unlearn_bench.backbones.catalogue import backbones, load_backbone
+from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.config import parse
-from genrec_unlearn_bench.contract.behaviour import call_findings, everywhere, repeat_findings, time_finding
-from genrec_unlearn_bench.contract.configuration import Method, configuration_findings, imported
-from genrec_unlearn_bench.contract.finding import Checked, Finding, broken, kept
+from genrec_unlearn_bench.contract.calls import MethodCall, call_faults, call_method, call_rules, determinism_rule
+from genrec_unlearn_bench.contract.declarations import Method, class_rules, file_rules, import_rule
 from genrec_unlearn_bench.contract.reduced_settings import reduced_fields
-from genrec_unlearn_bench.contract.source import source_findings
-from genrec_unlearn_bench.contract.trial import Trial, tried
-from genrec_unlearn_bench.contract.world import Place, World
+from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult, broken, judged, kept, left_out
 from genrec_unlearn_bench.data.forget import ConceptKind
-from genrec_unlearn_bench.errors import CapabilityMissing, UnknownName, UsageError
+from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, UsageError
+from genrec_unlearn_bench.pipeline.context import Inputs, SessionCache, StageContext
 from genrec_unlearn_bench.pipeline.environment import determinism
+from genrec_unlearn_bench.pipeline.graph import recommender_stages
+from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
+from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.registry import Entry, find_method
+from genrec_unlearn_bench.registry import Entry, find_method, frame_in_file
 from genrec_unlearn_bench.store.store import StageStore
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.unlearning.method import MethodConfig
 
-__all__ = ["check_method"]
+__all__ = ["check_method", "shortened"]
 
-FIRST = Place()
+FIRST_BACKBONE = "tiger"
 
-NEEDED = frozenset({"config-default", "declarations"})
-"""Rules without which a method cannot even be set up."""
+MAX_LENGTHS = {
+    "max_steps": 15,
+    "epochs": 2,
+    "evaluations": 1,
+    "valid_rows": 64,
+    "warmup_epochs": 1,
+    "warm_epoch": 1,
+    "resolve_rounds": 1,
+    "dead_code_epochs": 1,
+    "recluster_epochs": 1,
+}
+"""Largest values of fields for the length of a backbone's training."""
 
 
 def check_method(
@@ -43,140 +62,186 @@ def check_method(
     fields: Mapping[str, Any] | None = None,
     on: Sequence[str] | None = None,
     roots: Sequence[Path] = (),
-) -> Checked:
-    """Hold a method against its contract.
+) -> CheckReport:
+    """Check all rules of the contract for a method.
 
     Args:
         text: ``path/to/file.py``, ``path/to/file.py:Class``, or the name of an installed method.
-        cache_dir: Where the small recommenders are kept.
-        fields: Fields of the configuration to set, on top of those that shorten it.
-        on: Backbones beside TIGER; None takes all, () none.
-        roots: Folders besides the cache that the method has no business in.
+        cache_dir: Cache of the small recommenders.
+        fields: Configuration fields to set besides those that shorten it.
+        on: Backbones besides TIGER; None means all.
+        roots: Folders besides the cache in which the method may not open files.
 
     Raises:
-        UsageError: There is no such file or method, or ``fields`` do not fit.
+        UsageError: There is no such file, method or backbone, or ``fields`` do not fit.
     """
     began = time.perf_counter()
-    title = "the file can be read and holds one method with a name of its own"
+    file = Path(text if text.endswith(".py") else text.rpartition(":")[0])
     try:
         entry = find_method(text)
-    except UnknownName:
-        raise
     except UsageError as fault:
-        if ".py" not in text or "there is no method file" in fault.what:
+        if not file.is_file():
             raise
-        finding = broken("file", title, fault.what, hint=fault.hint or f"see {fault.where}")
-        return Checked(method=text, file=text, findings=(finding,), seconds=time.perf_counter() - began)
+        result = broken("file", fault.what, hint=fault.hint or f"see {fault.where}")
+        return CheckReport(method=text, file=text, findings=(result,), seconds=time.perf_counter() - began)
     if entry.kind == "reference":
-        raise UsageError(
-            f"{entry.name!r} is a reference row and has no contract", hint="check a method: bench ls methods"
-        )
-    # Wrong names show before anything is done.
-    _named(on)
-    findings = [kept("file", title), *source_findings(entry)]
-    method, finding = imported(entry)
-    findings.append(finding)
+        hint = "check a method: bench ls methods"
+        raise UsageError(f"{entry.name!r} is a reference row and has no contract", hint=hint)
+    names = sorted(backbones(), key=lambda name: name != FIRST_BACKBONE) if on is None else list(on)
+    for name in names:
+        load_backbone(name)  # Unknown names are refused before anything is done.
+    results = [kept("file"), *file_rules(entry)]
+    method, result = import_rule(entry)
+    results.append(result)
     if method is not None:
-        findings += configuration_findings(entry, method)
-        if not any(finding.status == "broken" and finding.rule in NEEDED for finding in findings):
-            work = _Work(entry, method, text, dict(fields or {}), World(StageStore(cache_dir, progress), progress))
+        results += class_rules(entry, method)
+        needed = ("config-default", "declarations")
+        if not any(result.status == "broken" and result.rule in needed for result in results):
+            store = StageStore(cache_dir, progress)
+            check = _DemoCheck(entry, method, text, dict(fields or {}), names, (cache_dir, *roots), store, progress)
             with determinism(1):
-                findings += work.findings(on, (cache_dir, *roots), progress)
-    return Checked(
-        method=entry.name,
-        file=str(entry.source or entry.target),
-        findings=tuple(findings),
-        seconds=round(time.perf_counter() - began, 1),
-    )
+                results += check.results()
+    seconds = round(time.perf_counter() - began, 1)
+    source = str(entry.source or entry.target)
+    return CheckReport(method=entry.name, file=source, findings=tuple(results), seconds=seconds)
+
+
+@dataclass(frozen=True)
+class DemoCase:
+    """A backbone and a kind of request to call the method on."""
+
+    backbone: str
+    kind: ConceptKind
+
+    @property
+    def task(self) -> str:
+        """The demo's task of that kind."""
+        return f"demo-{self.kind.value}"
 
 
 @dataclass(frozen=True, eq=False)
-class _Work:
-    """The calls of one method."""
+class _DemoCheck:
+    """The calls of one method on the demo."""
 
     entry: Entry
     method: Method
     text: str
-    changes: dict[str, Any]
-    world: World
+    fields: dict[str, Any]
+    backbones: list[str]
+    roots: tuple[Path, ...]
+    store: StageStore
+    progress: Progress
+    cache: SessionCache = field(default_factory=SessionCache)
 
-    def findings(self, on: Sequence[str] | None, roots: Sequence[Path], progress: Progress) -> Iterator[Finding]:
-        """Call it here and there, and judge."""
+    def results(self) -> Iterator[RuleResult]:
+        """Call the method on all cases."""
         config = self._config()
-        place = self._first(on)
-        if isinstance(place, Finding):
-            yield place
-            return
-        progress.info(f"check: {place}")
-        task, recommender = self.world.task(place), self.world.recommender(place)
-        made = self.method(config)
-        source = self.entry.source
-        first = tried(made, recommender, task, source=source, roots=roots)
-        yield from call_findings(first)
-        if first.fault:
-            return
-        # The same object again, in other surroundings; a new original, as the first may have been changed.
-        recommender = self.world.recommender(place)
-        again = tried(made, recommender, task, source=source, surroundings=1, thorough=False)
-        other = tried(self.method(config), self.world.recommender(place), task, source=source, seed=1, thorough=False)
-        yield repeat_findings(first, again, other)
-        yield from everywhere(self._elsewhere(config, place, on, progress), frozenset(self.method.kinds))
-        yield time_finding(first)
-
-    def _config(self) -> MethodConfig:
-        """A few steps, whatever else the user sets."""
-        fields = {**self.entry.fields, **reduced_fields(self.method.name, self.method.Config)}
-        lengths = {} if "max_steps" in fields else _one_epoch(self.method.Config)
-        return parse(self.method.Config, {**lengths, **fields, **self.changes}, where="--set")
-
-    def _first(self, on: Sequence[str] | None) -> Place | Finding:
-        """TIGER and the brand task, or the first place that the method serves."""
         kinds = [kind for kind in ConceptKind if kind in self.method.kinds]
-        refusals = []
-        for backbone in (FIRST.backbone, *(name for name in _named(on) if name != FIRST.backbone)):
-            for kind in kinds:
-                refusal = self._refusal(Place(backbone, kind))
-                if not refusal:
-                    return Place(backbone, kind)
-                refusals.append(refusal)
-        reason = refusals[0] if refusals else "it serves no kind of request"
-        return broken("runs", "it runs somewhere", reason, hint="ask for less in `requires`, or name a --backbone")
+        names = dict.fromkeys([FIRST_BACKBONE, *self.backbones])
+        refusals = {case: self._refusal(case) for case in (DemoCase(name, kind) for name in names for kind in kinds)}
+        case = next((case for case, refusal in refusals.items() if not refusal), None)
+        if case is None:
+            yield broken("runs", next(iter(refusals.values()), "it serves no kind of request"))
+            return
+        first = self._call(case, config)
+        yield from call_rules(first)
+        if first.fault or first.method is None:
+            return
+        yield determinism_rule(first, self._call(case, config, again=first))
+        for kind in ConceptKind:
+            if kind not in kinds:
+                yield left_out("kind", "not in `kinds`: refused", subject=kind.value)
+            elif kind is not case.kind:
+                other = DemoCase(case.backbone, kind)
+                yield self._other("kind", kind.value, other, config, refusals[other])
+        for name in self.backbones:
+            if name != case.backbone:
+                other = DemoCase(name, case.kind)
+                yield self._other("backbone", name, other, config, refusals[other])
+        steps = len(first.progress.steps)
+        each = f", {first.seconds / steps:.2f} s for each of {steps} steps (first-step costs included)" if steps else ""
+        yield kept("time", f"{first.seconds:.1f} s in all{each}")
 
-    def _elsewhere(
-        self, config: MethodConfig, first: Place, on: Sequence[str] | None, progress: Progress
-    ) -> dict[Place, Trial | str]:
-        kinds = [kind for kind in ConceptKind if kind in self.method.kinds and kind is not first.kind]
-        places = [Place(first.backbone, kind) for kind in kinds]
-        places += [Place(name, first.kind) for name in _named(on) if name != first.backbone]
-        found: dict[Place, Trial | str] = {}
-        for place in places:
-            refusal = self._refusal(place)
-            if refusal:
-                found[place] = refusal
-                continue
-            progress.info(f"check: {place}")
-            task, recommender = self.world.task(place), self.world.recommender(place)
-            found[place] = tried(self.method(config), recommender, task, source=self.entry.source)
-        return found
+    def _other(self, rule: str, subject: str, case: DemoCase, config: MethodConfig, refusal: str) -> RuleResult:
+        if refusal:
+            return left_out(rule, refusal, subject=subject)
+        call = self._call(case, config)
+        return judged(rule, call_faults(call), f"{call.seconds:.1f} s", hint=call.hint, subject=subject)
 
-    def _refusal(self, place: Place) -> str:
+    def _call(self, case: DemoCase, config: MethodConfig, *, again: MethodCall | None = None) -> MethodCall:
+        """Call a new method object, or that of a former call again, on a fresh copy of the original."""
+        self.progress.info(f"check: {case.task} on {case.backbone}")
+        resolved = self._resolve(case, "original", {})
+        context = StageContext(self.store, self.progress, self.cache)
+        data, _, original, _ = recommender_stages(resolved, self.progress)
+        inputs = Inputs(Stage("check", 1, inputs={**data, "original": original}), context)
+        recommender = inputs["original"]
+        if not isinstance(recommender, Recommender):
+            raise BenchError(f"the backbone {case.backbone!r} gives no generative recommender")
+        former = None if again is None else again.method
+        return call_method(
+            lambda: former or self.method(config),
+            recommender,
+            prepare_task(inputs, resolved.encoder.key, holdout=False),
+            source=self.entry.source,
+            roots=self.roots,
+            repeated=former is not None,
+        )
+
+    def _refusal(self, case: DemoCase) -> str:
+        """Why the method cannot be called on a case; empty if it can."""
         try:
-            self.world.resolve(place, self.text, self.changes)
+            self._resolve(case, self.text, self.fields)
         except CapabilityMissing as fault:
             return fault.what
+        except BenchError:
+            raise
+        except Exception as fault:
+            frame = frame_in_file(fault, self.entry.source)
+            if not frame:
+                raise
+            return frame
         return ""
 
+    def _resolve(self, case: DemoCase, method: str, fields: Mapping[str, Any]) -> ResolvedRequest:
+        backbone = load_backbone(case.backbone)
+        request = RunRequest(
+            task=case.task,
+            method=method,
+            backbone=case.backbone,
+            scale=Scale.SMOKE.value,
+            device="cpu",
+            threads=1,
+            method_set=dict(fields),
+            backbone_set=shortened(backbone.preset(Scale.SMOKE).model_dump()),
+            sid_set=shortened(backbone.sid_preset(Scale.SMOKE).model_dump()),
+        )
+        return resolve(request)
 
-def _named(on: Sequence[str] | None) -> list[str]:
-    """TIGER first; then what was asked for."""
-    names = sorted(backbones(), key=lambda name: name != FIRST.backbone) if on is None else list(on)
-    for name in names:
-        load_backbone(name)
-    return names
+    def _config(self) -> MethodConfig:
+        """A configuration of a few steps, with the user's fields."""
+        fields = {**self.entry.fields, **reduced_fields(self.method.name, self.method.Config)}
+        lengths = {} if "max_steps" in fields else _one_epoch(self.method.Config)
+        return parse(self.method.Config, {**lengths, **fields, **self.fields}, where="--set")
+
+
+def shortened(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Limit every length in a configuration to ``MAX_LENGTHS``."""
+    out: dict[str, Any] = {}
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            out[name] = shortened(value)
+        elif name == "max_steps":
+            out[name] = MAX_LENGTHS[name]
+        elif name in MAX_LENGTHS and isinstance(value, int):
+            out[name] = min(value, MAX_LENGTHS[name])
+        else:
+            out[name] = value
+    return out
 
 
 def _one_epoch(config: type[MethodConfig]) -> dict[str, Any]:
-    """Where there is no ``max_steps``: fields that are called epochs, at one."""
+    """Fields named ``epochs`` or ``*_epochs``, set to 1."""
     return {
         name: 1
         for name, field in config.model_fields.items()

@@ -1,4 +1,4 @@
-"""Retain quality on the concept's neighbours against the rest: does forgetting spill over to what lies beside it?"""
+"""Collateral damage: retain quality on the concept's neighbours and on the rest, and its change by unlearning."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.per_user import blocks
-from genrec_unlearn_bench.evaluation.ranking import rank_metric
-from genrec_unlearn_bench.evaluation.user_block import UserBlock
-from genrec_unlearn_bench.evaluation.user_mean import difference_interval, mean_interval, user_mean
+from genrec_unlearn_bench.evaluation.ranking import (
+    UserBlock,
+    difference_interval,
+    mean_interval,
+    rank_metric,
+    user_mean,
+)
 from genrec_unlearn_bench.sids.table import SidTable, prefix_ids
 
 if TYPE_CHECKING:
@@ -25,7 +29,7 @@ __all__ = [
     "category_neighbours",
     "change_from_original",
     "collateral_values",
-    "judge",
+    "neighbour_flags",
     "prefix_depth",
     "prefix_neighbours",
 ]
@@ -51,8 +55,6 @@ def _specs() -> Iterable[MetricSpec]:
                 name=f"collateral.{relation}.{name}",
                 title=f"{title} by {relation}",
                 better=dict.fromkeys(_SIDES, Better.HIGHER),
-                range=(0.0, 1.0),
-                unit="fraction",
                 level=Level.USER,
                 description=f"{title} of retain test examples, split: an example is a neighbour if {meaning}.",
                 source=source,
@@ -62,8 +64,6 @@ def _specs() -> Iterable[MetricSpec]:
                 title=f"{title} by {relation}, change",
                 better=dict.fromkeys(_SIDES, Better.HIGHER),
                 range=(-1.0, 1.0),
-                unit="fraction",
-                level=Level.MODEL,
                 description=f"collateral.{relation}.{name} minus the original model's.",
                 source=source,
             )
@@ -72,8 +72,6 @@ def _specs() -> Iterable[MetricSpec]:
                 title=f"{title} by {relation}, excess",
                 better={Group.RETAIN: Better.HIGHER},
                 range=(-2.0, 2.0),
-                unit="fraction",
-                level=Level.MODEL,
                 description="Change on the neighbours minus change on the rest: negative where the concept's "
                 f"neighbours (by {relation}) suffer more.",
                 source=source,
@@ -84,7 +82,7 @@ SPECS = tuple(_specs())
 
 
 def prefix_depth(table: SidTable) -> int:
-    """How many leading codes make two items neighbours: two, or one where two would be the whole SID."""
+    """Number of leading codes that neighbours share: two, or one where two would be the whole SID."""
     return max(1, min(2, table.quantised_levels - 1))
 
 
@@ -100,21 +98,21 @@ def category_neighbours(items: ItemTable, concept: BoolArray) -> NDArray[np.int8
     The whole path counts: its first part is the same for a whole shop.
     """
     paths = {items.categories[item] for item in np.flatnonzero(concept)}
-    judged = ((int(path in paths) if path else -1) for path in items.categories)
-    return np.fromiter(judged, dtype=np.int8, count=len(items))
+    flags = ((int(path in paths) if path else -1) for path in items.categories)
+    return np.fromiter(flags, dtype=np.int8, count=len(items))
 
 
-def judge(near: IntArray | NDArray[np.int8] | BoolArray | None, targets: IntArray) -> NDArray[np.int8]:
-    """[M] 1 neighbour, 0 rest, -1 not judged, for the targets of retain examples. ``near``: [N] or None."""
+def neighbour_flags(near: NDArray[np.int8] | BoolArray | None, targets: IntArray) -> NDArray[np.int8]:
+    """[M] 1 neighbour, 0 rest, -1 not known, for the targets of retain examples. ``near``: [N] or None."""
     if near is None:
         return np.full(len(targets), -1, dtype=np.int8)
     return np.asarray(near[targets], dtype=np.int8)
 
 
-def collateral_values(parts: Iterable[UserBlock]) -> list[MetricValue]:
+def collateral_values(user_blocks: Iterable[UserBlock]) -> list[MetricValue]:
     """HR@10 and NDCG@10 of neighbours and rest with 95 % t intervals, for the retain blocks."""
     out = []
-    for block in parts:
+    for block in user_blocks:
         if block.group is not Group.RETAIN:
             continue
         ranks = block.integers("rank")
@@ -142,7 +140,7 @@ def change_from_original(
     *,
     tables: tuple[pd.DataFrame, pd.DataFrame] | None = None,
 ) -> tuple[MetricValue, ...]:
-    """What unlearning did to neighbours and rest: this run's collateral values minus those of the ``original`` row.
+    """Change of the collateral values by unlearning: this run's minus those of the ``original`` row.
 
     The same examples are neighbours in both runs, as the original table decides. Gives ``collateral-change.*`` by
     side, and ``collateral-excess.*``: the neighbours' change minus the rest's.
@@ -207,8 +205,8 @@ def _differences(own: pd.DataFrame, original: pd.DataFrame) -> dict[tuple[str, i
     return found
 
 
-def _why_empty(relation: str, judged: bool, side: Group) -> str:
-    if not judged:
+def _why_empty(relation: str, known: bool, side: Group) -> str:
+    if not known:
         lacking = "original semantic IDs" if relation == "prefix" else "item categories"
         return f"no retain test example could be judged: no {lacking}, or the request names no concept items"
     return "every judged target is a neighbour" if side is Group.REST else "no judged target is a neighbour"

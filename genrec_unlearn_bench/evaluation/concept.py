@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray, among
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
-from genrec_unlearn_bench.data.pairs import among
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM, UserBlock, rank_metric, user_mean
 

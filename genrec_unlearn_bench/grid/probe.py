@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact
-from genrec_unlearn_bench.evaluation.likelihoods.scoring import score
+from genrec_unlearn_bench.evaluation.likelihood_scoring import score
 from genrec_unlearn_bench.grid.fetching import to_be_fetched
 from genrec_unlearn_bench.grid.light_store import Keys, LightStore
 from genrec_unlearn_bench.grid.settled import Settler, recommender_of

@@ -17,8 +17,7 @@ from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.task_spec import TaskSpec
 from genrec_unlearn_bench.data.tasks import find_task, tasks
 from genrec_unlearn_bench.errors import CapabilityMissing, UnknownName, UsageError
-from genrec_unlearn_bench.evaluation.measurements import find_measurement
-from genrec_unlearn_bench.evaluation.suites import Suite, find_suite
+from genrec_unlearn_bench.evaluation.suites import Suite, find_measurement, find_suite
 from genrec_unlearn_bench.evaluation.ulira import LEAST
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
 from genrec_unlearn_bench.pipeline.environment import default_threads, precision, resolve_device

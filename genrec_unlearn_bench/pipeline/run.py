@@ -12,8 +12,8 @@ from genrec_unlearn_bench.evaluation.gap import gap_to_oracle
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.measured_parts import ExtraMetrics, compare_measurements
 from genrec_unlearn_bench.evaluation.measurement import References
-from genrec_unlearn_bench.evaluation.measurements import find_measurement
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
+from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.context import Inputs, SessionCache, StageContext, materialise
 from genrec_unlearn_bench.pipeline.environment import determinism

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import ValidationError
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
-from genrec_unlearn_bench.data.transfer import fetch_part, note_path
+from genrec_unlearn_bench.data.download import fetch_part, note_path
 from genrec_unlearn_bench.errors import (
     BenchError,
     CorruptArtefact,

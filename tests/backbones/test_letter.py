@@ -18,7 +18,7 @@ from genrec_unlearn_bench.backbones.tiger import Tiger
 from genrec_unlearn_bench.backbones.training import TrainingConfig
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.letter_config import LetterSidConfig
+from genrec_unlearn_bench.sids.config import LetterSidConfig
 from tests.planted import catalogue, concept, examples, features, sequences, sids
 
 SIDS = LetterSidConfig(levels=4, codes=16, dim=16, hidden=(32,), epochs=30, batch_size=64, clusters=4)

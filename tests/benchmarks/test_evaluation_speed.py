@@ -17,8 +17,8 @@ from genrec_unlearn_bench.data import concepts
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.data.tasks import find_task
-from genrec_unlearn_bench.evaluation.decode import TEST_GROUPS, EvaluationContext
-from genrec_unlearn_bench.evaluation.ranking import BEAMS
+from genrec_unlearn_bench.evaluation.decode import EvaluationContext
+from genrec_unlearn_bench.evaluation.ranking import BEAMS, TEST_GROUPS
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable

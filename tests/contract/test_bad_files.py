@@ -36,9 +36,9 @@ BAD_FILES = {
         "the request holds all data a method may see",
     ),
     "the runner": (
-        ("import numpy as np", "import numpy as np\nfrom genrec_unlearn_bench.pipeline.pipeline import run_cell"),
+        ("import numpy as np", "import numpy as np\nfrom genrec_unlearn_bench.pipeline.run import run_cell"),
         "imports",
-        "toy.py:14 imports genrec_unlearn_bench.pipeline.pipeline.run_cell",
+        "toy.py:14 imports genrec_unlearn_bench.pipeline.run.run_cell",
     ),
     "a missing package": (("import numpy as np", "import nothing_of_that_name"), "import", "cannot be imported"),
     "talk at import": (

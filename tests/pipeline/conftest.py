@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.pipeline.pipeline import Finished
+from genrec_unlearn_bench.pipeline.finished import FinishedRun
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.progress import Progress
@@ -68,7 +68,7 @@ class Bench:
             fields.setdefault("method_set", TINY_TRACER)
         return RunRequest(task=task, method=method, **fields)
 
-    def run(self, method: str, task: str = "demo-brand", **changes: Any) -> Finished:
+    def run(self, method: str, task: str = "demo-brand", **changes: Any) -> FinishedRun:
         """One cell in a session of its own; ``told`` afterwards holds its lines alone."""
         self.told.lines.clear()
         return run_cell(self.request(method, task, **changes), self.store, self.told)

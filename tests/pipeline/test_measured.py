@@ -12,7 +12,7 @@ import pytest
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import ConfigError, UnknownName, UsageError
-from genrec_unlearn_bench.evaluation import invariants, measurements
+from genrec_unlearn_bench.evaluation import invariants, suites
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
@@ -93,7 +93,7 @@ class Weighing(Measurement):
 @pytest.fixture
 def weighing(monkeypatch: pytest.MonkeyPatch) -> type[Weighing]:
     specs = {**metric_specs(), WEIGHT.name: WEIGHT, LACKING.name: LACKING}
-    monkeypatch.setattr(measurements, "_QUESTIONS", {"weighing": ""})
+    monkeypatch.setattr(suites, "_MEASUREMENTS", {"weighing": (f"{__name__}:Weighing", "")})
     monkeypatch.setattr(invariants, "metric_specs", lambda: specs)
     for module in (resolving, running, measure, repeat):
         monkeypatch.setattr(module, "find_measurement", lambda name: Weighing())

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, CorruptArtefact, ProtocolMismatch
-from genrec_unlearn_bench.evaluation.likelihoods.reading import scored
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.rescore import recompute
-from genrec_unlearn_bench.pipeline import pipeline
-from genrec_unlearn_bench.pipeline.pipeline import Finished
+from genrec_unlearn_bench.pipeline import run as running
+from genrec_unlearn_bench.pipeline.finished import FinishedRun
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import read_record
-from genrec_unlearn_bench.store.stage_manifest import stage_content
+from genrec_unlearn_bench.pipeline.stages import unlearn
+from genrec_unlearn_bench.store.keys import content_key
 from tests.pipeline.conftest import TINY, TINY_TRACER, Bench
 
 METHOD = '''"""A method of one's own."""
@@ -58,7 +58,7 @@ def measured(record: RunRecord) -> list[str]:
     return [v.model_dump_json() for v in record.metrics if not v.metric.startswith("cost.")]
 
 
-def states(done: Finished) -> dict[str, bool]:
+def states(done: FinishedRun) -> dict[str, bool]:
     return {stage.name: stage.cached for stage in done.record.stages}
 
 
@@ -97,7 +97,7 @@ def test_every_user_metric_follows_from_the_per_user_table(trained: Bench) -> No
 
 def test_a_second_method_pays_for_itself_alone(trained: Bench) -> None:
     done = trained.run("filter")
-    assert trained.told.computed == ["unlearned", "evaluation of unlearned"]
+    assert trained.told.computed == ["unlearned", "evaluation"]
     assert [name for name, cached in states(done).items() if not cached] == ["unlearned", "evaluation"]
     assert value(done.record, "hr@10", Group.FORGET) == 0
     assert value(done.record, "concept-rate@10", Group.RETAIN) == 0
@@ -105,14 +105,14 @@ def test_a_second_method_pays_for_itself_alone(trained: Bench) -> None:
 
 def test_another_configuration_runs_the_method_again_and_nothing_else(trained: Bench) -> None:
     trained.run("tracer", method_set={**TINY_TRACER, "lr": 1e-5})
-    assert trained.told.computed == ["unlearned", "evaluation of unlearned"]
+    assert trained.told.computed == ["unlearned", "evaluation"]
 
 
 def test_tasks_of_a_dataset_share_the_original(trained: Bench) -> None:
     done = trained.run("original", "demo-price")
     assert states(done)["sids"]
     assert states(done)["original"]
-    assert {"task", "features", "retrain"} <= set(trained.told.computed)
+    assert {"task", "features-scrubbed", "retrain"} <= set(trained.told.computed)
 
 
 def test_another_seed_shares_the_data_and_nothing_that_is_trained(trained: Bench) -> None:
@@ -135,13 +135,33 @@ def test_same_seed_same_numbers_to_the_bit(trained: Bench, bench_at: Callable[[s
     }
 
 
-def test_a_rerun_finds_everything_and_writes_the_same(trained: Bench) -> None:
+def test_a_rerun_reads_the_result_and_another_results_folder_finds_every_stage(trained: Bench, tmp_path: Path) -> None:
     first = trained.run("tracer").record
     again = trained.run("tracer")
+    assert again.cached
+    assert again.record == first
+    assert trained.told.lines == [f"result: from {again.folder}"]
+    elsewhere = trained.run("tracer", results_dir=tmp_path)
     assert trained.told.computed == []
-    assert all(states(again).values())
-    assert measured(again.record) == measured(first)
-    assert again.record.cost.unlearn_seconds == first.cost.unlearn_seconds, "the time it took when it was computed"
+    assert not elsewhere.cached
+    assert all(states(elsewhere).values())
+    assert measured(elsewhere.record) == measured(first)
+    assert elsewhere.record.cost.unlearn_seconds == first.cost.unlearn_seconds, "the time it took when it was computed"
+
+
+@pytest.mark.parametrize("name", ["result.json", "per_user.parquet"])
+@pytest.mark.parametrize("damage", ["empty", "missing", "cut"])
+def test_a_damaged_result_does_not_count_as_done(trained: Bench, tmp_path: Path, name: str, damage: str) -> None:
+    whole = trained.run("filter", results_dir=tmp_path)
+    path = whole.folder / name
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[: 0 if damage == "empty" else -20])
+    again = trained.run("filter", results_dir=tmp_path)
+    assert not again.cached
+    assert trained.told.computed == []
+    assert measured(read_record(again.folder)) == measured(whole.record)
 
 
 def test_reference_rows(trained: Bench) -> None:
@@ -189,12 +209,9 @@ def test_a_method_of_ones_own_and_its_source_in_the_key(trained: Bench, tmp_path
     assert measured(done.record)[:20] == measured(trained.run("original").record)[:20], "it changed nothing"
     trained.run(place)
     assert trained.told.computed == []
-    mine(tmp_path, "# a remark\nreturn recommender.clone()")
-    trained.run(place)
-    assert trained.told.computed == [], "a comment is no change"
     mine(tmp_path, "progress.note('changed', 1)\nreturn recommender.clone()")
     again = trained.run(place)
-    assert trained.told.computed == ["unlearned", "evaluation of unlearned"]
+    assert trained.told.computed == ["unlearned", "evaluation"]
     assert again.record.report == {"changed": 1}
     assert again.record.method_digest != done.record.method_digest
 
@@ -227,8 +244,10 @@ return model
 """.strip()
 
 
-def test_a_diverged_run_is_recorded_as_diverged(trained: Bench, tmp_path: Path) -> None:
-    done = trained.run(mine(tmp_path, DIVERGE))
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_diverged_run_is_recorded_as_diverged(trained: Bench, tmp_path: Path, reported: bool) -> None:
+    body = DIVERGE if reported else DIVERGE.replace('progress.log("hard", 0, {"loss": float("nan")})\n', "")
+    done = trained.run(mine(tmp_path, body))
     record = read_record(done.folder)
     assert record.diverged
     assert all(v.metric.startswith("cost.") for v in record.metrics)
@@ -241,7 +260,7 @@ def test_a_diverged_run_is_recorded_as_diverged(trained: Bench, tmp_path: Path) 
     [
         ("return 3", BenchError, "returned int, not a recommender"),
         ("raise KeyboardInterrupt", KeyboardInterrupt, ""),
-        ("raise RuntimeError('broken')", RuntimeError, "broken"),
+        ("raise RuntimeError('broken')", BenchError, r"mine\.py:16 in unlearn: RuntimeError: broken"),
     ],
 )
 def test_a_method_that_fails_leaves_nothing(
@@ -265,45 +284,43 @@ def test_capabilities_are_checked_before_any_work(bench_at: Callable[[str], Benc
 
 
 def test_a_damaged_recommender_is_trained_again_to_the_same_bits(
-    trained: Bench, bench_at: Callable[[str], Bench]
+    trained: Bench, bench_at: Callable[[str], Bench], tmp_path: Path
 ) -> None:
     copy = bench_at("copy")
     shutil.copytree(trained.root, copy.root)
     before = copy.run("original").record
-    [weights] = [
-        path
-        for path in (copy.root / "cache" / "original").rglob("*.safetensors")
-        if before.stages and any(stage.name == "original" and stage.key in path.parts for stage in before.stages)
-    ][:1]
+    [key] = [stage.key for stage in before.stages if stage.name == "original"]
+    [weights] = copy.store.folder("original", key).rglob("*.safetensors")
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(bytes(content))
-    after = copy.run("original")
+    after = copy.run("original", results_dir=tmp_path)
     assert copy.told.computed == ["original"], "the evaluation of the same bits is still good"
     assert any("damaged" in line and "quarantine" in line for line in copy.told.lines)
     assert measured(after.record) == measured(before)
 
 
-def test_changed_code_runs_its_own_stages_again_and_no_others(
+def test_a_raised_version_runs_its_own_stages_again_and_what_is_made_from_them(
     trained: Bench, bench_at: Callable[[str], Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = bench_at("copy")
     shutil.copytree(trained.root, copy.root)
-    digests = scored.code_digests
-    monkeypatch.setattr(scored, "code_digests", lambda roots: {**digests(roots), "edited": "1"})
+    monkeypatch.setattr(unlearn, "TOOLKIT_VERSION", unlearn.TOOLKIT_VERSION + 1)
     copy.run("tracer")
-    assert copy.told.computed == ["evaluation of original", "evaluation of retrain", "evaluation of unlearned"]
+    assert copy.told.computed == ["unlearned", "evaluation"]
 
 
-def test_the_key_beside_a_stage_explains_it(trained: Bench) -> None:
+def test_the_recipe_beside_a_stage_explains_its_key(trained: Bench) -> None:
     record = trained.run("tracer").record
-    [key] = [stage.key for stage in record.stages if stage.name == "unlearned"]
-    content = stage_content(trained.store.folder("unlearned", key))
-    assert content["method"] == "tracer"
-    assert content["config"] == record.method_config
-    assert content["seed"] == 0
-    assert content["task"] == record.task_digest
-    assert {"genrec_unlearn_bench.methods.tracer", "genrec_unlearn_bench.backbones.tiger"} <= set(content["code"])
+    keys = {stage.name: stage.key for stage in record.stages}
+    recipe = trained.store.recipe("unlearned", keys["unlearned"])
+    assert recipe is not None
+    assert recipe["config"]["method"] == "tracer"
+    assert recipe["config"]["config"] == record.method_config
+    assert recipe["config"]["seed"] == 0
+    assert recipe["files"] == {"method": record.method_digest}
+    assert recipe["inputs"]["original"] == keys["original"]
+    assert content_key(recipe) == keys["unlearned"]
 
 
 TASK = """
@@ -329,7 +346,7 @@ def test_a_task_that_changes_under_its_version_is_refused(trained: Bench, tmp_pa
 def test_a_result_that_breaks_an_invariant_is_not_written(
     trained: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "check_invariants", lambda values: ["HR@5 <= HR@10 is broken by 0.1"])
+    monkeypatch.setattr(running, "check_invariants", lambda values: ["HR@5 <= HR@10 is broken by 0.1"])
     with pytest.raises(BenchError, match="was not written"):
         trained.run("original", results_dir=tmp_path / "results")
     assert not (tmp_path / "results").exists()

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
 from genrec_unlearn_bench.backbones.tiger import Tiger, TigerConfig
-from genrec_unlearn_bench.backbones.training_data import TrainingData
 from genrec_unlearn_bench.errors import CorruptArtefact, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.external import surrogate_codebooks

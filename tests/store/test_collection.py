@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -12,26 +13,22 @@ import pytest
 from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.errors import DataMissing
+from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.collection import Policy, keys_of_results, select
-from genrec_unlearn_bench.store.inventory import entries, list_store
+from genrec_unlearn_bench.store.collection import Policy, collect, keys_of_results, leftovers, select
+from genrec_unlearn_bench.store.inventory import entries, list_store, old_store_notice
 from genrec_unlearn_bench.store.keys import content_key
 from genrec_unlearn_bench.store.locks import try_lock
 from genrec_unlearn_bench.store.manifest import StoredStage, write_manifest
-from genrec_unlearn_bench.store.orphans import orphans
-from genrec_unlearn_bench.store.sources import code_digests
 from genrec_unlearn_bench.store.store import StageStore
-from genrec_unlearn_bench.store.sweeping import sweep_store
-from genrec_unlearn_bench.store.wanted import is_asked_for
-from tests.store.small_store import compute, content
+from tests.store.small_store import make, recipe
 
 DAY = 86400.0
 
 
 def aged(root: Path, number: int, days: float, name: str = "original", **more: Any) -> StoredStage:
     """A stage that was last read so many days ago."""
-    stored = StageStore(root).stage(name, content(number, **more), compute(number))
+    stored = make(root, number, name, **more)
     then = time.time() - days * DAY
     os.utime(stored.path, (then, then))
     return stored
@@ -60,7 +57,7 @@ def test_what_was_not_read_for_long_goes_and_only_with_a_yes(tmp_path: Path) -> 
 
 def test_reading_a_stage_keeps_it(tmp_path: Path) -> None:
     aged(tmp_path, 0, 40)
-    assert StageStore(tmp_path).stage("original", content(0), compute(0)).cached
+    assert make(tmp_path, 0).cached
     assert gc(tmp_path, "--older-than", "30d")["stages"] == 0
 
 
@@ -68,7 +65,7 @@ def test_beyond_a_size_those_read_longest_ago_go_first(tmp_path: Path) -> None:
     stages = [aged(tmp_path, number, 10 - number) for number in range(5)]
     size = next(entries(tmp_path)).size
     chosen = select(entries(tmp_path), Policy(max_size=3 * size + 200))
-    assert [one.entry.key for one in chosen] == [stages[0].key, stages[1].key]
+    assert [one.path for one in chosen] == [stages[0].path, stages[1].path]
     assert select(entries(tmp_path), Policy(max_size=10 * size)) == ()
 
 
@@ -78,40 +75,62 @@ def test_what_was_read_within_a_day_stays_unless_it_is_said(tmp_path: Path) -> N
     assert gc(tmp_path, "--max-size", "0", "--recent")["stages"] == 1
 
 
-def test_what_results_stand_on_stays(tmp_path: Path) -> None:
+def test_what_results_were_made_from_stays_with_its_inputs(tmp_path: Path) -> None:
     root, results = tmp_path / "cache", tmp_path / "results"
-    kept, other = aged(root, 0, 40), aged(root, 1, 40)
+    sids = aged(root, 0, 40, "sids")
+    kept = aged(root, 0, 40, inputs={"sids": sids.key})
+    aged(root, 1, 40)
     folder = results / "demo-brand" / "tiger" / "npo" / "smoke-seed0-aa"
     folder.mkdir(parents=True)
     record = {"cell": {"task": "demo-brand"}, "stages": [{"key": kept.key}, {"key": "gone"}]}
     (folder / "result.json").write_text(json.dumps(record))
     assert keys_of_results([results]) == {kept.key, "gone"}
     assert gc(root, "--keep-results", str(results), "--yes")["reasons"] == {"not kept": 1}
-    assert keys(root) == {kept.key}
-    assert other.key not in keys(root)
+    assert keys(root) == {kept.key, sids.key}
     assert gc(root, "--keep-results", str(results), "--older-than", "1d", "--yes")["stages"] == 0
+    assert gc(root, "--keep-results", str(results), "--max-size", "0", "--yes")["stages"] == 0
     with pytest.raises(DataMissing):
         keys_of_results([tmp_path / "resluts"])
+    (folder / "result.json").write_text("[" * 100_000)
+    with pytest.raises(CorruptArtefact, match="record"):
+        keys_of_results([results])
 
 
 def test_a_mistyped_place_of_results_frees_nothing(tmp_path: Path) -> None:
     aged(tmp_path, 0, 40)
     done = CliRunner().invoke(
-        app, ["cache", "gc", "--cache-dir", str(tmp_path), "--keep-results", "no-such-grid-or-folder", "--yes"]
+        app, ["cache", "gc", "--cache-dir", str(tmp_path), "--keep-results", "no-such-folder", "--yes"]
     )
     assert done.exit_code == 2, done.output
     assert len(keys(tmp_path)) == 1
 
 
-def test_what_todays_code_asks_for_no_more_goes(tmp_path: Path) -> None:
-    now = aged(tmp_path, 0, 40, code=code_digests(["genrec_unlearn_bench.seeding"]))
-    aged(tmp_path, 1, 40, code={"genrec_unlearn_bench.seeding": "00"})
-    aged(tmp_path, 2, 40, code={"genrec_unlearn_bench.no_such_module": "00"})
-    mine = aged(tmp_path, 3, 40, code={"mine": "00"})
-    plain = StageStore(tmp_path).stage("task", {"task": "demo"}, compute(4))
-    assert {entry.key for entry in entries(tmp_path) if is_asked_for(entry)} == {now.key, mine.key, plain.key}
-    assert gc(tmp_path, "--unreachable", "--yes")["reasons"] == {"not asked for": 2}
-    assert keys(tmp_path) == {now.key, mine.key, plain.key}
+def test_stages_of_an_older_recipe_are_noticed_never_read_and_removed_on_demand(tmp_path: Path) -> None:
+    now = aged(tmp_path, 0, 40)
+    assert old_store_notice(tmp_path) is None
+    old = tmp_path / "original" / now.key[:2] / now.key
+    shutil.copytree(now.path, old)
+    (old.parent / f".{now.key}.lock").touch()
+    embeddings = tmp_path / "embeddings" / "model.bin"
+    embeddings.parent.mkdir()
+    embeddings.touch()
+    assert old_store_notice(tmp_path) == (
+        "the cache holds 1 stages of an older recipe, which are not read: bench cache gc --old removes them"
+    )
+    assert keys(tmp_path) == {now.key}
+    done = CliRunner().invoke(app, ["cache", "ls", "--cache-dir", str(tmp_path)])
+    assert "bench cache gc --old" in done.stderr
+    assert gc(tmp_path, "--yes")["stages"] == 0
+    told = gc(tmp_path, "--old")
+    assert (told["stages"], told["reasons"], told["removed"]) == (1, {"old recipe": 1}, False)
+    release = try_lock(old)
+    assert release is not None
+    assert gc(tmp_path, "--old", "--yes")["refused"] == [f"original/{now.key[:2]}/{now.key}"]
+    release()
+    assert gc(tmp_path, "--old", "--yes")["refused"] == []
+    assert not (tmp_path / "original").exists()
+    assert keys(tmp_path) == {now.key}
+    assert embeddings.exists()
 
 
 def test_a_locked_stage_stays(tmp_path: Path) -> None:
@@ -126,7 +145,7 @@ def test_a_locked_stage_stays(tmp_path: Path) -> None:
     assert keys(tmp_path) == set()
 
 
-def test_leftovers_of_killed_processes_are_swept_and_running_ones_left_alone(tmp_path: Path) -> None:
+def test_leftovers_of_killed_processes_are_collected_and_running_ones_left_alone(tmp_path: Path) -> None:
     stored = aged(tmp_path, 0, 0)
     gone, running = stored.path.parent / ("ab" * 32), stored.path.parent / ("cd" * 32)
     for target in (gone, running):
@@ -143,27 +162,36 @@ def test_leftovers_of_killed_processes_are_swept_and_running_ones_left_alone(tmp
     for work in (finished, waiting):
         work.mkdir(parents=True)
         (work / "snapshot").write_text("0" * 10)
-    assert sorted(one.kind for one in orphans(tmp_path)) == ["draft", "lock", "lock", "unfinished"]
-    swept = sweep_store(tmp_path, Policy(), Progress(), remove=True)
-    assert swept.refused == ()
-    assert swept.stages == 0, "no policy was given, so every stage stays"
-    release()
+    assert sorted(one.why for one in leftovers(tmp_path)) == ["draft", "unfinished"]
+    collected = collect(tmp_path, Policy(), Progress(), yes=True)
+    assert collected.refused == ()
+    assert collected.stages == 0, "no policy was given, so every stage stays"
     assert not finished.exists()
     assert waiting.exists(), "its command may be given again"
     names = {path.name for path in stored.path.parent.iterdir() if path.name.startswith(".")}
     assert names == {f".draft-{running.name[:24]}-12345678", f".{running.name}.lock"}
+    release()
 
 
 def test_the_listing_knows_the_backbone_of_whatever_was_made_from_a_model(tmp_path: Path) -> None:
     sids = aged(tmp_path, 0, 0, "sids")
-    model = aged(tmp_path, 1, 0, "original", backbone="letter", sids=sids.digest)
-    unlearned = aged(tmp_path, 2, 0, "unlearned", original=model.digest)
-    aged(tmp_path, 3, 0, "evaluation", ranker=unlearned.digest, original_sids=sids.digest)
+    model = aged(tmp_path, 1, 0, "original", backbone="letter", inputs={"sids": sids.key})
+    unlearned = aged(tmp_path, 2, 0, "unlearned", inputs={"original": model.key})
+    aged(tmp_path, 3, 0, "evaluation", inputs={"model": unlearned.key, "sids": sids.key})
     rows = {(row.stage, row.backbone): row.stages for row in list_store(tmp_path).rows}
     assert rows == {("sids", ""): 1, ("original", "letter"): 1, ("unlearned", "letter"): 1, ("evaluation", "letter"): 1}
     done = CliRunner().invoke(app, ["cache", "ls", "--cache-dir", str(tmp_path)])
     assert done.exit_code == 0
     assert "letter" in done.output
+
+
+def test_names_in_a_listing_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    root = tmp_path / "cache\x1b[31m\u202e"
+    make(root, 0, backbone="[red]\x1b[2Jletter")
+    done = CliRunner().invoke(app, ["cache", "ls", "--cache-dir", str(root)])
+    assert done.exit_code == 0
+    assert not {"\x1b", "\u202e"} & set(done.output)
+    assert r"[red]\x1b[2Jletter" in done.output
 
 
 def test_verify_names_and_moves_what_is_damaged(tmp_path: Path) -> None:
@@ -189,22 +217,23 @@ def test_amounts_that_say_nothing_are_wrong_calls(tmp_path: Path, words: list[st
 
 @pytest.mark.slow
 def test_fifty_thousand_stages_are_listed_and_collected_in_seconds(tmp_path: Path) -> None:
+    store = StageStore(tmp_path)
     for number in range(50_000):
-        told = content(number, backbone="tiger")
-        key = content_key("evaluation", told)
-        folder = tmp_path / "evaluation" / key[:2] / key
+        made_from = recipe(number, "evaluation", backbone="tiger")
+        key = content_key(made_from)
+        folder = store.folder("evaluation", key)
         folder.mkdir(parents=True)
         (folder / "values.json").write_text("{}")
-        write_manifest(folder, "evaluation", key, told, seconds=1.0, account={})
+        write_manifest(folder, "evaluation", key, made_from, seconds=1.0, facts={})
         os.utime(folder, (1, 1))
     began = time.process_time()
     listing = list_store(tmp_path)
     listed = time.process_time() - began
     assert sum(row.stages for row in listing.rows) == 50_000
     began = time.process_time()
-    swept = sweep_store(tmp_path, Policy(unreachable=True), Progress(), remove=False)
-    collected = time.process_time() - began
-    assert swept.stages == 50_000
-    print(f"50,000 stages: {listed:.1f} s of CPU to list, {collected:.1f} s to work out a policy")
+    collected = collect(tmp_path, Policy(older_than=DAY), Progress(), yes=False)
+    collecting = time.process_time() - began
+    assert collected.stages == 50_000
+    print(f"50,000 stages: {listed:.1f} s of CPU to list, {collecting:.1f} s to work out a policy")
     assert listed < 30
-    assert collected < 90
+    assert collecting < 90

@@ -15,9 +15,8 @@ import pandas as pd
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.concepts import resolve
-from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
+from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest, sealed
 from genrec_unlearn_bench.data.prepare import prepare
-from genrec_unlearn_bench.data.task_manifest import sealed
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.cost import cost_values

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from genrec_unlearn_bench.backbones.batches import in_parts
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.snapshots import Place, Snapshot, Snapshots, fingerprint
-from genrec_unlearn_bench.backbones.training_task import NextItem
+from genrec_unlearn_bench.backbones.training import NextItem
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.relearning.attack_data import AttackSet, attack_set, batches, split_for_attacks

@@ -20,7 +20,7 @@ from genrec_unlearn_bench.evaluation.measured_parts import (
     write_parts,
 )
 from genrec_unlearn_bench.evaluation.measurement import Measured, Measurement, SharedPass, Subject
-from genrec_unlearn_bench.evaluation.measurements import find_measurement
+from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.evaluation.untrained import untrained
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from genrec_unlearn_bench.evaluation.user_block import LIST_LENGTH
+from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples import page as words
 from genrec_unlearn_bench.reporting.examples.page import Example, Item, Page, ShownList, clipped
 from genrec_unlearn_bench.reporting.formats.escaping import visible

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.data.brands import brand_key
 from genrec_unlearn_bench.data.examples import IntArray
+from genrec_unlearn_bench.data.fields import brand_key, plain
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.markup import plain
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.evaluation.concept import concept_places
 from genrec_unlearn_bench.evaluation.lists import list_change

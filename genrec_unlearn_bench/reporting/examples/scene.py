@@ -23,9 +23,9 @@ from genrec_unlearn_bench.data.holdout import carve
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, ProtocolMismatch, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation.concept import concept_places
-from genrec_unlearn_bench.evaluation.list_distance import list_change
+from genrec_unlearn_bench.evaluation.lists import list_change
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.user_block import LIST_LENGTH
+from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.pipeline.list_lookup import RunLists, find_dataset_of, find_lists
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import MANIFEST, read_record

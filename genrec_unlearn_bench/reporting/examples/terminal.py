@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from genrec_unlearn_bench.evaluation.user_block import LIST_LENGTH
+from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples import page as words
 from genrec_unlearn_bench.reporting.examples.page import Item, Page, ShownList
 from genrec_unlearn_bench.reporting.formats.escaping import visible

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from genrec_unlearn_bench.data.forget import TaskManifest
-from genrec_unlearn_bench.data.task_manifest import check_manifest, manifest_digest
+from genrec_unlearn_bench.data.forget import TaskManifest, check_manifest, manifest_digest
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS, table_place

@@ -16,7 +16,7 @@ from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.evaluation.likelihoods.scoring import score
+from genrec_unlearn_bench.evaluation.likelihood_scoring import score
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.ground import Ground
