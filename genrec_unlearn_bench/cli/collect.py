@@ -11,12 +11,10 @@ from genrec_unlearn_bench.cli.console import print_json, progressing
 from genrec_unlearn_bench.cli.faults import handled
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
 from genrec_unlearn_bench.cli.results import Baseline, Beam, Format, Layout, Metrics
+from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.grid.cell import GridCell
-    from genrec_unlearn_bench.grid.collected import Collected
-    from genrec_unlearn_bench.grid.sweep_facts import SweepFacts
-    from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
+    from genrec_unlearn_bench.grid.collect import Collected
     from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["collect"]
@@ -76,7 +74,7 @@ def collect(
         counts = {str(state): count for state, count in found.counts.items()}
         print_json({"folder": str(place), "counts": counts, **found.model_dump(mode="json")})
     else:
-        _tell(found, place)
+        _summarise(found, place)
         if found.of("there"):
             _tables(found, place, layout, format_, metric, beam, baseline)
     if found.of("failed", "damaged"):
@@ -84,67 +82,46 @@ def collect(
 
 
 def _gather(
-    grid: str,
-    cache: Path,
-    out: Path | None,
-    places: dict[str, Path | None],
-    device: str | None,
-    progress: Progress,
+    grid: str, cache: Path, out: Path | None, places: dict[str, Path | None], device: str | None, progress: Progress
 ) -> tuple[Collected, Path]:
-    from genrec_unlearn_bench.executors.slurm_states import slurm_states
+    """Gather the grid's cells, with the sweep's own places where the call names none."""
+    from genrec_unlearn_bench.executors.slurm import slurm_states
     from genrec_unlearn_bench.grid.collect import collect as gather
+    from genrec_unlearn_bench.grid.expand import expand, graph_builder
     from genrec_unlearn_bench.grid.plan import make_plan
+    from genrec_unlearn_bench.grid.spec import read_grid
+    from genrec_unlearn_bench.grid.state import find_sweep
     from genrec_unlearn_bench.store.store import StageStore
-
-    sweep, facts = _swept(grid, cache)
-    if sweep is not None:
-        # Jobs that a scheduler has ended cannot say so themselves.
-        slurm_states(sweep)
-    name, cells = _cells(grid, sweep, facts, places, device)
-    plan = make_plan(cells, StageStore(cache, progress), progress)
-    place = out or Path("collected") / name
-    return gather(name, plan.cells, sweep, place, progress), place
-
-
-def _swept(grid: str, cache: Path) -> tuple[SweepFolder | None, SweepFacts | None]:
-    """The sweep of that grid, if one was started with this cache, and what it says of itself."""
-    from genrec_unlearn_bench.errors import UsageError
-    from genrec_unlearn_bench.grid.sweep_facts import read_facts
-    from genrec_unlearn_bench.grid.sweep_lookup import find_sweep
 
     try:
         sweep = find_sweep(cache, grid)
+        # Jobs that a scheduler has ended cannot write that themselves.
+        slurm_states(sweep)
     except UsageError:
-        # Never swept: its cells may have been run one by one. A wrong name is said by whoever reads the grid.
-        return None, None
-    return sweep, read_facts(sweep)
+        # Never swept: its cells may have been run one by one. A wrong name is reported by whoever reads the grid.
+        sweep = None
+    facts = sweep.facts() if sweep is not None else None
 
+    def place_of(name: str) -> Path | None:
+        kept = getattr(facts, name, "")
+        return places[name] or (Path(kept) if kept else None)
 
-def _cells(
-    grid: str, sweep: SweepFolder | None, facts: SweepFacts | None, places: dict[str, Path | None], device: str | None
-) -> tuple[str, tuple[GridCell, ...]]:
-    """The grid's name and cells, with the sweep's own places where the call names none."""
-    from genrec_unlearn_bench.grid.expand import expand
-    from genrec_unlearn_bench.grid.spec import read_grid
-
-    def of(name: str) -> Path | None:
-        told = getattr(facts, name, "")
-        return places[name] or (Path(told) if told else None)
-
-    data_dir = of("data_dir")
-    by_name = sweep is not None and sweep.grid.is_file() and not Path(grid).is_file()
-    spec = read_grid(str(sweep.grid) if sweep is not None and by_name else grid, data_dir)
+    data_dir = place_of("data_dir")
+    kept_grid = sweep.root / "grid.yaml" if sweep is not None else Path(grid)
+    spec = read_grid(str(kept_grid) if kept_grid.is_file() and not Path(grid).is_file() else grid, data_dir)
     cells = expand(
         spec,
         data_dir=data_dir,
-        results_dir=of("results_dir") or Path("results"),
-        tuned_dir=of("tuned_dir") or Path("tuned"),
+        results_dir=place_of("results_dir") or Path("results"),
+        tuned_dir=place_of("tuned_dir") or Path("tuned"),
         device=device or (facts.device if facts and facts.device else None),
     )
-    return spec.name, cells
+    plan = make_plan(cells, graph_builder(), StageStore(cache, progress), progress)
+    place = out or Path("collected") / spec.name
+    return gather(spec.name, plan.cells, sweep, place, progress), place
 
 
-def _tell(found: Collected, place: Path) -> None:
+def _summarise(found: Collected, place: Path) -> None:
     counts = ", ".join(f"{count} {state}" for state, count in found.counts.items())
     typer.echo(f"{found.grid}: {len(found.cells)} cells: {counts}")
     typer.echo(f"gathered in {place}")

@@ -11,7 +11,7 @@ from genrec_unlearn_bench.cli.console import Card, Sheet
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from genrec_unlearn_bench.grid.cell import GridCell
+    from genrec_unlearn_bench.grid.expand import GridCell
     from genrec_unlearn_bench.grid.spec import GridSpec
 
 __all__ = ["grid"]
@@ -23,7 +23,8 @@ LONGEST = 12
 def grid(place: str, data_dir: Path | None) -> Card:
     """A grid that ships, or one in a file. Raises ConfigError with all that is wrong with it."""
     from genrec_unlearn_bench.grid.expand import expand
-    from genrec_unlearn_bench.grid.spec import find_grid, read_grid
+    from genrec_unlearn_bench.grid.grid_file import find_grid
+    from genrec_unlearn_bench.grid.spec import read_grid
 
     spec = read_grid(place, data_dir)
     cells = expand(spec, data_dir=data_dir, results_dir=Path("results"), tuned_dir=Path("tuned"), device=None)

@@ -171,8 +171,7 @@ def _metrics(data_dir: Path | None) -> Listing:
 
 
 def _grids(data_dir: Path | None) -> Listing:
-    from genrec_unlearn_bench.grid.grid_text import read_text
-    from genrec_unlearn_bench.grid.ready import ready_grids
+    from genrec_unlearn_bench.grid.grid_file import read_text, ready_grids
 
     # What their cells are takes a second to work out, and `bench show` tells it.
     found = {name: (path, read_text(path, path.name).content) for name, path in ready_grids().items()}

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
 from genrec_unlearn_bench.cli.faults import handled
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug, ResultsDir, TunedDir
+from genrec_unlearn_bench.cli.status import format_time
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.grid.explanation import Explanation
-    from genrec_unlearn_bench.grid.outlook import Outlook
-    from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, Standing
+    from rich.table import Table
+    from rich.text import Text
 
-__all__ = ["plan"]
+    from genrec_unlearn_bench.grid.plan import Explanation, Plan, PlannedCell
+    from genrec_unlearn_bench.grid.schedule import Outlook
+
+__all__ = ["format_size", "plan"]
+
+STYLES = {"done": "green", "missing": "yellow", "stale": "magenta", "impossible": "red"}
+SIGNS = {"done": "✓", "missing": "·", "stale": "~", "impossible": "✗"}
+MAX_METHODS = 60
+MAX_REASONS = 8
+MAX_SHARED = 12
 
 Grid = Annotated[str, typer.Argument(help="A grid's file, or the name of one that ships (bench ls grids).")]
 Explain = Annotated[
@@ -51,112 +64,234 @@ def plan(
 ) -> None:
     """Show what of a grid is done, missing, stale or impossible and why, shared stages, time and disk.
 
-    Nothing is computed, written or downloaded. Times are those that stages like them took before, in this cache or else
-    by the results at hand (RESULTS_DIR, and those that a checkout of the suite brings along).
+    Nothing is computed, written or downloaded. Times are the medians of stages of the same configuration in this cache.
     """
-    from genrec_unlearn_bench.grid.expand import expand
-    from genrec_unlearn_bench.grid.explanation import explain_cell, find_cell
-    from genrec_unlearn_bench.grid.outlook import outlook
-    from genrec_unlearn_bench.grid.plan import make_plan
-    from genrec_unlearn_bench.grid.recorded_stages import known_results
+    from genrec_unlearn_bench.grid.expand import expand, find_cell, graph_builder
+    from genrec_unlearn_bench.grid.plan import explain_cell, make_plan
+    from genrec_unlearn_bench.grid.schedule import outlook
     from genrec_unlearn_bench.grid.spec import read_grid
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
-    wanted = _known_standing(standing)
+    if standing is not None and standing not in STYLES:
+        raise UnknownName("standing", standing, list(STYLES))
     spec = read_grid(grid, data_dir)
-    asked = expand(spec, data_dir=data_dir, results_dir=results_dir, tuned_dir=tuned_dir, device=device)
+    found = expand(spec, data_dir=data_dir, results_dir=results_dir, tuned_dir=tuned_dir, device=device)
     cache = cache_dir or default_cache()
-    store = StageStore(cache)
+    build, store = graph_builder(), StageStore(cache)
     if explain is not None:
-        _explain(explain_cell(find_cell(explain, asked), store), as_json=as_json)
+        explained = explain_cell(find_cell(explain, found), build, store)
+        _show_explanation(explained, as_json=as_json)
         return
     with progressing() as progress:
-        found = make_plan(asked, store, progress, known_results(results_dir))
-    whole = outlook(found, processes)
-    listed = [cell for cell in found.cells if wanted in (None, cell.standing)]
+        planned = make_plan(found, build, store, progress)
+    whole = outlook(planned, processes)
+    listed = [cell for cell in planned.cells if standing in (None, cell.standing)]
     if as_json:
-        print_json(_document(spec.name, found, whole, listed))
+        print_json(_document(spec.name, planned, whole, listed))
         return
-    _show(spec.name, found, whole, cache)
-    if cells or wanted is not None:
-        _list(listed)
-
-
-def _known_standing(text: str | None) -> Standing | None:
-    """The standing of that name. Raises UnknownName."""
-    from genrec_unlearn_bench.grid.standing import Standing
-
-    if text is not None and text not in get_args(Standing):
-        raise UnknownName("standing", text, get_args(Standing))
-    return cast("Standing | None", text)
-
-
-def _show(name: str, found: Plan, whole: Outlook, cache: Path) -> None:
-    from genrec_unlearn_bench.cli.plan_table import counts_table, legend, matrix, reasons, shared, totals
-
     console = stdout()
-    console.print(counts_table(name, found))
-    table = matrix(found, console.width)
+    console.print(_counts_table(spec.name, planned))
+    table = _matrix(planned, console.width)
     if table is not None:
         console.print(table)
-        console.print(legend())
-    for line in [*reasons(found), *shared(found, console.width), *totals(found, whole, cache)]:
+        console.print(_legend())
+    for line in [*_reasons(planned), *_shared(planned, console.width), *_totals(planned, whole, cache)]:
         console.print(line, soft_wrap=True)
+    if cells or standing is not None:
+        console.print("")
+        for cell in listed:
+            console.print(_cell_line(cell), soft_wrap=True)
 
 
-def _list(listed: list[PlannedCell]) -> None:
-    from genrec_unlearn_bench.cli.plan_table import cell_line
+def format_size(size: int) -> str:
+    """``812 KiB``, ``3.4 GiB``."""
+    value = float(size)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if value >= 10 or unit == "bytes" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
 
-    console = stdout()
-    console.print("")
-    for planned in listed:
-        console.print(cell_line(planned), soft_wrap=True)
+
+def _document(name: str, planned: Plan, whole: Outlook, listed: list[PlannedCell]) -> dict[str, Any]:
+    def costs(one: Any) -> dict[str, Any]:
+        return {"seconds": one.seconds, "size": one.size, "memory_mib": one.memory_mib}
+
+    return {
+        "grid": name,
+        "counts": dict(planned.counts),
+        "outlook": asdict(whole),
+        "shared": [
+            {**costs(stage), "name": stage.name, "until": stage.until, "cells": len(stage.cells), "needs": stage.needs}
+            for stage in planned.shared
+        ],
+        "cells": [
+            {
+                "name": cell.cell.name,
+                "standing": cell.standing,
+                "reason": cell.reason,
+                "hint": cell.hint,
+                "result": str(cell.result) if cell.result else None,
+                "needs": cell.needs,
+                **costs(cell),
+            }
+            for cell in listed
+        ],
+    }
 
 
-def _explain(found: Explanation, *, as_json: bool) -> None:
-    from dataclasses import asdict
+def _counts_table(name: str, plan: Plan) -> Table:
+    """Backbones by standing."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
 
-    from genrec_unlearn_bench.cli.plan_table import explanation
+    table = Table(
+        title=f"{name}: {_count(len(plan.cells), 'cell')}", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1)
+    )
+    table.add_column("", no_wrap=True)
+    for standing in STYLES:
+        table.add_column(Text(standing, style=STYLES[standing]), justify="right")
+    table.add_column("cells", justify="right")
+    groups: dict[str, Counter[str]] = defaultdict(Counter)
+    for planned in plan.cells:
+        groups[planned.cell.request.backbone][planned.standing] += 1
+    if len(groups) > 1:
+        groups["all"] = Counter({str(standing): count for standing, count in plan.counts.items()})
+    for group, counts in groups.items():
+        numbers = [Text(str(counts[one]) if counts[one] else "·", style=STYLES[one]) for one in STYLES]
+        table.add_row(group, *numbers, str(counts.total()))
+    return table
+
+
+def _matrix(plan: Plan, width: int) -> Table | None:
+    """Methods by backbones, with counts by standing; None where it would not fit or show nothing new."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    def signs(counts: Counter[str]) -> Text:
+        text = Text()
+        for standing, sign in SIGNS.items():
+            if counts[standing]:
+                text.append(f"{sign}{counts[standing]} ", style=STYLES[standing])
+        text.rstrip()
+        return text
+
+    backbones = list(dict.fromkeys(planned.cell.request.backbone for planned in plan.cells))
+    methods: dict[str, dict[str, Counter[str]]] = {}
+    for planned in plan.cells:
+        method = str(planned.cell.axes.get("method") or planned.cell.request.method)
+        row = methods.setdefault(method, {backbone: Counter() for backbone in backbones})
+        row[planned.cell.request.backbone][planned.standing] += 1
+    rows = {method: [signs(row[backbone]) for backbone in backbones] for method, row in methods.items()}
+    columns = [max(len(name), *(len(row[place]) for row in rows.values())) for place, name in enumerate(backbones)]
+    needed = max((len(method) for method in rows), default=0) + sum(columns) + 2 * (len(backbones) + 1)
+    if not 1 < len(methods) <= MAX_METHODS or needed > width:
+        return None
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    for name in ("method", *backbones):
+        table.add_column(name, no_wrap=True)
+    for method, texts in rows.items():
+        table.add_row(method, *texts)
+    return table
+
+
+def _legend() -> Text:
+    from rich.text import Text
+
+    text = Text("  ")
+    for standing, sign in SIGNS.items():
+        text.append(f"{sign} {standing}   ", style=STYLES[standing])
+    return text
+
+
+def _reasons(plan: Plan) -> list[str | Text]:
+    """Why cells are impossible, stale or missing; equal reasons in one line."""
+    from rich.text import Text
+
+    found: list[str | Text] = []
+    for standing in ("impossible", "stale", "missing"):
+        groups = Counter((cell.reason, cell.hint) for cell in plan.cells if cell.standing == standing)
+        if not groups:
+            continue
+        found += ["", Text(f"{standing}:", style=STYLES[standing])]
+        for (reason, hint), count in groups.most_common(MAX_REASONS):
+            found.append(f"  {_count(count, 'cell')}: {reason}")
+            found += [f"      {line.strip()}" for line in hint.splitlines()]
+        found += _more(len(groups), MAX_REASONS, f"reasons, with --standing {standing}")
+    return found
+
+
+def _shared(plan: Plan, width: int) -> list[str]:
+    """Stages to be made that cells share."""
+    if not plan.shared:
+        return []
+    found = ["", f"shared stages to be made: {len(plan.shared)}"]
+    for stage in plan.shared[:MAX_SHARED]:
+        time = "unknown" if stage.seconds is None else format_time(stage.seconds)
+        indent = max(40, min(width, 100) - 34)
+        found.append(f"{f'  {stage.name}':<{indent}} {_count(len(stage.cells), 'cell'):>11}  {time:>14}")
+    return [*found, *_more(len(plan.shared), MAX_SHARED, "with --json")]
+
+
+def _totals(plan: Plan, whole: Outlook, cache: Path) -> list[str]:
+    """Time and disk."""
+    if not whole.jobs:
+        return ["", "everything that can be run is done" if plan.counts["impossible"] else "everything is done"]
+    if whole.unknown == whole.jobs:
+        return ["", f"time: unknown, as no stage of these {_count(whole.jobs, 'job')} is in the cache"]
+    time = f"time: {format_time(whole.seconds)} on one process"
+    if whole.processes > 1:
+        time += f", {format_time(whole.at_least)} at best on {whole.processes}"
+    lines = ["", f"{time}; {format_time(whole.longest)} however many there are"]
+    if whole.unknown:
+        lines.append(f"      without {_count(whole.unknown, 'job')} of {whole.jobs} whose time is unknown")
+    place = next((folder for folder in (cache, *cache.absolute().parents) if folder.is_dir()), None)
+    left = "" if place is None else f"; {format_size(shutil.disk_usage(place).free)} free"
+    unknown = f", without {_count(whole.unknown_size, 'job')}" if whole.unknown_size else ""
+    return [*lines, f"disk: {format_size(whole.size)} more in {cache}{unknown}{left}"]
+
+
+def _cell_line(planned: PlannedCell) -> Text:
+    from rich.text import Text
+
+    line = Text(f"{planned.standing:<10} ", style=STYLES[planned.standing])
+    time = f" ({format_time(planned.seconds)})" if planned.waits and planned.seconds else ""
+    behind = planned.reason or (str(planned.result) if planned.result else "")
+    line.append(f"{planned.cell.name}{time}: {behind}" if behind else f"{planned.cell.name}{time}", style="default")
+    return line
+
+
+def _show_explanation(found: Explanation, *, as_json: bool) -> None:
+    from rich.text import Text
 
     if as_json:
         print_json({**asdict(found), "result": str(found.result) if found.result else None})
         return
+    standing = Text(found.standing, style=STYLES[found.standing])
+    if found.reason:
+        standing.append(f": {found.reason}", style="default")
+    lines: list[str | Text] = [found.name, standing, *(f"  {line.strip()}" for line in found.hint.splitlines())]
+    if found.result is not None:
+        lines.append(f"result: {found.result}")
+    names = [f"{step.name} of {step.of}" if step.of else step.name for step in found.steps]
+    lines += [""] if names else []
+    for name, step in zip(names, found.steps, strict=True):
+        was = f", was {step.then[:10]}" if step.then else ""
+        state = f"{'there' if step.there else 'to be made'}{was}"
+        lines.append(f"  {name:<{max(map(len, names))}}  {step.key[:10]}  {state}")
+    if found.difference is not None:
+        lines += ["", f"{found.difference.stage}, compared with {found.compared}:"]
+        lines += [f"  {field}" for field in found.difference.fields or ("nothing is left of it to compare with",)]
     console = stdout()
-    for line in explanation(found):
+    for line in lines:
         console.print(line, soft_wrap=True)
 
 
-def _document(name: str, found: Plan, whole: Outlook, listed: list[PlannedCell]) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "grid": name,
-        "counts": dict(found.counts),
-        "outlook": asdict(whole),
-        "shared": [
-            {**_costs(stage), "name": stage.name, "until": stage.until, "cells": len(stage.cells), "needs": stage.needs}
-            for stage in found.shared
-        ],
-        "cells": [
-            {
-                "name": planned.cell.name,
-                "standing": planned.standing,
-                "reason": planned.reason,
-                "hint": planned.hint,
-                "result": str(planned.result) if planned.result else None,
-                "needs": planned.needs,
-                **_costs(planned),
-            }
-            for planned in listed
-        ],
-    }
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def _costs(one: Any) -> dict[str, Any]:
-    return {
-        "seconds": one.seconds,
-        "size": one.size,
-        "memory_mib": one.memory_mib,
-        "alike": one.alike,
-        "machines": sorted(one.machines),
-    }
+def _more(count: int, most: int, what: str) -> Sequence[str]:
+    return [f"  … and {count - most} more {what}"] if count > most else []

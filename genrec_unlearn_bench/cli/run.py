@@ -301,7 +301,7 @@ def _cell_runner(
 
     def run_one(request: RunRequest) -> FinishedRun:
         from genrec_unlearn_bench.executors.trackers import tracked
-        from genrec_unlearn_bench.grid.cell import cell_name
+        from genrec_unlearn_bench.grid.expand import cell_name
         from genrec_unlearn_bench.pipeline.context import SessionCache
         from genrec_unlearn_bench.pipeline.run import run_cell
 

@@ -13,16 +13,18 @@ from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.grid.status import Axis, SweepStatus, SweepView
-    from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
-    from genrec_unlearn_bench.grid.sweep_lookup import KnownSweep
+    from rich.table import Table
 
-__all__ = ["status"]
+    from genrec_unlearn_bench.grid.status import Axis, FailedJob, SweepStatus
+
+__all__ = ["format_time", "running_lines", "status"]
 
 ASK_SECONDS = 60.0
 """Time between two questions to Slurm, which has all its users to answer."""
 TAILS = 12
 """Lines of a failed job's log with --failed."""
+MAX_RUNNING = 20
+MAX_FAILED = 5
 
 Grid = Annotated[
     str | None,
@@ -50,78 +52,130 @@ def status(
     On a terminal the table stays and is kept up to date until nothing moves any more, or until Ctrl-C, which ends the
     view and not the sweep.
     """
+    from genrec_unlearn_bench.executors.slurm import slurm_states
+    from genrec_unlearn_bench.grid.state import find_sweep, sweeps
     from genrec_unlearn_bench.grid.status import Axis, SweepView
-    from genrec_unlearn_bench.grid.sweep_lookup import find_sweep, known_sweeps
     from genrec_unlearn_bench.store.store import default_cache
 
     if by not in get_args(Axis):
         raise UnknownName("axis", by, get_args(Axis))
     cache = cache_dir or default_cache()
     found = find_sweep(cache, grid)
-    others = [] if grid else [other for other in known_sweeps(cache) if other.folder.root != found.root]
-    _hear(found)
-    view = SweepView(found)
-    axis, tails = cast("Axis", by), TAILS if failed else 0
+    others = [] if grid else [other.name for other in sweeps(cache) if other.root != found.root]
+    # Jobs that a scheduler has ended cannot write that themselves.
+    slurm_states(found)
+    view, asked = SweepView(found), time.monotonic()
+
+    def look() -> SweepStatus:
+        return view.look(by=cast("Axis", by), tails=TAILS if failed else 0)
+
+    now = look()
     if as_json:
-        _as_json(view.look(by=axis, tails=tails), others)
-    elif once or not stdout().is_terminal:
-        _print(view.look(by=axis, tails=tails), others, all_failed=failed)
-    else:
-        _follow(found, view, axis, tails, others, every)
-
-
-def _hear(folder: SweepFolder) -> None:
-    """Have Slurm say what became of jobs that cannot say it themselves any more."""
-    from genrec_unlearn_bench.executors.slurm_states import slurm_states
-
-    slurm_states(folder)
-
-
-def _as_json(now: SweepStatus, others: list[KnownSweep]) -> None:
-    content: dict[str, Any] = now.model_dump(mode="json")
-    print_json({**content, "others": [other.name for other in others]})
-
-
-def _print(now: SweepStatus, others: list[KnownSweep], *, all_failed: bool) -> None:
-    from genrec_unlearn_bench.cli.status_table import failures, lines, table
-
+        content: dict[str, Any] = now.model_dump(mode="json")
+        print_json({**content, "others": others})
+        return
     console = stdout()
-    console.print(table(now))
-    for line in [*lines(now), *failures(now, all_of_them=all_failed), *_named(others)]:
-        console.print(line, soft_wrap=True)
-
-
-def _follow(
-    folder: SweepFolder, view: SweepView, axis: Axis, tails: int, others: list[KnownSweep], every: float
-) -> None:
-    """Redraw until nothing moves."""
-    from rich.console import Group
+    if once or not console.is_terminal:
+        console.print(_table(now))
+        for line in _lines(now, others, all_failed=failed):
+            console.print(line, soft_wrap=True)
+        return
     from rich.live import Live
-    from rich.text import Text
 
-    from genrec_unlearn_bench.cli.status_table import failures, lines, table
-
-    def drawn(now: SweepStatus) -> Group:
-        told = [*lines(now), *failures(now, all_of_them=bool(tails)), *_named(others)]
-        return Group(table(now), *(Text(line, overflow="ellipsis", no_wrap=True) for line in told))
-
-    now = view.look(by=axis, tails=tails)
-    asked = time.monotonic()
     try:
-        with Live(drawn(now), console=stdout(), auto_refresh=False) as live:
+        with Live(_drawn(now, others, failed), console=console, auto_refresh=False) as live:
             while now.moves:
                 time.sleep(every)
                 if time.monotonic() - asked > ASK_SECONDS:
-                    _hear(folder)
+                    slurm_states(found)
                     asked = time.monotonic()
-                now = view.look(by=axis, tails=tails)
-                live.update(drawn(now), refresh=True)
+                now = look()
+                live.update(_drawn(now, others, failed), refresh=True)
     except KeyboardInterrupt:
         # The view has ended; what it showed stays on the terminal.
         return
 
 
-def _named(others: list[KnownSweep]) -> list[str]:
-    if not others:
-        return []
-    return ["", "other sweeps of this cache: " + ", ".join(other.name for other in others)]
+def format_time(seconds: float) -> str:
+    """``1.5 s``, ``42 s``, ``12 min``, ``3 h 05 min``, ``2 d 4 h``."""
+    if seconds < 100:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def running_lines(now: SweepStatus, most: int = MAX_RUNNING) -> list[str]:
+    """The jobs that run, one a line."""
+    found = []
+    for job in now.running[:most]:
+        where = f"{job.host} {job.place}".strip()
+        attempt = f", attempt {job.attempt}" if job.attempt > 1 else ""
+        late = f" ({job.late})" if job.late else ""
+        found.append(f"  {job.job}: {job.stage or 'starting'}, {format_time(job.seconds)}{attempt}, {where}{late}")
+    return [*found, *_more(len(now.running), most, "--json has all")]
+
+
+def _drawn(now: SweepStatus, others: list[str], failed: bool) -> Any:
+    from rich.console import Group
+    from rich.text import Text
+
+    lines = _lines(now, others, all_failed=failed)
+    return Group(_table(now), *(Text(line, overflow="ellipsis", no_wrap=True) for line in lines))
+
+
+def _table(now: SweepStatus) -> Table:
+    """Jobs by group and state."""
+    from rich import box
+    from rich.table import Table
+
+    from genrec_unlearn_bench.grid.status import STATES
+
+    table = Table(title=f"{now.grid}: jobs", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("", no_wrap=True)
+    for state in STATES:
+        table.add_column(state, justify="right")
+    rows = {**now.groups, "all": now.counts} if len(now.groups) > 1 else now.groups
+    for group, counts in rows.items():
+        table.add_row(group, *(str(counts[state]) if counts[state] else "·" for state in STATES))
+    return table
+
+
+def _lines(now: SweepStatus, others: list[str], *, all_failed: bool) -> list[str]:
+    """Below the table: cells, time, results, what runs, what failed."""
+    left = "" if now.seconds_left is None else f", about {format_time(now.seconds_left)} left"
+    found = [f"cells ready: {now.ready} of {now.cells}{left}"]
+    if now.last is not None:
+        found.append(f"last sign: {format_time(max(0.0, time.time() - now.last))} ago")
+    if now.results:
+        found.append(f"results: {now.results}")
+    if not now.moves and now.counts["queued"] + now.counts["lost"]:
+        found.append(f"nothing runs; it goes on with: {now.command or 'bench sweep ' + now.grid}")
+    if now.running:
+        found += ["", "running:", *running_lines(now)]
+    own = [job for job in now.failed if job.state != "skipped"]
+    if own:
+        skipped = len(now.failed) - len(own)
+        found += ["", "failed:" + (f" ({skipped} more were skipped, as they need one of these)" if skipped else "")]
+        for job in own if all_failed else own[:MAX_FAILED]:
+            found += _failed_lines(job, whole=all_failed)
+        found += [] if all_failed else _more(len(own), MAX_FAILED, "--failed has all, with their logs")
+    return [*found, "", "other sweeps of this cache: " + ", ".join(others)] if others else found
+
+
+def _failed_lines(job: FailedJob, *, whole: bool) -> list[str]:
+    error = job.error.splitlines() or [""]
+    lines = [f"  {job.job}, attempt {job.attempt}: {job.state}: {error[0]}"]
+    if whole:
+        lines += [
+            *(f"    {line}" for line in error[1:]),
+            f"    log: {job.log}",
+            *(f"    | {line}" for line in job.tail),
+        ]
+    return lines
+
+
+def _more(count: int, most: int, where: str) -> list[str]:
+    return [f"  and {count - most} more ({where})"] if count > most else []

@@ -1,66 +1,106 @@
-"""What ``bench sweep`` shows while it runs: a live bar and the jobs that run on a terminal, plain lines elsewhere."""
+"""What ``bench sweep`` shows: a live view on a terminal and plain lines elsewhere, tables as they are complete."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.cli.console import stdout
+from genrec_unlearn_bench.cli.status import format_time, running_lines
+from genrec_unlearn_bench.grid.schedule import RESULT
+from genrec_unlearn_bench.grid.status import SweepStatus, SweepView
 from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from rich.console import Console, RenderableType
     from rich.live import Live
+    from rich.table import Table
 
-    from genrec_unlearn_bench.grid.elsewhere import Elsewhere
-    from genrec_unlearn_bench.grid.job import Job
-    from genrec_unlearn_bench.grid.sweep import SweepOutcome
+    from genrec_unlearn_bench.executors.base import SweepOutcome
+    from genrec_unlearn_bench.grid.plan import PlannedCell
+    from genrec_unlearn_bench.grid.schedule import Job
+    from genrec_unlearn_bench.grid.state import SweepFolder
+    from genrec_unlearn_bench.pipeline.request import RunRequest
 
-__all__ = ["Display", "displayed", "told_seconds"]
+__all__ = ["Display", "EarlyTables", "displayed", "document", "show_outcome"]
 
 QUIET = 60.0
-"""Seconds without a line after which plain output says what runs."""
-
-MOST = 12
-"""Running jobs shown at a time."""
+"""Seconds without a line after which plain output shows what runs and the time left."""
+FRESH = 5.0
+"""Seconds for which a look at the sweep's folder is good enough."""
+MAX_RUNNING = 12
+MAX_LISTED = 30
+"""Cells that the last table lists one by one; more are counted."""
+BEAM = 10
 
 
 class Display(Progress):
     """Lines on stderr."""
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, folder: SweepFolder, jobs: int) -> None:
         super().__init__()
         self.jobs = jobs
-        self._told = time.monotonic()
+        self._view = SweepView(folder)
+        self._seen: tuple[float, SweepStatus] | None = None
+        self._shown = time.monotonic()
 
     def info(self, text: str) -> None:
-        self._told = time.monotonic()
+        self._shown = time.monotonic()
         print(text, file=sys.stderr, flush=True)
 
     def show(self, table: RenderableType) -> None:
         """A table, between the lines."""
-        self._told = time.monotonic()
+        self._shown = time.monotonic()
         stdout().print(table)
 
     def ended(self, job: Job, outcome: SweepOutcome) -> None:
-        """Say that a job is over."""
-        over = len(outcome.done) + len(outcome.elsewhere) + len(outcome.failed) + len(outcome.skipped)
-        self.info(f"[{over}/{self.jobs}] {job.name}: {_how(job, outcome)}")
+        """Show that a job is over."""
+        if job.name in outcome.done:
+            how = format_time(outcome.done[job.name].seconds)
+        elif job.name in outcome.elsewhere:
+            how = "done by another sweep"
+        elif job.name in outcome.failed:
+            failure = outcome.failed[job.name]
+            how = f"{failure.how}: {failure.error.partition(chr(10))[0]}"
+        else:
+            how = f"skipped: {outcome.skipped.get(job.name, '')}"
+        self.info(f"[{outcome.over}/{self.jobs}] {job.name}: {how}")
 
-    def tick(self, running: dict[str, float], outcome: SweepOutcome, elsewhere: Elsewhere) -> None:
-        """Look at what runs."""
-        if running and time.monotonic() - self._told >= QUIET:
-            self.info("\n".join(f"  {line}" for line in _running(running, elsewhere)))
+    def tick(self, outcome: SweepOutcome) -> None:
+        """Called about once a second."""
+        if time.monotonic() - self._shown >= QUIET:
+            status = self.look()
+            self.info("\n".join([self.summary(outcome, status), *running_lines(status, MAX_RUNNING)]))
+
+    def look(self) -> SweepStatus:
+        """The sweep as it stood a few seconds ago."""
+        now = time.monotonic()
+        if self._seen is None or now - self._seen[0] > FRESH:
+            self._seen = (now, self._view.look())
+        return self._seen[1]
+
+    def summary(self, outcome: SweepOutcome, status: SweepStatus) -> str:
+        """``12 of 40 jobs · 1 failed, 2 skipped · about 3 h 05 min left``."""
+        parts = [f"{len(outcome.done) + len(outcome.elsewhere)} of {self.jobs} jobs"]
+        if outcome.failed or outcome.skipped:
+            parts.append(f"{len(outcome.failed)} failed, {len(outcome.skipped)} skipped")
+        if status.seconds_left is not None:
+            parts.append(f"about {format_time(status.seconds_left)} left")
+        return " · ".join(parts)
 
 
-class LiveDisplay(Display):
+class _LiveDisplay(Display):
     """A bar and the running jobs below the lines, on a terminal."""
 
-    def __init__(self, jobs: int, console: Console, live: Live) -> None:
-        super().__init__(jobs)
+    def __init__(self, folder: SweepFolder, jobs: int, console: Console, live: Live) -> None:
+        super().__init__(folder, jobs)
         self._console = console
         self._live = live
         self._began = time.monotonic()
@@ -71,26 +111,24 @@ class LiveDisplay(Display):
     def show(self, table: RenderableType) -> None:
         self._console.print(table)
 
-    def tick(self, running: dict[str, float], outcome: SweepOutcome, elsewhere: Elsewhere) -> None:
+    def tick(self, outcome: SweepOutcome) -> None:
         from rich.columns import Columns
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.text import Text
 
-        done, bad = len(outcome.done) + len(outcome.elsewhere), len(outcome.failed) + len(outcome.skipped)
-        parts = [f"{done} of {self.jobs} jobs"]
-        parts += [f"{len(outcome.failed)} failed, {len(outcome.skipped)} skipped"] if bad else []
-        parts += [told_seconds(time.monotonic() - self._began)]
-        bar = ProgressBar(total=max(1, self.jobs), completed=done + bad, width=40)
-        lines = [Text(f"  {line}", no_wrap=True, overflow="ellipsis") for line in _running(running, elsewhere)]
-        self._live.update(Group(Columns([bar, Text(" · ".join(parts))]), *lines))
+        status = self.look()
+        text = f"{self.summary(outcome, status)} · {format_time(time.monotonic() - self._began)}"
+        bar = ProgressBar(total=max(1, self.jobs), completed=outcome.over, width=40)
+        lines = [Text(line, no_wrap=True, overflow="ellipsis") for line in running_lines(status, MAX_RUNNING)]
+        self._live.update(Group(Columns([bar, Text(text)]), *lines))
 
 
 @contextmanager
-def displayed(jobs: int) -> Iterator[Display]:
-    """The display for this terminal, or none; gone when the block ends, whatever ends it."""
+def displayed(folder: SweepFolder, jobs: int) -> Iterator[Display]:
+    """The display for this terminal; gone when the block ends, whatever ends it."""
     if not sys.stderr.isatty():
-        yield Display(jobs)
+        yield Display(folder, jobs)
         return
     from rich.console import Console
     from rich.live import Live
@@ -98,32 +136,125 @@ def displayed(jobs: int) -> Iterator[Display]:
     # On one console with the tables where both go to the terminal, so that they do not cut each other.
     console = stdout() if sys.stdout.isatty() else Console(stderr=True, markup=False)
     with Live(console=console, transient=True, refresh_per_second=2, redirect_stdout=False) as live:
-        yield LiveDisplay(jobs, console, live)
+        yield _LiveDisplay(folder, jobs, console, live)
 
 
-def told_seconds(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < 90:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+class EarlyTables:
+    """Shows the table of a task, backbone and seed when the last of its cells is over.
+
+    Args:
+        cells: Of the grid, those that are done already included.
+        show: Where a table goes.
+    """
+
+    def __init__(self, cells: Iterable[PlannedCell], show: Callable[[RenderableType], None]) -> None:
+        self._show = show
+        self._open: Counter[tuple[Any, ...]] = Counter()
+        self._results: dict[tuple[Any, ...], dict[str, Path | None]] = defaultdict(dict)
+        for planned in cells:
+            block = _block(planned.cell.request)
+            self._results[block][planned.cell.name] = None if planned.waits else planned.result
+            self._open[block] += planned.waits
+
+    def ended(self, job: Job, outcome: SweepOutcome) -> None:
+        """Note that a job is over."""
+        if job.until != RESULT:
+            return
+        block = _block(job.request)
+        place = outcome.done[job.name].result if job.name in outcome.done else outcome.elsewhere.get(job.name)
+        self._results[block][job.name] = Path(place) if place else None
+        self._open[block] -= 1
+        if self._open[block]:
+            return
+        from genrec_unlearn_bench.cli.run_table import run_table
+        from genrec_unlearn_bench.errors import CorruptArtefact
+        from genrec_unlearn_bench.pipeline.results import read_record
+
+        records = []
+        for result in filter(None, self._results[block].values()):
+            try:
+                records.append(read_record(result))
+            except CorruptArtefact:
+                # The next plan shows it as not done; a table is no place for that.
+                continue
+        if records:
+            self._show(run_table(records, beam=BEAM))
 
 
-def _how(job: Job, outcome: SweepOutcome) -> str:
+def _block(request: RunRequest) -> tuple[Any, ...]:
+    return (request.task, request.backbone, request.scale, request.suite, request.requests, request.seed)
+
+
+def show_outcome(outcome: SweepOutcome, jobs: list[Job], results: Path) -> None:
+    """Print how the cells ended, one by one or counted, and of every failure the end of its log."""
+    console = stdout()
+    console.print(_final_table(outcome, [job for job in jobs if job.until == RESULT], results))
+    for failure in outcome.failed.values():
+        console.print(f"{failure.how}: {failure.job.name} ({failure.attempts} attempts)", soft_wrap=True)
+        for line in [*failure.error.splitlines(), "  the end of its log:", *(f"  | {row}" for row in failure.tail)]:
+            console.print(f"  {line}", soft_wrap=True)
+        console.print(f"  log: {failure.log}", soft_wrap=True)
+
+
+def _final_table(outcome: SweepOutcome, cells: list[Job], results: Path) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    if len(cells) > MAX_LISTED:
+        counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for job in cells:
+            counts[job.request.task, job.request.backbone][_state(job, outcome).partition(" ")[0]] += 1
+        states = ("done", "failed", "skipped", "left")
+        for column in ("task", "backbone", *states):
+            table.add_column(column, overflow="fold")
+        for place, found in counts.items():
+            table.add_row(*place, *(str(found[state]) if found[state] else "·" for state in states))
+        return table
+    for column in ("cell", "", "time", "result"):
+        table.add_column(column, overflow="fold")
+    for job in cells:
+        ended = outcome.done.get(job.name)
+        folder = Path(ended.result if ended else outcome.elsewhere.get(job.name, ""))
+        shown = str(folder.relative_to(results)) if folder.is_relative_to(results) else str(folder)
+        state = _state(job, outcome)
+        table.add_row(job.name, state, format_time(ended.seconds) if ended else "", shown if "done" in state else "")
+    return table
+
+
+def _state(job: Job, outcome: SweepOutcome) -> str:
     if job.name in outcome.done:
-        return told_seconds(outcome.done[job.name].seconds)
+        return "done"
     if job.name in outcome.elsewhere:
-        return "done by another sweep"
+        return "done elsewhere"
     if job.name in outcome.failed:
-        failure = outcome.failed[job.name]
-        return f"{failure.how}: {failure.error.splitlines()[0] if failure.error else ''}"
-    return f"skipped: {outcome.skipped.get(job.name, '')}"
+        return "failed"
+    return "skipped" if job.name in outcome.skipped else "left"
 
 
-def _running(running: dict[str, float], elsewhere: Elsewhere) -> list[str]:
-    now = time.monotonic()
-    told = [
-        " · ".join(part for part in (name, told_seconds(now - began), elsewhere.stage(name)) if part)
-        for name, began in list(running.items())[:MOST]
-    ]
-    return told + ([f"and {len(running) - MOST} more"] if len(running) > MOST else [])
+def document(outcome: SweepOutcome) -> dict[str, Any]:
+    """The outcome as ``--json`` prints it."""
+    return {
+        "done": [
+            {"job": name, "seconds": one.seconds, "result": one.result, "diverged": one.diverged}
+            for name, one in outcome.done.items()
+        ],
+        "elsewhere": [{"job": name, "result": place} for name, place in outcome.elsewhere.items()],
+        "failed": [
+            {
+                "job": name,
+                "how": one.how,
+                "error": one.error,
+                "attempts": one.attempts,
+                "log": str(one.log),
+                "tail": list(one.tail),
+            }
+            for name, one in outcome.failed.items()
+        ],
+        "skipped": [{"job": name, "reason": reason} for name, reason in outcome.skipped.items()],
+        "left": list(outcome.left),
+        "handed": outcome.handed,
+        "seconds": outcome.seconds,
+        "storage": outcome.storage,
+        "interrupted": outcome.interrupted,
+    }

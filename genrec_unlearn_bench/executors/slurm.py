@@ -1,37 +1,43 @@
-"""Hands a sweep to Slurm, through submitit, and leaves: arrays of jobs that wait for what they need.
+"""Hands a sweep to Slurm through submitit, and leaves: arrays of jobs that wait for what they need.
 
-Nothing of a sweep depends on the process that submitted it. Jobs read themselves from the sweep's folder, tell of
-themselves there, and find what was done in the store; so one may be queued again after a preemption, a time limit or
-the loss of its node, and simply goes on.
+Nothing of a sweep depends on the process that submitted it. A job carries its assignment as JSON, writes its state into
+the sweep's folder and finds finished stages in the store; so one that is queued again after a preemption, a time limit
+or the loss of its node simply goes on.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.errors import BenchError, MissingExtra, UsageError
-from genrec_unlearn_bench.executors.executor import Ended
-from genrec_unlearn_bench.executors.slurm_arrays import JobArray, dependency, job_arrays
-from genrec_unlearn_bench.executors.slurm_folder import keep_job
+from genrec_unlearn_bench.errors import BenchError, MissingExtra, StorageError, UsageError
+from genrec_unlearn_bench.executors.base import Ended
 from genrec_unlearn_bench.executors.slurm_settings import Placement, SlurmSettings
-from genrec_unlearn_bench.executors.slurm_states import slurm_states, waiting
-from genrec_unlearn_bench.executors.slurm_task import EXECUTOR, SlurmTask
-from genrec_unlearn_bench.grid.event import Event
-from genrec_unlearn_bench.grid.job import Job
-from genrec_unlearn_bench.grid.journal import Journal
-from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
+from genrec_unlearn_bench.executors.task import Assignment, perform
+from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.state import JobState, JobStates, State, SweepFolder, tail
 
 if TYPE_CHECKING:
     from submitit import Executor as Submitter
+    from submitit.helpers import DelayedSubmission
 
-__all__ = ["Slurm"]
+__all__ = ["GONE", "UNKNOWN", "JobArray", "Slurm", "SlurmState", "SlurmTask", "job_arrays", "slurm_states"]
 
-OWN_ARGUMENTS = (
+SLURM = "slurm"
+UNKNOWN, GONE = "UNKNOWN", "GONE"
+PATIENCE = 60.0
+"""Seconds for which a state that another node wrote may not be seen yet: NFS caches folders for up to a minute."""
+LOOK = 2.0
+SUBMITIT_OPTIONS = (
     "account",
     "constraint",
     "partition",
@@ -45,40 +51,148 @@ OWN_ARGUMENTS = (
 )
 """Options of sbatch that submitit knows by name; it passes the others on as they are."""
 
+_ENDS: dict[str, tuple[State, str]] = {
+    "CANCELLED": ("lost", "it was cancelled"),
+    "TIMEOUT": ("lost", "it was killed at its time limit\n  hint:  raise `minutes` for it"),
+    "DEADLINE": ("lost", "it could not end before its deadline"),
+    "OUT_OF_MEMORY": ("lost", "it was killed for using more memory than asked for\n  hint:  raise `memory_mib`"),
+    "NODE_FAIL": ("lost", "its node failed"),
+    "BOOT_FAIL": ("lost", "its node did not start"),
+    "PREEMPTED": ("lost", "another job took its place, and it was not queued again"),
+    "REVOKED": ("lost", "it was revoked"),
+    "FAILED": ("failed", "it ended with an error before it could say which"),
+    "COMPLETED": ("lost", "it ended without a word"),
+    GONE: ("lost", "it is no longer in the queue, and left no word"),
+}
 
-class Slurm:
-    """Submits jobs to Slurm. They are done elsewhere and later.
+
+@dataclass(frozen=True)
+class SlurmTask:
+    """One job as it is submitted: plain strings and numbers, which submitit pickles.
+
+    Attributes:
+        assignment: An ``Assignment`` as JSON.
+        restarted: How often it was queued again after a time limit.
+    """
+
+    assignment: str
+    restarted: int = 0
+
+    def __call__(self) -> None:
+        """Do the job. Ends the process with 1 where it is not done, so that Slurm's own tools show it too."""
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        given = Assignment.model_validate_json(self.assignment)
+        # Slurm counts its own restarts, which come after preemptions and lost nodes too.
+        counted = os.environ.get("SLURM_RESTART_COUNT", "")
+        attempt = given.attempt + (int(counted) if counted.isdigit() else self.restarted)
+        given = given.model_copy(update={"place": _job_id(), "attempt": attempt})
+        folder = SweepFolder(given.folder)
+        error = _failed_need(given.job, folder)
+        if error:
+            folder.write(given.state("skipped", error=error))
+            sys.exit(1)
+        if perform(given).how != "done":
+            sys.exit(1)
+
+    def checkpoint(self) -> DelayedSubmission:
+        """What submitit queues in its place when its time is over, until ``max_num_timeout`` is reached."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(replace(self, restarted=self.restarted + 1))
+
+
+def _job_id() -> str:
+    """The scheduler's name for this job; empty where submitit has not started it."""
+    from submitit import JobEnvironment
+
+    try:
+        return str(JobEnvironment().job_id)
+    except RuntimeError:
+        return ""
+
+
+def _failed_need(job: Job, folder: SweepFolder) -> str:
+    """Why the job cannot be done, by the states of what it waited for; empty where it can."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        states = {need: state for need in job.needs if (state := folder.state(need)) is not None}
+        for need, state in states.items():
+            if state.state in ("failed", "lost", "skipped"):
+                return f"needs {need!r}, which was not done: {state.error.partition(chr(10))[0] or state.state}"
+        silent = [need for need, state in states.items() if state.state in ("queued", "running")]
+        if not silent:
+            return ""
+        if time.monotonic() > until:
+            return f"needs {silent[0]!r}, which ended without a word (see `bench status`)"
+        time.sleep(LOOK)
+
+
+@dataclass(frozen=True)
+class JobArray:
+    """Jobs that are submitted in one go; ``needs`` are the jobs that have to be over before any of them starts."""
+
+    jobs: tuple[Job, ...]
+    placement: Placement
+    needs: tuple[str, ...]
+
+
+def job_arrays(jobs: Sequence[Job], settings: SlurmSettings, queued: Iterable[str] = ()) -> list[JobArray]:
+    """Divide jobs into arrays, in the order of submission: what is needed comes before what needs it.
+
+    An array holds jobs of the same resources that need exactly the same, so that nothing waits for a stage that it does
+    not use. Slurm bounds what runs at once for one array alone, so with ``max_parallel`` all such jobs of a level make
+    one array, which waits for everything that any of them needs.
 
     Args:
-        cluster: ``local`` runs submitit's own executor on this machine, one process a job and nothing waiting for
-            anything: for tests.
-        work: ``module:function`` that does a job, in place of ``runs.grid.work:do``.
-        say: Where lines for people go.
+        queued: Jobs that are in Slurm's queue, or run, since an earlier call.
+    """
+    levels: dict[str, int] = {}
+    # Needs stand before what needs them.
+    for job in jobs:
+        levels[job.name] = max((levels[need] + 1 for need in job.needs if need in levels), default=0)
+    waited = {*levels, *queued}
+    grouped: dict[tuple[int, Placement, tuple[str, ...]], list[Job]] = {}
+    for job in jobs:
+        needs = () if settings.max_parallel else tuple(sorted(waited.intersection(job.needs)))
+        grouped.setdefault((levels[job.name], settings.place(job), needs), []).append(job)
+    arrays = []
+    for (_, placement, _), members in sorted(grouped.items(), key=lambda group: group[0][0]):
+        for start in range(0, len(members), settings.array_size):
+            part = members[start : start + settings.array_size]
+            needs = tuple(dict.fromkeys(need for job in part for need in job.needs if need in waited))
+            arrays.append(JobArray(tuple(part), placement, needs))
+    return arrays
+
+
+@dataclass
+class Slurm:
+    """Submits jobs to Slurm; they run elsewhere and later.
+
+    Args:
+        local: Use submitit's own executor on this machine, one process a job and nothing waiting: for tests.
+        work: ``module:function`` that does a job, in place of ``task.run_job``.
+        info: Shows lines to the user.
 
     Raises:
         MissingExtra: submitit is not installed.
         UsageError: There is no Slurm on this machine.
     """
 
-    name = EXECUTOR
-    returns_at_once = True
+    folder: SweepFolder
+    cache: Path
+    settings: SlurmSettings = field(default_factory=SlurmSettings)
+    local: bool = False
+    work: str = ""
+    info: Callable[[str], None] = lambda text: None
+    name: str = SLURM
+    detached: bool = True
 
-    def __init__(
-        self,
-        folder: SweepFolder,
-        cache: Path,
-        settings: SlurmSettings | None = None,
-        *,
-        cluster: str = EXECUTOR,
-        work: str = "",
-        info: Callable[[str], None] = lambda text: None,
-    ) -> None:
+    def __post_init__(self) -> None:
         try:
             import submitit  # noqa: F401
         except ImportError:
             raise MissingExtra("submitit", "slurm", "the executor 'slurm'") from None
-        self._local = cluster != EXECUTOR
-        missing = [] if self._local else [tool for tool in ("sbatch", "srun", "squeue") if shutil.which(tool) is None]
+        missing = [] if self.local else [tool for tool in ("sbatch", "srun", "squeue") if shutil.which(tool) is None]
         if missing:
             raise UsageError(
                 f"this machine has no Slurm: the command {missing[0]!r} is not found",
@@ -86,17 +200,14 @@ class Slurm:
                 hint="start the sweep on a login node of the cluster, or use --executor local on this machine",
             )
         # Jobs start in folders of their own choice.
-        self._folder = SweepFolder(folder.root.absolute())
-        self._cache = cache.absolute()
-        self._settings = settings or SlurmSettings()
-        self._work = work
-        self._say = info
+        self.folder = SweepFolder(self.folder.root.absolute())
+        self.cache = self.cache.absolute()
         self._tested: set[Placement] = set()
 
-    def room_for(self, job: Job) -> bool:
+    def has_capacity(self, job: Job) -> bool:
         """Always: the queue takes everything. Raises UsageError where Slurm would refuse it, in Slurm's own words."""
-        placement = self._settings.place(job)
-        if not self._local and placement not in self._tested:
+        placement = self.settings.place(job)
+        if not self.local and placement not in self._tested:
             _test(job, placement)
             self._tested.add(placement)
         return True
@@ -108,82 +219,77 @@ class Slurm:
         cannot be. Raises UsageError in Slurm's words, StorageError.
         """
         attempt = {job.name: number for job, number in zip(jobs, attempts, strict=True)}
-        places = {} if self._local else waiting(slurm_states(self._folder))
-        fresh = [job for job in jobs if job.name not in places]
+        states = {} if self.local else slurm_states(self.folder)
+        ids = {name: state.place for name, state in states.items() if state.waits or state.state == UNKNOWN}
+        fresh = [job for job in jobs if job.name not in ids]
         if len(fresh) < len(jobs):
-            self._say(f"{len(jobs) - len(fresh)} jobs are in Slurm's queue, or running, since an earlier call")
+            self.info(f"{len(jobs) - len(fresh)} jobs are in Slurm's queue, or running, since an earlier call")
         for job in fresh:
-            self.room_for(job)
-        arrays = job_arrays(fresh, self._settings, places)
+            self.has_capacity(job)
+        arrays = job_arrays(fresh, self.settings, ids)
         for array in arrays:
-            places |= self._submit(array, places, attempt)
+            ids |= self._submit(array, ids, attempt)
         if fresh:
-            self._say(f"submitted {len(fresh)} jobs to Slurm in {len(arrays)} arrays")
+            self.info(f"submitted {len(fresh)} jobs to Slurm in {len(arrays)} arrays")
 
     def ended(self, timeout: float) -> list[Ended]:
         """Nothing ends here."""
         return []
 
-    def close(self) -> None:
+    def close(self, hurry: threading.Event | None = None) -> None:
         """Nothing is stopped: what was submitted goes on (``scancel --name=…`` stops it)."""
 
-    def _submit(self, array: JobArray, places: Mapping[str, str], attempt: Mapping[str, int]) -> dict[str, str]:
-        tasks = []
+    def _submit(self, array: JobArray, ids: Mapping[str, str], attempt: Mapping[str, int]) -> dict[str, str]:
+        given = []
         for job in array.jobs:
-            needs = tuple(need for need in job.needs if need in places)
-            keep_job(self._folder, job.model_copy(update={"needs": needs, "resources": array.placement.resources}))
-            tasks.append(
-                SlurmTask(
-                    folder=str(self._folder.root),
-                    job=job.name,
-                    cache=str(self._cache),
+            # What is done by now, or was never a job, is nothing to wait for.
+            needs = tuple(need for need in job.needs if need in ids)
+            own = job.model_copy(update={"needs": needs, "resources": array.placement.resources})
+            given.append(
+                Assignment(
+                    job=own,
+                    folder=self.folder.root,
+                    cache=self.cache,
                     attempt=attempt[job.name],
-                    restarts=array.placement.restarts,
-                    work=self._work,
+                    executor=SLURM,
+                    work=self.work,
                 )
             )
-        # Before a job can start and say that it runs.
-        now = time.time()
-        submitted = _submitted(self._executor(array, dependency(array.needs, places)), tasks)
-        journal = Journal(self._folder.events)
+            # Before a job can start and write its own; its id follows, unless it has started by then.
+            self.folder.write(given[-1].state("queued"))
+        # Not afterok: a job whose need has failed would stay in the queue for ever (DependencyNeverSatisfied), or be
+        # removed without a word. So it starts, sees what became of its needs, writes that it is skipped, and ends.
+        waited = ":".join(dict.fromkeys(ids[need] for need in array.needs))
+        executor = self._executor(array, f"afterany:{waited}" if waited else None)
+        tasks = [SlurmTask(one.model_dump_json()) for one in given]
         found = {}
-        for job, handle in zip(array.jobs, submitted, strict=True):
-            found[job.name] = str(handle.job_id)
-            journal.append(
-                Event(
-                    time=now,
-                    job=job.name,
-                    state="queued",
-                    attempt=attempt[job.name],
-                    executor=self.name,
-                    place=found[job.name],
-                )
-            )
-        journal.close()
+        for one, handle in zip(given, _submitted(executor, tasks), strict=True):
+            found[one.job.name] = str(handle.job_id)
+            state = self.folder.state(one.job.name)
+            if state is not None and state.state == "queued" and not state.place:
+                self.folder.write(one.model_copy(update={"place": found[one.job.name]}).state("queued"))
         return found
 
-    def _executor(self, array: JobArray, waits: str | None) -> Submitter:
+    def _executor(self, array: JobArray, dependency: str | None) -> Submitter:
         """Submitit's executor for one array. Raises UsageError."""
         import submitit
 
-        placement, settings = array.placement, self._settings
+        placement, settings = array.placement, self.settings
         # A short job is not asked to stop before it has begun.
         grace = min(settings.grace_seconds, placement.minutes * 30)
-        if self._local:
-            local = submitit.LocalExecutor(self._folder.slurm, max_num_timeout=placement.restarts)
+        if self.local:
+            local = submitit.LocalExecutor(self.folder.slurm, max_num_timeout=placement.restarts)
             local.update_parameters(timeout_min=placement.minutes, signal_delay_s=grace, setup=list(placement.setup))
             return local
-        executor = submitit.SlurmExecutor(
-            self._folder.slurm, max_num_timeout=placement.restarts, python=settings.python
-        )
+        executor = submitit.SlurmExecutor(self.folder.slurm, max_num_timeout=placement.restarts, python=settings.python)
         options = placement.options()
-        own: dict[str, Any] = {name.replace("-", "_"): options.pop(name) for name in OWN_ARGUMENTS if name in options}
+        known = {name.replace("-", "_"): options.pop(name) for name in SUBMITIT_OPTIONS if name in options}
         executor.update_parameters(
-            **own,
-            job_name=f"bench-{self._folder.root.name}",
+            **known,
+            job_name=f"bench-{self.folder.root.name}",
             signal_delay_s=grace,
             setup=list(placement.setup),
-            dependency=waits,
+            dependency=dependency,
             array_parallelism=settings.max_parallel or len(array.jobs),
             additional_parameters=options,
             # From Slurm 22.05 on a step does not take over how many cores its job has.
@@ -223,3 +329,94 @@ def _test(job: Job, placement: Placement) -> None:
         where=" ".join(options),
         hint="change its resources in the grid file, or partition, account and overrides in the file of --slurm",
     )
+
+
+@dataclass(frozen=True)
+class SlurmState:
+    """A job of a sweep as Slurm sees it.
+
+    Attributes:
+        place: Slurm's job id, ``123`` or ``123_4``.
+        state: Slurm's word (PENDING, RUNNING, COMPLETED …); GONE where it has forgotten the job, UNKNOWN where it
+            could not be asked.
+    """
+
+    place: str
+    state: str
+
+    @property
+    def waits(self) -> bool:
+        """Whether it will go on by itself: queued, running or between the two."""
+        return self.state not in _ENDS and self.state not in (UNKNOWN, "COMPLETING")
+
+
+def slurm_states(folder: SweepFolder) -> dict[str, SlurmState]:
+    """The jobs of a sweep that are in Slurm's hands by their state files, and what Slurm says of them.
+
+    Of those that ended without writing it themselves, the end is written for them, as far as the folder may be written.
+    Nothing is asked where no job is in Slurm's hands, and where Slurm does not answer, states are UNKNOWN.
+    """
+    if not folder.slurm.is_dir():
+        return {}
+    # A preempted job has written that it is lost, and is queued again by Slurm.
+    watched = {
+        name: state
+        for name, state in JobStates(folder).look().items()
+        if state.executor == SLURM and state.place and state.state in ("queued", "running", "lost")
+    }
+    if not watched:
+        return {}
+    asked = _ask(sorted({state.place for state in watched.values()}))
+    found = {name: asked[state.place] for name, state in watched.items()}
+    for name in watched:
+        with suppress(StorageError):
+            # What was written while Slurm was asked counts.
+            state = folder.state(name)
+            if state is not None and state.place == found[name].place:
+                _amend(folder, state, found[name].state)
+    return {name: found[name] for name, state in watched.items() if state.state != "lost" or found[name].waits}
+
+
+def _amend(folder: SweepFolder, state: JobState, word: str) -> None:
+    """Write what Slurm knows and the state file does not say."""
+    if state.state == "lost":
+        if word == "PENDING":
+            again = {"state": "queued", "updated": time.time(), "error": "it is queued again"}
+            folder.write(state.model_copy(update=again))
+        return
+    silent = time.time() - state.updated
+    if state.state not in ("queued", "running") or word not in _ENDS:
+        return
+    if word in ("COMPLETED", GONE) and silent < PATIENCE:
+        # Its own last word may only not be seen yet.
+        return
+    ends, error = _ENDS[word]
+    output = tail(folder.slurm / f"{state.place}_0_log.err") if ends == "failed" else []
+    error = "\n".join([f"Slurm says of the job {state.place}: {error}", *output])
+    folder.write(state.model_copy(update={"state": ends, "updated": time.time(), "error": error}))
+
+
+def _ask(places: Sequence[str]) -> dict[str, SlurmState]:
+    """Slurm's states by job id; every id that was asked for has one."""
+    # One id for a whole array: asking for each of its jobs would take long.
+    bases = ",".join(sorted({place.partition("_")[0] for place in places}))
+    try:
+        found = _by_squeue(bases)
+    except (OSError, subprocess.SubprocessError):
+        return {place: SlurmState(place, UNKNOWN) for place in places}
+    return {place: SlurmState(place, found.get(place, GONE)) for place in places}
+
+
+def _by_squeue(bases: str) -> dict[str, str]:
+    """By the queue. Raises CalledProcessError where it cannot be asked."""
+    command = ["squeue", "--noheader", "--states=all", "--array", "--format=%i|%T", f"--jobs={bases}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
+    if done.returncode != 0 and "Invalid job id" not in done.stderr:
+        done.check_returncode()
+    rows = [line.strip().split("|") for line in done.stdout.splitlines()]
+    return {row[0]: _word(row[1]) for row in rows if len(row) > 1}
+
+
+def _word(state: str) -> str:
+    """``CANCELLED by 1000`` and ``FAILED+`` without what follows."""
+    return state.split()[0].rstrip("+") if state else UNKNOWN

@@ -1,4 +1,4 @@
-"""What a cluster wants to know of jobs: a strict YAML file for Slurm, with overrides for jobs that match.
+"""Settings of a cluster: a strict YAML file for Slurm, with overrides for jobs that match.
 
 A grid file says what its cells need on any machine; this file says what they get on one cluster.
 """
@@ -16,17 +16,17 @@ from pydantic import Field, field_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.grid.job import Job
-from genrec_unlearn_bench.grid.resources import Resources
+from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Resources
 
-__all__ = ["FIELDS", "Placement", "SlurmChanges", "SlurmOverride", "SlurmSettings", "read_slurm_settings"]
+__all__ = ["FIELDS", "Placement", "SlurmSettings", "read_slurm_settings"]
 
 FIELDS = ("task", "method", "backbone", "scale", "suite", "ruleset", "seed", "until")
-"""What an override may ask of a job: fields of its request, and how far it goes."""
+"""What an override may match: fields of a job's request, and the stage it ends with."""
 MINUTES = 240
 """Time limit where nobody names one."""
 RESUMED = ("original", "retrain")
-"""Jobs whose work is kept while it is done (snapshots of a training)."""
+"""Jobs that keep snapshots of their work (trainings)."""
 
 
 class SlurmOptions(StrictModel):
@@ -59,8 +59,8 @@ class SlurmOverride(StrictModel):
     """Changes for some jobs; of two that set the same field, the later one wins."""
 
     where: dict[str, str | int | tuple[str | int, ...]]
-    """Fields and what they have to be, patterns with ``*`` included; of several values one has to fit. No field means
-    every job. Fields: task, method, backbone, scale, suite, ruleset, seed, until."""
+    """Fields and what they have to be, patterns with ``*`` included; of several values one has to match. No field
+    means every job. Fields: task, method, backbone, scale, suite, ruleset, seed, until."""
     set: SlurmChanges
     why: str = ""
 
@@ -72,9 +72,14 @@ class SlurmOverride(StrictModel):
             raise ValueError(f"a job has no {', '.join(unknown)}; known fields: {', '.join(FIELDS)}")
         return where
 
-    def fits(self, job: Job) -> bool:
-        """Whether the job has every field as it is asked for."""
-        return all(_fits(_field(job, name), wanted) for name, wanted in self.where.items())
+    def matches(self, job: Job) -> bool:
+        """Whether every field named has one of its values."""
+        for name, wanted in self.where.items():
+            value = str(job.until if name == "until" else getattr(job.request, name))
+            patterns = wanted if isinstance(wanted, tuple) else (wanted,)
+            if not any(fnmatchcase(value, str(pattern)) for pattern in patterns):
+                return False
+        return True
 
 
 class SlurmSettings(SlurmOptions):
@@ -89,7 +94,7 @@ class SlurmSettings(SlurmOptions):
     grace_seconds: int = Field(default=90, ge=5)
     """Time before its limit at which a job is asked to stop and, where it can go on, queued again."""
     restarts: int = Field(default=10, ge=0)
-    """How often a training that reached its time limit is queued again; it goes on from its last snapshot."""
+    """How often a training that reached its time limit is queued again; it resumes from its last snapshot."""
     python: str | None = None
     """Command that starts Python on a node, if not the one that submits: ``singularity exec image.sif python``."""
     overrides: tuple[SlurmOverride, ...] = ()
@@ -102,10 +107,10 @@ class SlurmSettings(SlurmOptions):
             own[name] = getattr(self, name) if own[name] is None else own[name]
         options = {name: getattr(self, name) for name in ("partition", "account", "qos", "constraint", "setup")}
         sbatch = dict(self.sbatch)
-        for changes in (override.set for override in self.overrides if override.fits(job)):
-            told = changes.model_dump(exclude={"sbatch"}, exclude_none=True)
-            own |= {name: value for name, value in told.items() if name in Resources.model_fields}
-            options |= {name: value for name, value in told.items() if name in options}
+        for changes in (override.set for override in self.overrides if override.matches(job)):
+            named = changes.model_dump(exclude={"sbatch"}, exclude_none=True)
+            own |= {name: value for name, value in named.items() if name in Resources.model_fields}
+            options |= {name: value for name, value in named.items() if name in options}
             sbatch |= changes.sbatch
         return Placement(
             resources=Resources.model_validate(own),
@@ -152,7 +157,7 @@ class Placement:
             "mem": None if wanted.memory_mib is None else f"{wanted.memory_mib}M",
             "nodes": 1,
             "ntasks-per-node": 1,
-            # After a preemption or the loss of a node; the store knows what was done.
+            # After a preemption or the loss of a node; finished stages are in the store.
             "requeue": True,
         }
         return {**{name: value for name, value in named.items() if value is not None}, **dict(self.sbatch)}
@@ -169,12 +174,3 @@ def read_slurm_settings(path: Path | None) -> SlurmSettings:
             f"the settings for Slurm cannot be read: {fault.strerror}", where=str(path), hint="see docs/cluster.md"
         ) from None
     return parse_yaml(SlurmSettings, text, where=str(path))
-
-
-def _field(job: Job, name: str) -> str:
-    return str(job.until if name == "until" else getattr(job.request, name))
-
-
-def _fits(value: str, wanted: str | int | tuple[str | int, ...]) -> bool:
-    patterns = wanted if isinstance(wanted, tuple) else (wanted,)
-    return any(fnmatchcase(value, str(pattern)) for pattern in patterns)

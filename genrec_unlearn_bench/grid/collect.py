@@ -1,41 +1,92 @@
-"""Gathers what there is of a grid into one folder, at any time: while it runs, after it failed, from any machine.
+"""Gathers the results of a grid into one folder, at any time: while it runs, after it failed, from any machine.
 
-A result goes over whole or not at all, its digests checked on both sides. What a folder holds is never written over:
-gathering again adds what is new.
+A result is copied whole or not at all, its digests checked on both sides. What the folder holds is never overwritten:
+gathering again adds what is new. ``collected.json`` beside the results names every cell, with the reason where its
+result is not there.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
+
+from pydantic import ValidationError
 
 from genrec_unlearn_bench import __version__
+from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
-from genrec_unlearn_bench.files import atomic_folder, file_digest, folder_digest
-from genrec_unlearn_bench.grid.collected import (
-    OPTION,
-    Collected,
-    CollectedCell,
-    Whereabouts,
-    read_collected,
-    write_collected,
-)
+from genrec_unlearn_bench.files import atomic_folder, atomic_text, file_digest, folder_digest
 from genrec_unlearn_bench.grid.status import SweepView
 from genrec_unlearn_bench.pipeline.results import RECORD, read_record, result_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from genrec_unlearn_bench.grid.plan import PlannedCell
-    from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
-    from genrec_unlearn_bench.pipeline.record import RunRecord
+    from genrec_unlearn_bench.grid.state import SweepFolder
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["collect"]
+__all__ = ["FILE", "Collected", "CollectedCell", "collect", "read_collected"]
 
-_OTHER_CONTENT = 8
-"""Folders named one by one in an error."""
+FILE = "collected.json"
+OPTION = "--out"
+MAX_LISTED = 8
+"""Folders that an error names one by one."""
+
+Whereabouts = Literal[
+    "there", "damaged", "stale", "running", "queued", "failed", "lost", "skipped", "missing", "impossible"
+]
+"""``there``: gathered. ``damaged``: its result does not match its digests. ``stale``: a result of the cell is there,
+made from something else. ``missing``: nothing is known of it. The others are states of its job."""
+
+
+class CollectedCell(StrictModel):
+    """One cell of the grid."""
+
+    cell: str
+    state: Whereabouts
+    reason: str = ""
+    """Why it is not there, in a sentence."""
+    place: str = ""
+    """Folder of its result, relative to this file, with ``/``."""
+    key: str = ""
+    digest: str = ""
+    """blake2b-256 of its ``result.json``."""
+    diverged: bool = False
+
+
+class Collected(StrictModel):
+    """A grid as far as it was gathered. Holds no time: gathered twice with nothing new, it is the same."""
+
+    grid: str
+    suite_version: str
+    cells: tuple[CollectedCell, ...]
+
+    @property
+    def counts(self) -> dict[Whereabouts, int]:
+        """Number of cells by state, without states that no cell is in."""
+        found = Counter(cell.state for cell in self.cells)
+        return {state: found[state] for state in get_args(Whereabouts) if found[state]}
+
+    def of(self, *states: Whereabouts) -> tuple[CollectedCell, ...]:
+        """The cells in one of these states."""
+        return tuple(cell for cell in self.cells if cell.state in states)
+
+
+def read_collected(out: Path) -> Collected | None:
+    """What was gathered into a folder before; None where nothing was. Raises UsageError for another kind of file."""
+    path = out / FILE
+    try:
+        return Collected.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError:
+        raise UsageError(
+            f"the folder has a {FILE} that bench collect did not write",
+            where=str(path),
+            hint="name another folder (--out)",
+        ) from None
 
 
 def collect(
@@ -44,7 +95,7 @@ def collect(
     """Gather the results of a grid's cells into ``out``, as ``<task>/<backbone>/<method>/…``, with ``collected.json``.
 
     Args:
-        sweep: What was told of the cells that are not done; None where no sweep was started.
+        sweep: Explains cells that are not done; None where no sweep was started.
 
     Raises:
         UsageError: ``out`` holds another grid, or other content where a result belongs; then nothing is written.
@@ -55,15 +106,14 @@ def collect(
         raise UsageError(
             f"the folder holds the grid {before.grid!r}", where=str(out), hint="name another folder (--out)"
         )
-    told = _told(sweep)
+    states = _job_states(sweep)
     found: list[CollectedCell] = []
-    take: list[tuple[Path, Path]] = []
-    taken: set[Path] = set()
+    copies: dict[Path, Path] = {}
     clashes = []
     for planned in progress.track("looking", cells):
         cell = planned.cell.name
         if planned.standing != "done" or planned.result is None:
-            found.append(_absent(planned, told))
+            found.append(_absent(planned, states))
             continue
         try:
             record = read_record(planned.result)
@@ -71,83 +121,63 @@ def collect(
             found.append(CollectedCell(cell=cell, state="damaged", reason=f"{fault.what} ({fault.where})"))
             continue
         target = result_folder(out, record)
-        if target.exists():
-            if _content(target) != _content(planned.result):
-                clashes.append(target)
-        elif target not in taken:
-            # Two cells of a grid may come to the same result.
-            take.append((planned.result, target))
-            taken.add(target)
-        found.append(_there(cell, planned.result, record, target.relative_to(out)))
+        if not target.exists():
+            # Two cells of a grid may have the same result.
+            copies.setdefault(target, planned.result)
+        elif _content(target) != _content(planned.result):
+            clashes.append(target)
+        place = target.relative_to(out).as_posix()
+        digest = file_digest(planned.result / RECORD)
+        found.append(
+            CollectedCell(
+                cell=cell, state="there", place=place, key=record.key, digest=digest, diverged=record.diverged
+            )
+        )
     _refuse(clashes)
-    for source, target in progress.track("copying", take):
-        _copy(source, target)
+    for target, source in progress.track("copying", copies.items()):
+        with atomic_folder(target, OPTION) as draft:
+            shutil.copytree(source, draft, dirs_exist_ok=True, copy_function=shutil.copyfile)
+            read_record(draft)
     collected = Collected(grid=grid, suite_version=__version__, cells=tuple(found))
-    write_collected(out, collected)
+    atomic_text(out / FILE, collected.model_dump_json(indent=1) + "\n", OPTION)
     return collected
 
 
-def _told(sweep: SweepFolder | None) -> Mapping[str, tuple[Whereabouts, str]]:
-    """What is known of cells that are not done: how they stand in the sweep, and why."""
+def _job_states(sweep: SweepFolder | None) -> Mapping[str, tuple[Whereabouts, str]]:
+    """State and reason of cells that are not done, by their jobs."""
     if sweep is None:
         return {}
     status = SweepView(sweep).look()
-    told: dict[str, tuple[Whereabouts, str]] = {}
+    found: dict[str, tuple[Whereabouts, str]] = {}
     for job in status.running:
-        told[job.job] = ("running", f"{job.stage or 'starting'} on {job.host}{f' ({job.late})' if job.late else ''}")
+        found[job.job] = ("running", f"{job.stage or 'starting'} on {job.host}{f' ({job.late})' if job.late else ''}")
     for failed in status.failed:
-        states: dict[str, Whereabouts] = {"skipped": "skipped", "lost": "lost"}
-        lines = failed.error.splitlines()
-        told[failed.job] = (states.get(failed.state, "failed"), lines[0] if lines else "")
+        state: Whereabouts = failed.state if failed.state in ("skipped", "lost") else "failed"  # type: ignore[assignment]
+        found[failed.job] = (state, failed.error.partition("\n")[0])
     if status.waits:
-        told.update({name: ("queued", "") for name in status.queued if name not in told})
-    return told
+        found.update({name: ("queued", "") for name in status.queued if name not in found})
+    return found
 
 
-def _absent(planned: PlannedCell, told: Mapping[str, tuple[Whereabouts, str]]) -> CollectedCell:
+def _absent(planned: PlannedCell, states: Mapping[str, tuple[Whereabouts, str]]) -> CollectedCell:
     name = planned.cell.name
+    state, reason = states.get(name, ("stale" if planned.standing == "stale" else "missing", ""))
     if planned.standing == "impossible":
-        return CollectedCell(cell=name, state="impossible", reason=planned.reason)
-    known = told.get(name)
-    if known is not None:
-        return CollectedCell(cell=name, state=known[0], reason=known[1] or planned.reason)
-    return CollectedCell(cell=name, state="stale" if planned.standing == "stale" else "missing", reason=planned.reason)
-
-
-def _there(cell: str, result: Path, record: RunRecord, place: Path) -> CollectedCell:
-    return CollectedCell(
-        cell=cell,
-        state="there",
-        place=place.as_posix(),
-        key=record.key,
-        digest=file_digest(result / RECORD),
-        diverged=record.diverged,
-    )
+        state, reason = "impossible", ""
+    return CollectedCell(cell=name, state=state, reason=reason or planned.reason)
 
 
 def _refuse(clashes: Sequence[Path]) -> None:
     if not clashes:
         return
-    listing = "".join(f"\n  - {folder}" for folder in clashes[:_OTHER_CONTENT])
-    more = f"\n  … and {len(clashes) - _OTHER_CONTENT} more" if len(clashes) > _OTHER_CONTENT else ""
+    listing = "".join(f"\n  - {folder}" for folder in clashes[:MAX_LISTED])
+    more = f"\n  … and {len(clashes) - MAX_LISTED} more" if len(clashes) > MAX_LISTED else ""
     raise UsageError(
         f"{len(clashes)} folders hold other content than the results that belong there:{listing}{more}",
         hint="a cell that was run again has other times; remove these folders, or name another one (--out)",
     )
 
 
-def _copy(source: Path, target: Path) -> None:
-    with atomic_folder(target, OPTION) as draft:
-        for path in _files(source):
-            place = draft / path.relative_to(source)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, place)
-        read_record(draft)
-
-
 def _content(folder: Path) -> str:
-    return folder_digest({path.relative_to(folder).as_posix(): file_digest(path) for path in _files(folder)})
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return folder_digest({path.relative_to(folder).as_posix(): file_digest(path) for path in paths})

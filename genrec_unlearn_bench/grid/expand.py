@@ -1,35 +1,125 @@
-"""From a grid to its cells: axes crossed, fields varied, exclusions taken out, overrides applied.
+"""From a grid to its cells and their stages: axes crossed, fields varied, exclusions removed, overrides applied.
 
 The order is that of the file: task, scale, suite, backbone, seed, ruleset, requests, measurements, method, then varied
-fields. For one field of a cell, what a varied field says goes before overrides, a later override before an earlier
-one, and overrides before settings.
+fields. For one field of a cell, a varied field goes before overrides, a later override before an earlier one, and
+overrides before settings.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.data.formats.log_columns import Names
-from genrec_unlearn_bench.errors import ConfigError
-from genrec_unlearn_bench.grid.cell import GridCell, cell_name
-from genrec_unlearn_bench.grid.reading import FIELD_SETS
-from genrec_unlearn_bench.grid.resources import Resources
-from genrec_unlearn_bench.grid.spec import DEFAULT_SCALE
+from genrec_unlearn_bench.errors import ConfigError, UnknownName, UsageError
+from genrec_unlearn_bench.grid.reader import FIELD_SETS
+from genrec_unlearn_bench.grid.spec import DEFAULT_SCALE, Resources
 from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.resolve import Catalogue
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.spec import GridSpec
+    from genrec_unlearn_bench.pipeline.record import Cell
+    from genrec_unlearn_bench.pipeline.stage import Stage
 
-__all__ = ["expand"]
+__all__ = ["Build", "CellGraph", "GridCell", "cell_name", "expand", "find_cell", "graph_builder"]
 
 Axes = dict[str, Any]
+
+MAX_LISTED = 8
+"""Cells that an error lists where an abbreviation matches several."""
+
+
+@dataclass(frozen=True)
+class GridCell:
+    """One cell, as a grid file asks for it.
+
+    Attributes:
+        name: Unique within the grid, the same on every machine (``cell_name``).
+        request: What ``bench run`` would be asked for.
+        axes: The cell's values on the grid's axes, and its ``dataset`` and ``kind`` of concept.
+    """
+
+    name: str
+    request: RunRequest
+    resources: Resources = field(default_factory=Resources)
+    axes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CellGraph:
+    """The stages of a cell by label, upstream first; the last is the result, which is not in the store."""
+
+    cell: Cell
+    stages: Mapping[str, Stage]
+
+    @property
+    def result(self) -> Stage:
+        """The stage whose key is the result's."""
+        return next(reversed(self.stages.values()))
+
+
+Build = Callable[[RunRequest], CellGraph]
+"""Builds the stages of a request. Raises BenchError for a request that cannot be run."""
+
+
+def graph_builder(*, download: bool = False) -> Build:
+    """A ``Build`` that shares lookups and stages between the cells of a grid.
+
+    Args:
+        download: Whether a dataset that is not on this machine is downloaded, which its keys need.
+    """
+    from genrec_unlearn_bench.pipeline.graph import build_stages
+    from genrec_unlearn_bench.pipeline.resolve import cell_of, resolve
+
+    catalogue = Catalogue()
+    memo: dict[Any, Any] = {}
+
+    def build(request: RunRequest) -> CellGraph:
+        resolved = resolve(request, catalogue=catalogue)
+        return CellGraph(cell_of(resolved), build_stages(resolved, memo, download=download))
+
+    return build
+
+
+def cell_name(request: RunRequest, varied: Mapping[str, Any] | None = None) -> str:
+    """``task/backbone/method/scale-suite-ruleset-seed0``, then ``[field=value,…]`` where a grid varies fields."""
+    parts = [request.scale or "default", request.suite, request.ruleset]
+    if request.requests > 1:
+        parts.append(f"requests{request.requests}")
+    name = f"{request.task}/{request.backbone}/{request.method}/{'-'.join(parts)}-seed{request.seed}"
+    fields = ",".join(f"{field}={value}" for field, value in (varied or {}).items())
+    return f"{name}[{fields}]" if fields else name
+
+
+def find_cell(text: str, cells: Sequence[GridCell]) -> GridCell:
+    """The cell of that name, or the only one whose name contains all of its words: ``tiger tracer seed0``.
+
+    Raises UsageError where none matches, or several.
+    """
+    exact = [cell for cell in cells if cell.name == text]
+    if exact:
+        return exact[0]
+    words = text.split()
+    found = [cell for cell in cells if words and all(word in cell.name for word in words)]
+    # `tracer` is a part of `tracer-fixed` and a name of its own.
+    whole = [cell for cell in found if set(words) <= {*cell.name.split("/"), *cell.name.rpartition("/")[2].split("-")}]
+    found = whole if len(whole) == 1 else found
+    if not found:
+        raise UnknownName("cell", text, [cell.name for cell in cells])
+    if len(found) > 1:
+        listing = "".join(f"\n  - {cell.name}" for cell in found[:MAX_LISTED])
+        more = f"\n  … and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
+        raise UsageError(
+            f"{text!r} means {len(found)} cells of this grid:{listing}{more}",
+            hint="say more of the name; all words have to be in it",
+        )
+    return found[0]
 
 
 def expand(
@@ -38,10 +128,10 @@ def expand(
     """The cells of a grid, in its order, each once.
 
     Args:
-        device: Goes before what the grid says; None leaves it to the grid.
+        device: Goes before the grid's own; None leaves it to the grid.
 
     Raises:
-        ConfigError: An exclusion, an override or a varied field means no cell, a ruleset and a configuration of
+        ConfigError: An exclusion, an override or a varied field matches no cell, a ruleset and a configuration of
             methods contradict each other, or two cells have one name; all of it at once.
     """
     places = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
@@ -50,7 +140,7 @@ def expand(
 
 @dataclass(frozen=True)
 class _Point:
-    """A cell before overrides: its place on the axes, and how a request names its task and method."""
+    """A cell before overrides: its values on the axes, and how a request names its task and method."""
 
     axes: Axes
     task: str
@@ -75,8 +165,8 @@ class _Expansion:
         for point in self._points():
             cell = self._cell(point)
             known = found.setdefault(cell.name, cell)
-            if known.request != cell.request:
-                self._faults.append(f"two different cells are named {cell.name!r}: {_differs(known, cell)}")
+            if known is not cell and known.request != cell.request:
+                self._faults.append(f"two different cells are named {cell.name!r}: {_difference(known, cell)}")
         self._check(found)
         if self._faults:
             raise ConfigError(list(dict.fromkeys(self._faults)), where=f"grid {self._spec.name}")
@@ -87,16 +177,15 @@ class _Expansion:
         for axes, task, method in self._crossed():
             for varied in self._variations(axes, method in REFERENCE_ROWS):
                 point = _Point({**axes, **varied}, task, method, varied)
-                if not self._out(point.axes):
+                if not self._is_excluded(point.axes):
                     yield point
 
     def _crossed(self) -> Iterator[tuple[Axes, str, str]]:
-        axes, names = self._spec.axes, Names()
-        data_dir = self._places["data_dir"]
-        tasks = [(names.task(task, data_dir), task) for task in axes.task]
-        methods = [(names.method(method).name, method) for method in axes.method]
+        axes, catalogue = self._spec.axes, Catalogue()
+        tasks = [(catalogue.task(task, self._places["data_dir"]), task) for task in axes.task]
+        methods = [(catalogue.method(method).name, method) for method in axes.method]
         rest = product(axes.scale, axes.suite, axes.backbone, axes.seed, axes.ruleset, axes.requests, axes.measure)
-        for (task, told), others in product(tasks, list(rest)):
+        for (task, task_place), others in product(tasks, list(rest)):
             scale, suite, backbone, seed, ruleset, requests, measure = others
             for name, method in methods:
                 out: Axes = {
@@ -113,13 +202,13 @@ class _Expansion:
                     "requests": requests,
                     "measure": measure,
                 }
-                yield out, told, method
+                yield out, task_place, method
 
     def _variations(self, axes: Axes, reference: bool) -> Iterator[dict[str, Any]]:
         """The varied fields of a cell: one empty mapping where nothing is varied."""
-        plain, said = True, False
+        unvaried, yielded = True, False
         for index, block in enumerate(self._spec.vary):
-            if not _meant(block.where, axes):
+            if not _matches(block.where, axes):
                 continue
             fields = {
                 name: values for name, values in block.fields.items() if not (reference and name.startswith("method_"))
@@ -127,23 +216,23 @@ class _Expansion:
             self._varied[index] += len(fields) > 0
             if not fields:
                 continue
-            if block.plain and not said:
-                said = True
+            if block.plain and not yielded:
+                yielded = True
                 yield {}
-            plain = False
+            unvaried = False
             for values in product(*fields.values()):
                 yield dict(zip(fields, values, strict=True))
-        if plain:
+        if unvaried:
             yield {}
 
-    def _out(self, axes: Axes) -> bool:
-        hits = [index for index, entry in enumerate(self._spec.exclude) if _meant(entry.where, axes)]
+    def _is_excluded(self, axes: Axes) -> bool:
+        hits = [index for index, entry in enumerate(self._spec.exclude) if _matches(entry.where, axes)]
         for index in hits:
             self._excluded[index] += 1
         return bool(hits)
 
     def _cell(self, point: _Point) -> GridCell:
-        hits = tuple(index for index, entry in enumerate(self._spec.overrides) if _meant(entry.where, point.axes))
+        hits = tuple(index for index, entry in enumerate(self._spec.overrides) if _matches(entry.where, point.axes))
         for index in hits:
             self._overridden[index] += 1
         changes, resources = self._changed(hits)
@@ -178,14 +267,14 @@ class _Expansion:
         return GridCell(self._name(point, request), request, resources, axes)
 
     def _name(self, point: _Point, request: RunRequest) -> str:
-        shown = {_short(name): _told(value) for name, value in point.varied.items()}
+        varied = {_short(name): _text(value) for name, value in point.varied.items()}
         if len(self._spec.axes.measure) > 1 and point.axes["measure"]:
-            shown = {"measure": point.axes["measure"], **shown}
+            varied = {"measure": point.axes["measure"], **varied}
         if point.task == point.axes["task"] and point.method == point.axes["method"]:
-            return cell_name(request, shown)
-        # A file's path differs from machine to machine, the name that it gives itself does not.
+            return cell_name(request, varied)
+        # A file's path differs from machine to machine, the name that it declares does not.
         named = {"task": point.axes["task"], "method": point.axes["method"]}
-        return cell_name(request.model_copy(update=named), shown)
+        return cell_name(request.model_copy(update=named), varied)
 
     def _merged(self, hits: tuple[int, ...]) -> tuple[dict[str, Any], Resources]:
         """Settings with these overrides, and resources."""
@@ -196,38 +285,36 @@ class _Expansion:
             resources |= changes.pop("resources", {})
             for name, value in changes.items():
                 out[name] = {**out.get(name, {}), **value} if name in FIELD_SETS else value
-        # What is null here takes the request's default, whatever that is.
+        # A field that is null here takes the request's default.
         return {name: value for name, value in out.items() if value is not None}, Resources(**resources)
 
     def _check(self, found: Mapping[str, GridCell]) -> None:
-        """Whatever a file says has to mean something: what means nothing is a slip."""
+        """Everything in a file has to have an effect: what has none is a slip."""
         for kind, counts in (("exclude", self._excluded), ("overrides", self._overridden), ("vary", self._varied)):
-            for index, count in enumerate(counts):
-                if not count:
-                    self._faults.append(f"{kind}[{index}]: no cell is meant by it{self._why(kind)}")
+            why = ", or all that it means are excluded" if kind == "overrides" and self._spec.exclude else ""
+            self._faults += [
+                f"{kind}[{index}]: no cell is meant by it{why}" for index, count in enumerate(counts) if not count
+            ]
         if not found and not self._faults:
             self._faults.append("exclude: nothing is left to be run")
 
-    def _why(self, kind: str) -> str:
-        return ", or all that it means are excluded" if kind == "overrides" and self._spec.exclude else ""
 
-
-def _meant(where: Mapping[str, tuple[Any, ...]], axes: Axes) -> bool:
+def _matches(where: Mapping[str, tuple[Any, ...]], axes: Axes) -> bool:
     return all(name in axes and axes[name] in values for name, values in where.items())
 
 
 def _short(field: str) -> str:
-    """A varied field as names of cells show it: a method's own fields plainly, others with what they belong to."""
+    """A varied field in names of cells: a method's own fields without a prefix, others with what they belong to."""
     head, _, tail = field.partition(".")
     if not tail or head == "method_set":
         return tail or head
     return f"{head.removesuffix('_set')}.{tail}"
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _differs(one: GridCell, other: GridCell) -> str:
+def _difference(one: GridCell, other: GridCell) -> str:
     left, right = one.request.model_dump(), other.request.model_dump()
     return "; ".join(f"{name} {left[name]!r} or {right[name]!r}" for name in left if left[name] != right[name])

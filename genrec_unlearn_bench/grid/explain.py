@@ -1,41 +1,103 @@
-"""Why a cell is to be made anew: the first stage that differs from the one that its result was made with, or from the
-nearest stored one, and the fields in which it does."""
+"""Results that exist for a cell, and how the stages behind them differ from those that would be made now."""
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.errors import CorruptArtefact
-from genrec_unlearn_bench.grid.differences import differing, plain
-from genrec_unlearn_bench.store.manifest import KEY_FILE
-from genrec_unlearn_bench.store.stage_manifest import stage_content
+from genrec_unlearn_bench.pipeline.results import RECORD, folder_prefix, looks_whole, row_folder
+from genrec_unlearn_bench.registry import REFERENCE_ROWS
+from genrec_unlearn_bench.store.keys import differences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pydantic import BaseModel
-
-    from genrec_unlearn_bench.grid.probe import Visit, Walk
-    from genrec_unlearn_bench.grid.results_at_hand import AtHand
+    from genrec_unlearn_bench.pipeline.record import Cell
+    from genrec_unlearn_bench.pipeline.stage import Stage
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["Difference", "first_difference", "nearest"]
+__all__ = ["Difference", "ResultIndex", "StoredResult", "first_difference", "nearest_difference"]
 
-ROWS = ("unlearned", "stream", "retrain", "retrain-full", "popularity", "sasrec", "original")
+_WHERE_IT_RUNS = frozenset({"--data-dir", "--device", "--threads", "--tuned-dir"})
+"""Options of a command that do not say what is run."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredResult:
+    """A result in a results folder, as far as a plan reads it.
+
+    Attributes:
+        stages: Name -> key of every stage that it was built from.
+    """
+
+    folder: Path
+    key: str
+    created: str
+    command: str
+    stages: Mapping[str, str]
+
+
+class ResultIndex:
+    """Results folders, each listed once with ``os.scandir``."""
+
+    def __init__(self) -> None:
+        self._names: dict[Path, dict[str, list[str]]] = {}
+        self._read: dict[tuple[Path, str], dict[tuple[str, ...], list[StoredResult]]] = {}
+
+    def find(self, root: Path, cell: Cell, key: str) -> Path | None:
+        """Folder of the complete result of that key; None where there is none."""
+        folder, prefix = row_folder(root, cell), folder_prefix(cell)
+        name = f"{prefix}{key[:10]}"
+        if name not in self._listed(folder).get(prefix, ()) or not looks_whole(folder / name):
+            return None
+        return folder / name
+
+    def of_cell(self, root: Path, cell: Cell, command: str) -> Sequence[StoredResult]:
+        """Results of the cell under any key, the newest first.
+
+        Folders of several cells share a prefix (another suite, another configuration of the method): what was asked
+        for, by the command in the record, tells them apart.
+        """
+        folder, prefix = row_folder(root, cell), folder_prefix(cell)
+        if (folder, prefix) not in self._read:
+            found: dict[tuple[str, ...], list[StoredResult]] = defaultdict(list)
+            for name in self._listed(folder).get(prefix, ()):
+                result = _read(folder / name)
+                if result is not None:
+                    found[_asked(result.command)].append(result)
+            for results in found.values():
+                results.sort(key=lambda result: result.created, reverse=True)
+            self._read[folder, prefix] = dict(found)
+        return self._read[folder, prefix].get(_asked(command), ())
+
+    def _listed(self, folder: Path) -> Mapping[str, list[str]]:
+        if folder not in self._names:
+            found: dict[str, list[str]] = defaultdict(list)
+            try:
+                with os.scandir(folder) as entries:
+                    for entry in entries:
+                        if not entry.name.startswith("."):
+                            found[f"{entry.name.rpartition('-')[0]}-"].append(entry.name)
+            except OSError:
+                # Not there, or not to be read: then no result is there for this user.
+                found.clear()
+            self._names[folder] = dict(found)
+        return self._names[folder]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A stage that is not the one it was.
+    """A stage that differs from an earlier one of the same name.
 
     Attributes:
-        stage: Its name.
-        fields: One line a field; empty where nothing is left of the stage to compare with.
-        then: The key it had.
+        fields: One line a field of the recipe; empty where the earlier recipe is no longer in the cache.
+        then: The earlier key.
         now: The key it would have.
-        of: What it was compared with, where that is no result of the cell.
+        of: Folder of the earlier stage, where it does not belong to a result of the cell.
     """
 
     stage: str
@@ -53,80 +115,69 @@ class Difference:
         return f"{self.stage}: {self.fields[0]}" + (f" and {rest} more" if rest else "")
 
 
-def first_difference(walk: Walk, result: AtHand, store: StageStore) -> Difference | None:
-    """The first stage, upstream first, whose key is not the one that the result was made with; None where all that
-    the walk has come by are the same."""
-    for name, visit in recorded_names(walk):
-        then = result.stages.get(name)
-        if then is None or then[0] == visit.key or (visit.stage is not None and visit.stage.digest == then[1]):
-            continue
-        content = _stored(store, visit.name, then[0])
-        fields = differing(content, visit.content) if content is not None else ()
-        return Difference(name, fields or _by_record(result, walk, visit.name), then[0], visit.key)
+def first_difference(stages: Mapping[str, Stage], result: StoredResult, store: StageStore) -> Difference | None:
+    """The first stage whose key is not the one that the result was built from; None where all recorded ones agree.
+
+    Args:
+        stages: The cell's stages by label, upstream first.
+    """
+    for label, stage in stages.items():
+        then = result.stages.get(label) or result.stages.get(stage.title)
+        if then is not None and then != stage.key:
+            recipe = store.recipe(stage.name, then)
+            fields = _fields(recipe, stage.recipe) if recipe is not None else ()
+            return Difference(label, fields, then, stage.key)
     return None
 
 
-def nearest(walk: Walk, store: StageStore) -> Difference | None:
-    """The stage that is missing, compared with the stored one of the same kind that differs in fewest fields."""
-    if not walk.missing or not walk.missing[0].key:
-        return None
-    missing = walk.missing[0]
-    now, best = plain(missing.content), None
-    for folder in sorted((store.root / missing.name).glob(f"*/*/{KEY_FILE}")):
-        content = _content(folder.parent)
-        if content is None:
-            continue
-        fields = differing(content, missing.content)
-        shared = sum(1 for field in now if content.get(field) == now[field])
-        rank = (-shared, len(fields))
-        if fields and (best is None or rank < best[0]):
-            best = (rank, Difference(missing.name, fields, folder.parent.name, missing.key, of=str(folder.parent)))
-    return best[1] if best is not None else None
+def nearest_difference(missing: Sequence[Stage], store: StageStore) -> Difference | None:
+    """The first missing stage compared with the stored one of its name that has the fewest differences.
+
+    Args:
+        missing: Upstream first, so that the inputs of the first one are all there.
+    """
+    for stage in missing[:1]:
+        found = [(len(differences(recipe, stage.recipe)), key, recipe) for key, recipe in store.recipes(stage.name)]
+        if found:
+            _, key, recipe = min(found, key=lambda one: one[:2])
+            fields = _fields(recipe, stage.recipe)
+            return Difference(stage.title, fields, key, stage.key, str(store.folder(stage.name, key)))
+    return None
 
 
-def recorded_names(walk: Walk) -> Iterator[tuple[str, Visit]]:
-    """The stages of a walk by the names that a record has for them, in the order of the walk."""
-    row = next((visit.name for visit in reversed(walk.visits) if visit.name in ROWS), walk.cell.method)
-    oracles = evaluated = 0
-    seen: set[str] = set()
-    for visit in (*walk.shared.visits, *walk.visits):
-        if visit.key in seen:
-            continue
-        seen.add(visit.key)
-        if visit.name == "retrain":
-            yield f"retrain {oracles}" if oracles else "retrain", visit
-            oracles += 1
-        elif visit.name == "evaluation" and visit.of == "retrain":
-            yield f"evaluation of retrain {evaluated}" if evaluated else "evaluation of retrain", visit
-            evaluated += 1
-        elif visit.name != "evaluation" or visit.of == row:
-            yield visit.name, visit
+def _fields(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """``config.training.lr: 0.001 then, 0.0005 now``, one line a field."""
+    return tuple(f"{name}: {_value(then, name)} then, {_value(now, name)} now" for name in differences(then, now))
 
 
-def _stored(store: StageStore, name: str, key: str) -> dict[str, Any] | None:
-    found = _content(store.folder(name, key))
-    shared = getattr(store, "shared", None)
-    if found is None and shared is not None:
-        found = _content(shared / name / key[:2] / key)
-    return found
+def _value(content: Mapping[str, Any], name: str) -> str:
+    """The value of a dotted name; keys may contain dots themselves (files)."""
+    if name in content:
+        found = content[name]
+        text = found if isinstance(found, str) else json.dumps(found)
+        return text if len(text) <= 40 else f"{text[:37]}…"
+    for head, inner in content.items():
+        if name.startswith(f"{head}.") and isinstance(inner, Mapping):
+            return _value(inner, name[len(head) + 1 :])
+    return "absent"
 
 
-def _content(folder: Path) -> dict[str, Any] | None:
+def _read(folder: Path) -> StoredResult | None:
+    """The result of a folder; None where it cannot be read, which the readers of results report."""
     try:
-        return stage_content(folder)
-    except CorruptArtefact:
+        content = json.loads((folder / RECORD).read_bytes())
+        stages = {stage["name"]: stage["key"] for stage in content["stages"]}
+        return StoredResult(folder, content["key"], content["created"], content.get("command", ""), stages)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _by_record(result: AtHand, walk: Walk, stage: str) -> tuple[str, ...]:
-    """Where the stage itself is gone: what the record says about configurations."""
-    setting = walk.setting
-    configs: dict[str, tuple[str, BaseModel]] = {
-        **dict.fromkeys(("unlearned", "stream"), ("method_config", setting.method_config)),
-        **dict.fromkeys(("sids", "sids-full"), ("sid_config", setting.sid_config)),
-        **dict.fromkeys(("original", "retrain", "retrain-full"), ("backbone_config", setting.backbone_config)),
-    }
-    if stage not in configs:
-        return ()
-    field, config = configs[stage]
-    return differing({"config": result.content.get(field, {})}, {"config": config})
+def _asked(command: str) -> tuple[str, ...]:
+    """The options of a command that say what is run, sorted: the same for the same cell on any machine.
+
+    A reference row has no configuration of a method, so it is the same row under every ruleset.
+    """
+    words = shlex.split(command)[2:]
+    pairs = list(zip(words[::2], words[1::2], strict=False))
+    ignored = _WHERE_IT_RUNS | ({"--ruleset"} if dict(pairs).get("--method") in REFERENCE_ROWS else set())
+    return tuple(sorted(f"{name}={value}" for name, value in pairs if name not in ignored))

@@ -1,45 +1,74 @@
-"""What of a grid is done, missing, stale or impossible, and what the rest will take. Computes and writes nothing."""
+"""The state of a grid: which cells are done, missing, stale or impossible, and the stages they share.
+
+Every key of every cell follows from its request, so a plan only looks keys up. It computes and writes nothing.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
-from genrec_unlearn_bench.grid.estimate import Costs, Expected, own_stages, together
-from genrec_unlearn_bench.grid.shared_stages import Link, links
-from genrec_unlearn_bench.grid.standing import ONLY_THE_RESULT, Judge, Judged, Standing
+from genrec_unlearn_bench.data.catalogue import find_dataset
+from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE, candidate_folders
+from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
+from genrec_unlearn_bench.grid.estimate import Costs, total
+from genrec_unlearn_bench.grid.explain import Difference, ResultIndex, first_difference, nearest_difference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from genrec_unlearn_bench.grid.cell import GridCell
-    from genrec_unlearn_bench.grid.job import Until
-    from genrec_unlearn_bench.grid.probe import Shared, Walk
+    from genrec_unlearn_bench.data.spec import DatasetSpec
+    from genrec_unlearn_bench.grid.expand import Build, CellGraph, GridCell
     from genrec_unlearn_bench.pipeline.request import RunRequest
-    from genrec_unlearn_bench.pipeline.setting import Setting
+    from genrec_unlearn_bench.pipeline.stage import Stage
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["Plan", "PlannedCell", "SharedStage", "Standing", "make_plan"]
+__all__ = [
+    "Explanation",
+    "Plan",
+    "PlannedCell",
+    "SharedStage",
+    "Standing",
+    "Step",
+    "explain_cell",
+    "make_plan",
+]
+
+Standing = Literal["done", "missing", "stale", "impossible"]
+"""``done``: the result that would be written now is there. ``stale``: a result of the cell is there, made from
+something else (other code, configuration or data). ``impossible``: the cell cannot be run as it is asked for."""
+
+STANDINGS: tuple[Standing, ...] = ("done", "missing", "stale", "impossible")
+
+TO_DOWNLOAD = "the dataset's files are to be downloaded"
+ONLY_THE_RESULT = "only the result is to be written"
+_MISSING = {
+    "dataset": "the dataset is not prepared yet",
+    "task": "the task is not resolved yet",
+    "features": "the items are not encoded yet",
+    "sids": "the semantic IDs are not made yet",
+    "original": "the original is not trained yet",
+    "retrain": "an oracle is not retrained yet",
+    "unlearned": "it is not unlearned yet",
+    "evaluation": "it is not evaluated yet",
+}
 
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """One cell and how it stands.
+    """One cell and its standing.
 
     Attributes:
         reason: Why it stands so, in a sentence; empty for cells that are done.
-        hint: What can be done about it, where it is impossible.
-        result: The result's folder: the one that is there, or for a stale cell the newest that is.
-        seconds: Wall-clock that its own stages will take, without shared ones; 0 where it is done, None where nothing
-            like it has been run.
-        size: Bytes that its own stages will take in the cache; None where that is not known.
-        memory_mib: Peak memory of cells like it; None where that is not known.
-        needs: Names of the shared stages that have to be made for it.
-        alike: Whether what it will take was told by cells of the same configuration on the same dataset.
-        machines: Where the results were made that told some of it, as the store knew nothing as like.
+        hint: How to fix it, where it is impossible.
+        result: Folder of the result that is there; for a stale cell, of the newest one.
+        seconds: Wall-clock of its own stages, without shared ones; 0 where it is done, None where that is unknown.
+        size: Bytes that its own stages will take in the cache.
+        memory_mib: Peak memory of its own stages.
+        needs: Names of the shared stages to be made for it.
     """
 
     cell: GridCell
@@ -51,8 +80,6 @@ class PlannedCell:
     size: int | None = None
     memory_mib: float | None = None
     needs: tuple[str, ...] = ()
-    alike: bool = True
-    machines: frozenset[str] = frozenset()
 
     @property
     def waits(self) -> bool:
@@ -62,29 +89,27 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class SharedStage:
-    """A stage that several cells stand on and that is not there yet.
+    """A missing stage that several cells need, with the shared stages that only serve it.
 
     Attributes:
-        name: Unique within the plan, for people: ``original: industrial, tiger, small, seed 0``.
-        until: How far a job has to go to make it.
-        number: Which oracle, where it is one.
-        request: A cell that shares it.
-        cells: Names of all cells that wait for it.
-        needs: Names of the shared stages that have to be made before it.
-        seconds, size, memory_mib, alike, machines: As for cells.
+        name: Unique and the same in every plan: ``original: industrial, tiger, small, seed 0 (3fa2b1c4)``.
+        until: Name of the stage.
+        keys: Keys of the stages, upstream first.
+        request: A cell that needs it.
+        cells: Names of all waiting cells that need it.
+        needs: Names of the shared stages to be made before it.
+        seconds, size, memory_mib: As for cells.
     """
 
     name: str
-    until: Until
-    number: int
+    until: str
+    keys: tuple[str, ...]
     request: RunRequest
     cells: tuple[str, ...]
     needs: tuple[str, ...] = ()
     seconds: float | None = None
     size: int | None = None
     memory_mib: float | None = None
-    alike: bool = True
-    machines: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -101,139 +126,248 @@ class Plan:
 
     @property
     def counts(self) -> dict[Standing, int]:
-        """How many cells stand how."""
+        """Number of cells by standing."""
         found = Counter(planned.standing for planned in self.cells)
-        order: tuple[Standing, ...] = ("done", "missing", "stale", "impossible")
-        return {standing: found[standing] for standing in order}
+        return {standing: found[standing] for standing in STANDINGS}
 
 
-def make_plan(cells: Sequence[GridCell], store: StageStore, progress: Progress, records: Iterable[Path] = ()) -> Plan:
-    """Look at every cell. Reads the store and the results folders, and changes nothing in them.
-
-    Args:
-        records: Results folders that may tell what stages take, where the store knows nothing as like.
-
-    Raises StorageError where they cannot be read.
-    """
-    judge, costs, sketch = Judge(store), Costs(records), _Sketch()
-    drafts: list[tuple[PlannedCell, _Need | None]] = []
-    for cell in progress.track("planning", cells):
-        judged = judge.judge(cell)
-        if judged.walk is not None:
-            costs.learn(judged.walk)
-        planned = PlannedCell(cell, judged.standing, judged.reason, judged.result, None, judged.hint)
-        waits = judged.walk is not None and judged.standing != "done"
-        drafts.append((planned, sketch.add(cell, judged) if waits else None))
-    return Plan(
-        tuple(_costed(planned, need, costs, sketch) for planned, need in drafts),
-        tuple(sketch.stages(costs)),
-    )
+def make_plan(cells: Sequence[GridCell], build: Build, store: StageStore, progress: Progress) -> Plan:
+    """Look at every cell. Raises StorageError where the store or a results folder cannot be read."""
+    planner = _Planner(build, store)
+    # Graphs of finished cells are dropped at once: of 20,000 cells they would fill the memory.
+    drafts = [_waiting(planner.look(cell)) for cell in progress.track("planning", cells)]
+    sharing = _Sharing([draft for draft in drafts if draft.graph is not None], Costs(store))
+    return Plan(tuple(sharing.costed(draft) for draft in drafts), tuple(sharing.stages()))
 
 
 @dataclass(frozen=True)
-class _Need:
-    """What is left of a walk for the costs: the walk itself would not fit in memory twenty thousand times."""
+class _Draft:
+    """A cell that was looked at; ``missing`` are the stages to be made for it, upstream first, without the result."""
 
-    setting: Setting
-    own: tuple[str, ...]
-    links: tuple[str, ...]
-
-
-@dataclass
-class _Waiting:
-    link: Link
-    setting: Setting
-    cells: list[str]
+    planned: PlannedCell
+    graph: CellGraph | None = None
+    missing: Mapping[str, Stage] = field(default_factory=dict)
 
 
-class _Sketch:
-    """The shared stages that cells wait for, in the order in which they came up."""
+def _waiting(draft: _Draft) -> _Draft:
+    return draft if draft.planned.waits else _Draft(draft.planned)
 
-    def __init__(self) -> None:
-        self._waiting: dict[str, _Waiting] = {}
-        self._links: dict[int, tuple[Shared, tuple[Link, ...]]] = {}
-        self._names: dict[str, str] = {}
-        self._taken: set[str] = set()
-        self._there: set[str] = set()
 
-    def add(self, cell: GridCell, judged: Judged) -> _Need:
-        """Note a cell that waits."""
-        walk = judged.walk
-        if walk is None:
-            raise ValueError(f"{cell.name}: an impossible cell waits for nothing")
-        known = self._links.get(id(walk.shared))
+class _Planner:
+    """Looks at cells; what they share is looked up once."""
+
+    def __init__(self, build: Build, store: StageStore) -> None:
+        self.store = store
+        self.results = ResultIndex()
+        self._build = build
+        self._missing: dict[str, Mapping[str, Stage]] = {}
+        self._downloads: dict[tuple[str, Path | None], bool] = {}
+
+    def look(self, cell: GridCell) -> _Draft:
+        """The standing of a cell. Raises StorageError."""
+        try:
+            graph = self._build(cell.request)
+        except StorageError:
+            raise
+        except BenchError as fault:
+            if isinstance(fault, DataMissing) and self._can_download(cell):
+                return _Draft(PlannedCell(cell, "missing", TO_DOWNLOAD))
+            return _Draft(PlannedCell(cell, "impossible", _sentence(fault), hint=fault.hint or ""))
+        root = cell.request.results_dir
+        there = self.results.find(root, graph.cell, graph.result.key)
+        if there is not None:
+            return _Draft(PlannedCell(cell, "done", result=there, seconds=0.0, size=0), graph)
+        missing: dict[str, Stage] = {}
+        for stage in graph.result.inputs.values():
+            missing |= self._missing_for(stage)
+        request = cell.request.model_copy(update={"scale": graph.cell.scale})
+        others = self.results.of_cell(root, graph.cell, request.command())
+        if not others:
+            return _Draft(PlannedCell(cell, "missing", _reason(missing)), graph, missing)
+        difference = first_difference(graph.stages, others[0], self.store)
+        if difference is None and others[0].key == graph.result.key:
+            # The record is there, and a part of the folder is not.
+            return _Draft(PlannedCell(cell, "missing", "its result is incomplete"), graph, missing)
+        reason = "its result was made from other stages" if difference is None else difference.sentence
+        return _Draft(PlannedCell(cell, "stale", reason, others[0].folder), graph, missing)
+
+    def _missing_for(self, stage: Stage) -> Mapping[str, Stage]:
+        """Stages to be made so that ``stage`` is there, itself included: nothing that only serves one that is there."""
+        known = self._missing.get(stage.key)
         if known is None:
-            # Kept beside what it comes to, so that its place in memory is not given to another.
-            known = self._links[id(walk.shared)] = (walk.shared, links(walk.setting, walk.shared))
-            self._there.update(link.identity for link in known[1] if link.there)
-        for link in known[1]:
-            if link.there:
-                continue
-            if link.identity not in self._waiting:
-                self._waiting[link.identity] = _Waiting(link, walk.setting, [])
-                self._names[link.identity] = self._unique(link)
-            self._waiting[link.identity].cells.append(cell.name)
-        own = () if judged.reason == ONLY_THE_RESULT else _lacking(walk)
-        return _Need(walk.setting, own, tuple(link.identity for link in known[1] if not link.there))
+            found: dict[str, Stage] = {}
+            if not self.store.contains(stage.name, stage.key):
+                for upstream in stage.inputs.values():
+                    found |= self._missing_for(upstream)
+                found[stage.key] = stage
+            known = self._missing[stage.key] = found
+        return known
 
-    def names(self, identities: Iterable[str]) -> tuple[str, ...]:
-        """Of those that have to be made, the names in the plan.
-
-        A walk that ends early cannot find what lies behind its end; another cell's walk may have.
-        """
-        return tuple(
-            self._names[identity] for identity in identities if identity in self._names and identity not in self._there
-        )
-
-    def stages(self, costs: Costs) -> list[SharedStage]:
-        """All of them, each behind those it needs."""
-        order = {"ground": 0, "tokens": 1, "original": 2, "retrain": 3}
-        waiting = (one for identity, one in self._waiting.items() if identity not in self._there)
-        found = sorted(waiting, key=lambda one: order[one.link.until])
-        return [self._stage(one, costs) for one in found]
-
-    def _stage(self, waiting: _Waiting, costs: Costs) -> SharedStage:
-        link = waiting.link
-        expected = together(costs.expected(waiting.setting, stage) for stage in link.stages)
-        return SharedStage(
-            name=self._names[link.identity],
-            until=link.until,
-            number=link.number,
-            request=waiting.setting.request,
-            cells=tuple(waiting.cells),
-            needs=self.names(link.needs),
-            **_fields(expected),
-        )
-
-    def _unique(self, link: Link) -> str:
-        name = link.name if link.name not in self._taken else f"{link.name} ({link.identity.split('/')[1][:6]})"
-        self._taken.add(name)
-        return name
+    def _can_download(self, cell: GridCell) -> bool:
+        name, data_dir = str(cell.axes.get("dataset", "")), cell.request.data_dir
+        if (name, data_dir) not in self._downloads:
+            try:
+                self._downloads[name, data_dir] = _downloadable(find_dataset(name, data_dir), data_dir)
+            except BenchError:
+                self._downloads[name, data_dir] = False
+        return self._downloads[name, data_dir]
 
 
-def _lacking(walk: Walk) -> tuple[str, ...]:
-    """Kinds of the cell's own stages that are not there."""
-    wanted = Counter(own_stages(walk.setting))
-    row = "unlearned" if walk.setting.method is not None else walk.setting.entry.name
-    for visit in walk.visits:
-        mine = visit.name != "evaluation" or visit.of in (row, "stream")
-        if visit.stage is not None and mine and wanted[visit.name]:
-            wanted[visit.name] -= 1
-    return tuple(wanted.elements())
+def _downloadable(spec: DatasetSpec, data_dir: Path | None) -> bool:
+    """Whether the files that are missing all have a public address, and downloads are not switched off."""
+    if not spec.files or os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0"):
+        return False
+    folders = candidate_folders(spec, data_dir)
+    lacking = [
+        [file for file in spec.files if not any((folder / name).is_file() for name in file.names)] for folder in folders
+    ]
+    # A folder with some of the files is the one that a download would complete.
+    begun = next((files for files in lacking if len(files) < len(spec.files)), list(spec.files))
+    return all(file.url is not None for file in begun)
 
 
-def _costed(planned: PlannedCell, need: _Need | None, costs: Costs, sketch: _Sketch) -> PlannedCell:
-    if need is None:
-        return replace(planned, seconds=0.0, size=0) if planned.standing == "done" else planned
-    expected = together(costs.expected(need.setting, stage) for stage in need.own)
-    return replace(planned, needs=sketch.names(need.links), **_fields(expected))
+class _Sharing:
+    """Divides the missing stages of waiting cells into those that several cells need and the cells' own.
+
+    A shared stage whose only missing consumer is another shared stage is made by that one's job.
+    """
+
+    def __init__(self, drafts: Sequence[_Draft], costs: Costs) -> None:
+        self._costs = costs
+        self._cells: dict[str, list[_Draft]] = defaultdict(list)
+        missing: dict[str, Stage] = {}
+        consumers: dict[str, set[str]] = defaultdict(set)
+        for draft in drafts:
+            missing |= draft.missing
+            for key in draft.missing:
+                self._cells[key].append(draft)
+            for stage in draft.graph.result.inputs.values() if draft.graph else ():
+                consumers[stage.key].add(draft.planned.cell.name)
+        for key, stage in missing.items():
+            for upstream in stage.inputs.values():
+                consumers[upstream.key].add(key)
+        self._shared = {key: stage for key, stage in missing.items() if len(self._cells[key]) > 1}
+        self._leader: dict[str, str] = {}
+        for key in reversed(self._shared):
+            only = next(iter(consumers[key])) if len(consumers[key]) == 1 else ""
+            self._leader[key] = self._leader[only] if only in self._shared else key
+        self._names = {key: self._name(key) for key in dict.fromkeys(self._leader.values())}
+
+    def stages(self) -> Iterator[SharedStage]:
+        """The shared stages, each behind those it needs."""
+        members: dict[str, list[Stage]] = defaultdict(list)
+        for key, stage in self._shared.items():
+            members[self._leader[key]].append(stage)
+        for leader in (key for key in self._shared if key in members):
+            group = members[leader]
+            needs = {
+                self._leader[up.key]: None for one in group for up in one.inputs.values() if up.key in self._shared
+            }
+            estimate = total(self._costs.of(stage) for stage in group)
+            yield SharedStage(
+                name=self._names[leader],
+                until=self._shared[leader].name,
+                keys=tuple(stage.key for stage in group),
+                request=self._cells[leader][0].planned.cell.request,
+                cells=tuple(draft.planned.cell.name for draft in self._cells[leader]),
+                needs=tuple(self._names[key] for key in needs if key != leader),
+                **vars(estimate),
+            )
+
+    def costed(self, draft: _Draft) -> PlannedCell:
+        """The cell with the costs of its own stages and the names of the shared ones."""
+        if draft.graph is None:
+            return draft.planned
+        estimate = total(self._costs.of(stage) for key, stage in draft.missing.items() if key not in self._shared)
+        needs = dict.fromkeys(self._names[self._leader[key]] for key in draft.missing if key in self._shared)
+        return replace(draft.planned, needs=tuple(needs), **vars(estimate))
+
+    def _name(self, key: str) -> str:
+        stage, draft = self._shared[key], self._cells[key][0]
+        axes, cell = draft.planned.cell.axes, draft.graph.cell if draft.graph else None
+        upstream = _upstream_names(stage)
+        where = [str(axes.get("dataset", "")) if "task" not in upstream else cell.task if cell else ""]
+        if cell is not None and stage.name not in ("dataset", "task", "features"):
+            where += [cell.backbone, cell.scale, f"seed {cell.seed}"]
+        return f"{stage.title}: {', '.join(filter(None, where))} ({key[:8]})"
 
 
-def _fields(expected: Expected) -> dict[str, Any]:
-    return {
-        "seconds": expected.seconds,
-        "size": expected.size,
-        "memory_mib": expected.memory_mib,
-        "alike": expected.alike,
-        "machines": expected.machines,
-    }
+def _upstream_names(stage: Stage) -> set[str]:
+    return {stage.name}.union(*(_upstream_names(upstream) for upstream in stage.inputs.values()))
+
+
+def _reason(missing: Mapping[str, Stage]) -> str:
+    if not missing:
+        return ONLY_THE_RESULT
+    first = next(iter(missing.values()))
+    return _MISSING.get(first.name, f"{first.title} is not there yet")
+
+
+def _sentence(fault: BenchError) -> str:
+    """What is wrong, in one line."""
+    lines = [line.strip(" -") for line in fault.what.splitlines()]
+    return f"{lines[0]} {'; '.join(lines[1:])}".strip()
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage of a cell.
+
+    Attributes:
+        of: Role, where a cell has several stages of the name.
+        there: Whether it is in the cache.
+        then: The key that it has in the result that is there, where that is another.
+    """
+
+    name: str
+    of: str
+    key: str
+    there: bool
+    then: str = ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a cell stands as it does.
+
+    Attributes:
+        difference: The first stage that differs from the result that is there, or from the nearest stored stage.
+        compared: Folder of that result or stage.
+    """
+
+    name: str
+    standing: Standing
+    reason: str
+    hint: str
+    result: Path | None
+    steps: tuple[Step, ...] = ()
+    difference: Difference | None = None
+    compared: str = ""
+
+
+def explain_cell(cell: GridCell, build: Build, store: StageStore) -> Explanation:
+    """Explain one cell. Raises StorageError."""
+    planner = _Planner(build, store)
+    draft = planner.look(cell)
+    found = draft.planned
+    explanation = Explanation(cell.name, found.standing, found.reason, found.hint, found.result)
+    if draft.graph is None:
+        return explanation
+    difference, compared = None, ""
+    if found.standing == "stale":
+        request = cell.request.model_copy(update={"scale": draft.graph.cell.scale})
+        others = planner.results.of_cell(cell.request.results_dir, draft.graph.cell, request.command())
+        difference, compared = first_difference(draft.graph.stages, others[0], store), str(others[0].folder)
+    elif found.standing == "missing":
+        difference = nearest_difference(list(draft.missing.values()), store)
+        compared = difference.of if difference is not None else ""
+    steps = []
+    for stage in draft.graph.stages.values():
+        is_result = stage is draft.graph.result
+        there = found.standing == "done" if is_result else store.contains(stage.name, stage.key)
+        then = difference.then if difference is not None and difference.now == stage.key else ""
+        of = stage.title.removeprefix(stage.name).strip(": ").removeprefix("of ")
+        steps.append(Step(stage.name, of, stage.key, there, then))
+    return replace(
+        explanation, steps=tuple(steps), difference=difference, compared=compared if difference is not None else ""
+    )

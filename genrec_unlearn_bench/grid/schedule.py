@@ -1,184 +1,142 @@
-"""From a plan to jobs, in the order in which they are to be tried.
-
-The order gives tables early: seed 0 everywhere before seed 1, one task and backbone after the other, and of each the
-stages that its cells share, the rows that every table needs, and then the cheapest methods first. Needs say what has
-to be done before; the order is what an executor prefers among those whose needs are done.
-"""
+"""From a plan to jobs: shared stages first, then the cells that need them, in the grid's order."""
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from genrec_unlearn_bench.grid.job import Job
-from genrec_unlearn_bench.grid.resources import Resources
-from genrec_unlearn_bench.grid.settled import recommender_of
-from genrec_unlearn_bench.registry import REFERENCE_ROWS
+from pydantic import Field
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.grid.spec import Resources
+from genrec_unlearn_bench.pipeline.request import RunRequest
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, SharedStage
-    from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.grid.plan import Plan
 
-__all__ = ["FIRST_ROWS", "schedule"]
+__all__ = ["RESULT", "Job", "Outlook", "outlook", "schedule"]
 
-FIRST_ROWS = ("original", "retrain")
-"""Measured on the way to every other row of their table, so they come first, and the others find that done."""
+RESULT = "result"
 
 
-class _Table(NamedTuple):
-    """The cells that are measured against the same original and oracles."""
+class Job(StrictModel):
+    """One piece of work: a cell, or a stage that cells share. Plain JSON, so that it can be handed to any executor."""
 
-    seed: int
-    place: tuple[str, str]
-    """Task and backbone."""
-    footing: str
-    """The rest of what a recommender and its measurements depend on."""
+    name: str
+    """Unique within the sweep: that of the cell or of the shared stage."""
+    request: RunRequest
+    """The cell; for a shared stage, one of the cells that need it."""
+    until: str = RESULT
+    """Name of the stage that the job ends with: ``original``, ``retrain``, …; ``result`` for a cell."""
+    keys: tuple[str, ...] = ()
+    """Keys of the stages to be made, for a shared stage."""
+    needs: tuple[str, ...] = ()
+    """Jobs that have to be done first."""
+    cells: tuple[str, ...] = ()
+    """Cells that cannot be finished without it."""
+    resources: Resources = Field(default_factory=Resources)
+    seconds: float | None = None
+    """Estimated wall-clock; None where it is unknown."""
 
 
 def schedule(plan: Plan) -> tuple[Job, ...]:
-    """The jobs of the cells that are missing or stale, and of the stages that they share; each behind all it needs."""
-    stages = _Stages(plan)
-    tables = _tables(plan.cells)
+    """Jobs of the cells that are missing or stale and of the stages that they share, each behind all it needs.
+
+    The shared stages of a cell stand right before the first cell that needs them, so tables are complete early.
+    """
+    resources = {planned.cell.name: planned.cell.resources for planned in plan.cells}
+    shared = {
+        stage.name: Job(
+            name=stage.name,
+            request=stage.request,
+            until=stage.until,
+            keys=stage.keys,
+            needs=stage.needs,
+            cells=stage.cells,
+            resources=_largest([resources[name] for name in stage.cells if name in resources]),
+            seconds=stage.seconds,
+        )
+        for stage in plan.shared
+    }
     out: dict[str, Job] = {}
-    for table in tables.values():
-        wanted = dict.fromkeys(name for planned in table for name in planned.needs)
-        for job in stages.jobs(wanted):
-            out.setdefault(job.name, job)
-        for job in _cell_jobs(table, stages):
-            out[job.name] = job
-    return tuple(out.values())
 
+    def add(name: str) -> None:
+        if name in shared and name not in out:
+            for need in shared[name].needs:
+                add(need)
+            out[name] = shared[name]
 
-def _tables(cells: Iterable[PlannedCell]) -> dict[_Table, list[PlannedCell]]:
-    """Waiting cells by table: by seed, then in the grid's order of tasks and backbones."""
-    found: dict[_Table, list[PlannedCell]] = defaultdict(list)
-    places: dict[tuple[str, str], int] = {}
-    for planned in cells:
+    for planned in plan.cells:
         if not planned.waits:
             continue
-        request = planned.cell.request
-        place = (request.task, request.backbone)
-        places.setdefault(place, len(places))
-        found[_Table(request.seed, place, recommender_of(request))].append(planned)
-    return dict(sorted(found.items(), key=lambda entry: (entry[0].seed, places[entry[0].place])))
-
-
-def _cell_jobs(table: Sequence[PlannedCell], stages: _Stages) -> Iterator[Job]:
-    """The table's own jobs: original, retrain, the other reference rows, then methods by what they will take."""
-    first = {
-        planned.cell.request.method: planned
-        for planned in table
-        if planned.cell.request.method in FIRST_ROWS
-        # Without oracles no row is measured against one, and the row retrain trains its own.
-        and (planned.cell.request.method != "retrain" or planned.cell.request.oracle_seeds)
-    }
-    for planned in sorted(table, key=_turn):
+        for name in planned.needs:
+            add(name)
         cell = planned.cell
-        before = (
-            FIRST_ROWS[: FIRST_ROWS.index(cell.request.method)] if cell.request.method in FIRST_ROWS else FIRST_ROWS
-        )
-        # The row retrain needs the row original itself, and a row all shared stages that its table needs.
-        rows = [first[row] for row in before if row in first][-1:]
-        known = {name for row in rows for name in row.needs}
-        needs = stages.nearest(name for name in planned.needs if name not in known)
-        yield Job(
+        out[cell.name] = Job(
             name=cell.name,
             request=cell.request,
-            needs=(*needs, *(row.cell.name for row in rows)),
+            needs=planned.needs,
             cells=(cell.name,),
             resources=cell.resources,
             seconds=planned.seconds,
         )
+    return tuple(out.values())
 
 
-def _turn(planned: PlannedCell) -> tuple[int, float]:
-    method = planned.cell.request.method
-    rank = FIRST_ROWS.index(method) if method in FIRST_ROWS else 2 if method in REFERENCE_ROWS else 3
-    return rank, math.inf if planned.seconds is None else planned.seconds
-
-
-@dataclass(frozen=True)
-class _Made:
-    """A shared stage's job, everything that is done when it is done, and its place in the plan."""
-
-    job: Job
-    covers: frozenset[str]
-    turn: int
-
-
-class _Stages:
-    """The shared stages of a plan as jobs."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._cells = {planned.cell.name: planned for planned in plan.cells if planned.waits}
-        self._made: dict[str, _Made] = {}
-        grounds: dict[str, str] = {}
-        for stage in plan.shared:
-            needs = list(stage.needs)
-            dataset = self._dataset(stage)
-            if stage.until == "ground" and dataset in grounds:
-                # Tasks of one dataset prepare it once: the others would only wait for the first.
-                needs.append(grounds[dataset])
-            if stage.until == "ground":
-                grounds.setdefault(dataset, stage.name)
-            self._made[stage.name] = self._of(stage, needs)
-
-    def jobs(self, names: Iterable[str]) -> list[Job]:
-        """The jobs of these stages and of all that they need, in the plan's order, which has needs first."""
-        wanted = {each for name in names if name in self._made for each in (name, *self._made[name].covers)}
-        return [self._made[name].job for name in sorted(wanted, key=lambda name: self._made[name].turn)]
-
-    def nearest(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Of these stages those that no other of them needs anyway."""
-        there = [name for name in dict.fromkeys(names) if name in self._made]
-        covered = frozenset[str]().union(*(self._made[name].covers for name in there))
-        return tuple(name for name in there if name not in covered)
-
-    def _of(self, stage: SharedStage, needs: Iterable[str]) -> _Made:
-        nearest = self.nearest(needs)
-        job = Job(
-            name=stage.name,
-            request=_plain(stage.request),
-            until=stage.until,
-            number=stage.number,
-            needs=nearest,
-            cells=stage.cells,
-            resources=self._resources(stage),
-            seconds=stage.seconds,
-        )
-        covers = frozenset(nearest).union(*(self._made[name].covers for name in nearest))
-        return _Made(job, covers, turn=len(self._made))
-
-    def _dataset(self, stage: SharedStage) -> str:
-        """What the stage's task stands on; the task itself where the cell does not say."""
-        sharing = self._cells.get(stage.cells[0]) if stage.cells else None
-        return str(sharing.cell.axes.get("dataset", stage.request.task)) if sharing else stage.request.task
-
-    def _resources(self, stage: SharedStage) -> Resources:
-        """What the row gets that this stage is the model of, where it waits too; else the most that a cell gets."""
-        sharing = [self._cells[name].cell for name in stage.cells if name in self._cells]
-        row = "retrain" if stage.until == "retrain" else "original"
-        cells = [cell for cell in sharing if cell.request.method == row] or sharing
-        return _most([cell.resources for cell in cells])
-
-
-def _plain(request: RunRequest) -> RunRequest:
-    """The request for shared stages alone: without what belongs to one method, or to measurements."""
-    plain = {"method": "original", "method_set": {}, "ruleset": "default"}
-    return request.model_copy(update={**plain, "requests": 1, "shadows": 0, "measure": (), "measure_set": {}})
-
-
-def _most(found: Sequence[Resources]) -> Resources:
-    """The most of each; a limit that one of them does not have, none has."""
+def _largest(found: Sequence[Resources]) -> Resources:
+    """The most of each resource; a limit that one of them does not have, none has."""
     distinct = list({id(each): each for each in found}.values())
     if len(distinct) < 2:
         return distinct[0] if distinct else Resources()
-    fields = {name: [getattr(each, name) for each in distinct] for name in Resources.model_fields}
-    return Resources.model_validate({name: _largest(values) for name, values in fields.items()})
+    fields: dict[str, object] = {}
+    for name in Resources.model_fields:
+        values = [getattr(each, name) for each in distinct]
+        fields[name] = None if None in values else max(values)
+    return Resources.model_validate(fields)
 
 
-def _largest(values: Sequence[object]) -> object:
-    return None if None in values else max(values)  # type: ignore[type-var]
+@dataclass(frozen=True)
+class Outlook:
+    """Sums over the jobs whose cost is known.
+
+    Attributes:
+        seconds: Of all jobs one after the other.
+        longest: Of the longest chain of jobs that need each other: no number of processes takes less.
+        at_least: Lower bound for ``processes`` processes.
+        size: Bytes that will be added to the cache.
+        jobs: Number of jobs.
+        unknown: Number of jobs whose time is unknown.
+        unknown_size: Number of jobs whose size is unknown.
+    """
+
+    seconds: float
+    longest: float
+    at_least: float
+    processes: int
+    size: int
+    jobs: int
+    unknown: int
+    unknown_size: int
+
+
+def outlook(plan: Plan, processes: int = 1) -> Outlook:
+    """Add up a plan."""
+    waiting = [*plan.shared, *(planned for planned in plan.cells if planned.waits)]
+    seconds = sum(one.seconds or 0.0 for one in waiting)
+    ends: dict[str, float] = {}
+    longest = 0.0
+    for job in schedule(plan):
+        begins = max((ends.get(need, 0.0) for need in job.needs), default=0.0)
+        ends[job.name] = begins + (job.seconds or 0.0)
+        longest = max(longest, ends[job.name])
+    return Outlook(
+        seconds=seconds,
+        longest=longest,
+        at_least=max(seconds / processes, longest),
+        processes=processes,
+        size=sum(one.size or 0 for one in waiting),
+        jobs=len(waiting),
+        unknown=sum(one.seconds is None for one in waiting),
+        unknown_size=sum(one.size is None for one in waiting),
+    )

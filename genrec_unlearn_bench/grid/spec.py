@@ -1,7 +1,4 @@
-"""What a grid file says, with every name spelled out. docs/grids.md is the user's account of it.
-
-``read_grid`` reads a file; ``expand`` makes its cells.
-"""
+"""The content of a grid file, with every name expanded. The user's guide to it is ``docs/grids.md``."""
 
 from __future__ import annotations
 
@@ -11,14 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.data.formats.log_columns import Names
 from genrec_unlearn_bench.errors import ConfigError
-from genrec_unlearn_bench.grid.asked import Asked
-from genrec_unlearn_bench.grid.grid_text import read_text
-from genrec_unlearn_bench.grid.reading import Reading
-from genrec_unlearn_bench.grid.ready import find_grid, ready_grids
-from genrec_unlearn_bench.grid.resources import Resources
+from genrec_unlearn_bench.grid.grid_file import find_grid, read_text
+from genrec_unlearn_bench.grid.reader import AxisNames, GridReader
 from genrec_unlearn_bench.pipeline.request import RulesetName
+from genrec_unlearn_bench.pipeline.resolve import Catalogue
 
 __all__ = [
     "DEFAULT_SCALE",
@@ -28,22 +22,38 @@ __all__ = [
     "GridSpec",
     "Override",
     "ResourceChanges",
+    "Resources",
     "Settings",
     "Vary",
-    "find_grid",
     "read_grid",
-    "ready_grids",
 ]
 
 DEFAULT_SCALE: Literal["default"] = "default"
-"""On the axis ``scale``: what a run without ``--scale`` takes, smoke for the demo's tasks and small for all others."""
+"""On the axis ``scale``: that of a run without ``--scale``, smoke for the demo's tasks and small for all others."""
 
 Where = dict[str, tuple[Any, ...]]
-"""Axis or varied field -> the values that are meant; a cell is meant that has one of them on each axis named."""
+"""Axis or varied field -> values; matches the cells that have one of the values on each axis named."""
+
+
+class Resources(StrictModel):
+    """What a job may use. Never part of a stage's key: results do not depend on it, except for ``threads``."""
+
+    cores: int = Field(default=1, ge=1)
+    """CPU cores, which is also the number of threads unless the request says otherwise."""
+    gpus: int = Field(default=0, ge=0)
+    """GPUs; more than one starts as many processes through accelerate."""
+    fsdp: bool = False
+    """Whether the blocks of the model are split over its GPUs (accelerate's FSDP), for trainings of ``mor`` that one
+    GPU cannot hold."""
+    memory_mib: int | None = Field(default=None, ge=1)
+    """Resident memory. Jobs start together only if the machine has capacity for all of them, and a job that grows
+    beyond its limit is stopped. None: not limited, and guessed by scale."""
+    minutes: float | None = Field(default=None, gt=0)
+    """Wall-clock after which it is stopped; None: not limited."""
 
 
 class Axes(StrictModel):
-    """The values that are crossed. A value that stands twice counts once."""
+    """The values that are crossed; a value that stands twice counts once."""
 
     task: Annotated[tuple[str, ...], Field(min_length=1)]
     method: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -56,16 +66,16 @@ class Axes(StrictModel):
     ruleset: Annotated[tuple[RulesetName, ...], Field(min_length=1)] = ("default",)
     requests: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (1,)
     measure: tuple[str, ...] = ("",)
-    """Measurements of the suite full, joined by ``+``; all where none are named."""
+    """Measurements of the full suite, joined by ``+``; all where none are named."""
 
 
 class Settings(StrictModel):
-    """What all cells share. What is not said takes the default of ``bench run``."""
+    """Settings of all cells. What is left out takes the default of ``bench run``."""
 
     encoder: str | None = None
     """Text encoder."""
     device: str | None = None
-    """auto, cpu, cuda …; what the call says goes before it."""
+    """auto, cpu, cuda …; ``--device`` goes before it."""
     threads: int | None = Field(default=None, ge=1)
     """CPU threads of a cell."""
     oracle_seeds: int = Field(default=1, ge=0, le=20)
@@ -81,7 +91,7 @@ class Settings(StrictModel):
 
 
 class ResourceChanges(StrictModel):
-    """Fields of ``Resources``; what is not said stays as it is."""
+    """Fields of ``Resources`` that an override sets."""
 
     cores: int | None = Field(default=None, ge=1)
     gpus: int | None = Field(default=None, ge=0)
@@ -99,14 +109,14 @@ class Changes(Settings):
 
 
 class Vary(StrictModel):
-    """Fields that are crossed with one another on some of the cells. Blocks stand beside one another: a cell that two
-    blocks mean comes in the variations of both."""
+    """Fields that are crossed with one another on some of the cells. Blocks add up: a cell that two blocks match comes
+    in the variations of both."""
 
     fields: Annotated[dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]], Field(min_length=1)]
     """``method_set.lr`` -> values; a setting by its own name."""
     where: Where = Field(default_factory=dict)
     plain: bool = False
-    """Whether the cell comes as it is, too."""
+    """Whether the unvaried cell is run, too."""
 
 
 class Exclude(StrictModel):
@@ -125,12 +135,12 @@ class Override(StrictModel):
 
 
 class GridSpec(StrictModel):
-    """A grid, every name spelled out."""
+    """A grid, every name expanded."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]
     description: str = ""
     cost: str = ""
-    """What it takes, as far as that is known, in words."""
+    """Time and hardware it takes, in prose."""
     axes: Axes
     settings: Settings = Field(default_factory=Settings)
     vary: tuple[Vary, ...] = ()
@@ -140,10 +150,10 @@ class GridSpec(StrictModel):
 
 
 def read_grid(place: str, data_dir: Path | None = None) -> GridSpec:
-    """The grid of a file, or the ready one of that name.
+    """Read the grid of a file, or the ready one of that name.
 
     Args:
-        data_dir: Where datasets lie that were imported, for tasks on them.
+        data_dir: Where imported datasets lie, for tasks on them.
 
     Raises:
         UnknownName: There is no such grid.
@@ -151,12 +161,12 @@ def read_grid(place: str, data_dir: Path | None = None) -> GridSpec:
     """
     path = find_grid(place)
     text = read_text(path, str(path))
-    reading = Reading(text, Asked(path.resolve().parent, Names(), data_dir))
-    content = reading.spelled()
+    reader = GridReader(text, AxisNames(path.resolve().parent, Catalogue(), data_dir))
+    content = reader.normalised()
     try:
         spec = parse(GridSpec, content, where=text.where)
     except ConfigError as fault:
-        raise ConfigError(reading.all_faults(fault.faults), where=text.where) from None
-    if reading.faults:
-        raise ConfigError(reading.all_faults(()), where=text.where)
+        raise ConfigError(reader.all_faults(fault.faults), where=text.where) from None
+    if reader.faults:
+        raise ConfigError(reader.all_faults(()), where=text.where)
     return spec

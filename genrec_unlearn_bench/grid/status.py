@@ -1,44 +1,33 @@
-"""How a sweep stands: counts, what runs and since when, what failed, and how long the rest will take.
+"""The status of a sweep: counts, what runs and since when, what failed, and the time left.
 
-Read from the sweep's folder alone, so that any terminal of any machine that sees the folder may ask, while it runs and
-afterwards. Whether a job that claims to run still does is known of this machine by its process, of others by silence.
+Read from the sweep's folder alone, so that any terminal of any machine that sees the folder can ask.
 """
 
 from __future__ import annotations
 
+import platform
 import time
-from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from statistics import median
+from typing import Any, Literal
 
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.grid.elsewhere import SILENCE
-from genrec_unlearn_bench.grid.journal import host_name
-from genrec_unlearn_bench.grid.log import tail
-from genrec_unlearn_bench.grid.remaining import remaining
-from genrec_unlearn_bench.grid.standing_jobs import StandingJobs
-from genrec_unlearn_bench.grid.sweep_facts import read_facts
-from genrec_unlearn_bench.grid.writers import Writers
+from genrec_unlearn_bench.grid.schedule import RESULT
+from genrec_unlearn_bench.grid.state import SILENCE, JobState, JobStates, State, SweepFolder, tail
+from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.grid.event import Event
-    from genrec_unlearn_bench.grid.standing_jobs import JobStanding, ListedJob
-    from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
-
-__all__ = ["SHOWN", "Axis", "FailedJob", "RunningJob", "Shown", "SweepStatus", "SweepView"]
+__all__ = ["STATES", "Axis", "FailedJob", "RunningJob", "SweepStatus", "SweepView", "seconds_left"]
 
 Axis = Literal["backbone", "task", "method", "stage"]
 
-Shown = Literal["queued", "running", "done", "failed", "skipped", "lost"]
-SHOWN: tuple[Shown, ...] = ("queued", "running", "done", "failed", "skipped", "lost")
-"""``queued``: listed and not begun, or to be tried again. ``lost``: began, and ended without a word."""
-
-_AS_SHOWN: dict[str, Shown] = {"alive": "running", "retried": "queued"}
+STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "skipped", "lost")
 
 
 class RunningJob(StrictModel):
-    """A job that says it runs."""
+    """A job that runs."""
 
     job: str
     stage: str
@@ -57,7 +46,7 @@ class FailedJob(StrictModel):
     """A job that ended otherwise than done."""
 
     job: str
-    state: Shown
+    state: State
     attempt: int
     error: str
     log: str
@@ -71,13 +60,13 @@ class SweepStatus(StrictModel):
     grid: str
     folder: str
     results: str = ""
-    """Folder of the results; empty where the sweep has not said."""
+    """Folder of the results; empty where it is unknown."""
     command: str = ""
-    """The call that goes on with it."""
+    """The call that continues it."""
     last: float | None = None
-    """When something was last told, in seconds since the epoch."""
-    counts: dict[Shown, int]
-    groups: dict[str, dict[Shown, int]]
+    """When a state was last written, in seconds since the epoch."""
+    counts: dict[State, int]
+    groups: dict[str, dict[State, int]]
     """The same by value of an axis."""
     cells: int
     """Cells of the grid that can be run, those that were done before included."""
@@ -89,22 +78,21 @@ class SweepStatus(StrictModel):
     """Names of the jobs that have not begun."""
     seconds_left: float | None = None
     """Wall-clock until the rest is done, as many at a time as now; None where nothing runs or nothing is known."""
-
-    @property
-    def moves(self) -> bool:
-        """Whether anything is still going to happen by itself, as far as can be seen from here."""
-        return any(not job.late for job in self.running) or self.waits
-
     waits: bool = False
     """Whether jobs wait in a scheduler's queue, or for a sweep that lives."""
 
+    @property
+    def moves(self) -> bool:
+        """Whether anything is still going to happen, as far as can be seen from here."""
+        return any(not job.late for job in self.running) or self.waits
+
 
 class SweepView:
-    """Looks at one sweep again and again; each look reads only what is new."""
+    """Looks at one sweep again and again; each look reads only what has changed."""
 
     def __init__(self, folder: SweepFolder) -> None:
         self._folder = folder
-        self._jobs = StandingJobs(folder)
+        self._states = JobStates(folder)
 
     def look(self, *, by: Axis = "backbone", tails: int = 0, now: float | None = None) -> SweepStatus:
         """The sweep as it stands.
@@ -114,95 +102,121 @@ class SweepView:
             tails: Lines of a failed job's log.
             now: Seconds since the epoch; None takes the clock's.
         """
-        self._jobs.look()
         now = time.time() if now is None else now
-        listed, told = self._jobs.listed, self._jobs.told
-        writers = Writers()
-        counts: Counter[Shown] = Counter()
-        groups: dict[str, Counter[Shown]] = {}
+        facts, listed, states = self._folder.facts(), self._folder.jobs(), self._states.look()
+        counts: Counter[State] = Counter()
+        groups: dict[str, Counter[State]] = defaultdict(Counter)
         running, failed, queued, waits = [], [], [], False
-        for job in listed.values():
-            standing = told.get(job.name)
-            shown = _shown(standing)
-            if standing is not None and shown == "running":
-                one = _running(standing, now, writers)
-                running.append(one)
-                shown = "lost" if one.late == GONE else shown
-            if standing is not None and shown in ("failed", "skipped", "lost"):
-                failed.append(self._failed(standing, shown, tails))
-            if shown == "queued":
-                queued.append(job.name)
-            waits = waits or (standing is not None and shown == "queued" and _waits(standing.last, writers))
+        for job in listed:
+            state = states.get(job["name"])
+            shown = _shown(state, facts.started if facts else 0.0)
+            if state is not None and shown == "running":
+                running.append(_running(state, now))
+            elif state is not None and shown in ("failed", "skipped", "lost"):
+                failed.append(self._failed(state, shown, tails))
+            elif shown == "queued":
+                queued.append(job["name"])
+                waits = waits or (state is not None and state.owned)
             counts[shown] += 1
-            groups.setdefault(_group(job, by), Counter())[shown] += 1
-        running = [one for one in running if one.late != GONE]
-        facts = read_facts(self._folder)
-        done = sum(job.until == "result" and _shown(told.get(job.name)) == "done" for job in listed.values())
-        cells = sum(job.until == "result" for job in listed.values())
+            groups[_group(job, by)][shown] += 1
+        known = {job["name"]: states[job["name"]] for job in listed if job["name"] in states}
+        cells = [job["name"] for job in listed if job["until"] == RESULT]
+        ready = sum(name in known and known[name].state == "done" for name in cells)
         return SweepStatus(
             grid=facts.grid if facts else self._folder.root.name,
             folder=str(self._folder.root),
             results=facts.results_dir if facts else "",
             command=facts.command if facts else "",
-            last=max((one.last.time for one in told.values()), default=None),
-            counts={name: counts[name] for name in SHOWN},
-            groups={name: {shown: found[shown] for shown in SHOWN} for name, found in sorted(groups.items())},
-            cells=max(facts.cells if facts else 0, cells + (facts.done if facts else 0)),
-            ready=done + (facts.done if facts else 0),
+            last=max((state.updated for state in known.values()), default=None),
+            counts={name: counts[name] for name in STATES},
+            groups={name: {state: found[state] for state in STATES} for name, found in sorted(groups.items())},
+            cells=max(facts.cells if facts else 0, len(cells) + (facts.done if facts else 0)),
+            ready=ready + (facts.done if facts else 0),
             running=tuple(sorted(running, key=lambda one: -one.seconds)),
             failed=tuple(failed),
             queued=tuple(queued),
-            seconds_left=remaining(listed, told, now, at_a_time=len(running)),
+            seconds_left=seconds_left(listed, known, now),
             waits=waits,
         )
 
-    def _failed(self, standing: JobStanding, shown: Shown, tails: int) -> FailedJob:
-        event = standing.last
-        log = self._folder.log(event.job)
+    def _failed(self, state: JobState, shown: State, tails: int) -> FailedJob:
+        log = self._folder.log(state.job)
         return FailedJob(
-            job=event.job,
+            job=state.job,
             state=shown,
-            attempt=event.attempt,
-            error=event.error or ("its process ended without a word" if shown == "lost" else ""),
+            attempt=state.attempts,
+            error=state.error or ("its process is gone" if shown == "lost" else ""),
             log=str(log),
             tail=tuple(tail(log, tails)) if tails and shown != "skipped" else (),
         )
 
 
-GONE = "its process is gone"
+def seconds_left(listed: Iterable[Mapping[str, Any]], states: Mapping[str, JobState], now: float) -> float | None:
+    """Seconds of wall-clock until all jobs are done, if as many run at a time as now.
+
+    A job takes its estimate, times the median of how much longer than estimated finished jobs took; without one, the
+    median of finished jobs of its kind. None where nothing runs, or where the time of some job is unknown.
+
+    Args:
+        listed: Jobs as plain JSON.
+    """
+    at_a_time = sum(state.state == "running" for state in states.values())
+    if not at_a_time:
+        return None
+    ratios, by_kind = [], defaultdict(list)
+    open_jobs = []
+    for job in listed:
+        state = states.get(job["name"])
+        if state is None or state.state in ("queued", "running"):
+            open_jobs.append((job, state))
+        elif state.state == "done" and state.seconds is not None:
+            by_kind[_kind(job)].append(state.seconds)
+            if job.get("seconds"):
+                ratios.append(state.seconds / job["seconds"])
+    ratio = median(ratios) if ratios else 1.0
+    left = 0.0
+    for job, state in open_jobs:
+        alike = by_kind[_kind(job)]
+        if job.get("seconds") is None and not alike:
+            return None
+        whole = median(alike) if job.get("seconds") is None else job["seconds"] * ratio
+        began = state.started if state is not None and state.state == "running" else None
+        left += max(0.0, whole - (now - began if began is not None else 0.0))
+    return left / at_a_time
 
 
-def _shown(standing: JobStanding | None) -> Shown:
-    if standing is None:
+def _kind(job: Mapping[str, Any]) -> tuple[str, bool]:
+    """Jobs that take about as long. A reference row is ready in a moment, and no measure of a method."""
+    return job["until"], job["request"]["method"] in REFERENCE_ROWS and job["until"] == RESULT
+
+
+def _shown(state: JobState | None, started: float) -> State:
+    """The state of a job in the sweep that started then: what an earlier one left behind is tried again."""
+    if state is None:
         return "queued"
-    return _AS_SHOWN.get(standing.last.state) or standing.last.state  # type: ignore[return-value]
+    if state.state == "running" and state.host == platform.node() and not state.place and not state.process_alive:
+        return "lost"
+    if state.state in ("failed", "skipped", "lost") and state.updated < started:
+        return "queued"
+    return state.state
 
 
-def _group(job: ListedJob, by: Axis) -> str:
-    values = {"backbone": job.backbone, "task": job.task, "method": job.method, "stage": job.until}
+def _group(job: Mapping[str, Any], by: Axis) -> str:
+    if by == "stage":
+        return str(job["until"])
     # A shared stage has the request of any one of the cells that share it.
-    return values[by] if by != "method" or job.until == "result" else "(shared stages)"
+    return str(job["request"][by]) if by != "method" or job["until"] == RESULT else "(shared stages)"
 
 
-def _running(standing: JobStanding, now: float, writers: Writers) -> RunningJob:
-    event = standing.last
-    late = ""
-    if event.host == host_name():
-        late = "" if writers.alive(event) else GONE
-    if not late and now - event.time > SILENCE:
-        late = f"silent for {now - event.time:.0f} s"
+def _running(state: JobState, now: float) -> RunningJob:
+    silent = now - state.updated
     return RunningJob(
-        job=event.job,
-        stage=event.stage,
-        host=event.host,
-        place=event.place,
-        executor=event.executor,
-        attempt=event.attempt,
-        seconds=max(0.0, now - (standing.began or event.time)),
-        late=late,
+        job=state.job,
+        stage=state.stage,
+        host=state.host,
+        place=state.place,
+        executor=state.executor,
+        attempt=state.attempts,
+        seconds=max(0.0, now - (state.started or state.updated)),
+        late=f"silent for {silent:.0f} s" if silent > SILENCE else "",
     )
-
-
-def _waits(event: Event, writers: Writers) -> bool:
-    """Whether a job that has not begun will be begun without anybody doing anything."""
-    return bool(event.place) or event.host != host_name() or writers.alive(event)

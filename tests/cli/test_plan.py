@@ -12,7 +12,8 @@ from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.grid.expand import expand
 from genrec_unlearn_bench.grid.spec import read_grid
 from genrec_unlearn_bench.store.store import StageStore
-from tests.grid.planned_world import fake_run, lay_grounds, tree_digest
+from tests.grid.planned_world import fake_run, lay_grounds
+from tests.grid.test_plan import tree_digest
 from tests.grid.test_recorded_stages import record
 
 GRID = """\

@@ -17,7 +17,7 @@ import pytest
 
 from genrec_unlearn_bench.grid.journal import Journal
 from genrec_unlearn_bench.grid.log import read_log
-from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
+from genrec_unlearn_bench.grid.state import SweepFolder
 from tests.executors.conftest import ROOT
 from tests.executors.light_sweep import METHODS
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.executors.in_process import InProcess
+from genrec_unlearn_bench.executors.local import InProcess
 from genrec_unlearn_bench.executors.pool import Pool
-from genrec_unlearn_bench.executors.room import Machine
-from genrec_unlearn_bench.grid.job import Job
+from genrec_unlearn_bench.executors.limits import Machine
+from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.journal import Journal
 from genrec_unlearn_bench.grid.log import read_log
-from genrec_unlearn_bench.grid.sweep import SweepOutcome, sweep
-from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
+from genrec_unlearn_bench.executors.base import SweepOutcome
+from genrec_unlearn_bench.cli.sweep import sweep
+from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.progress import Progress
 from tests.pipeline.conftest import TINY, TINY_TRACER

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import MissingExtra, UsageError
-from genrec_unlearn_bench.executors.executor import Executor
+from genrec_unlearn_bench.executors.base import Executor
 from genrec_unlearn_bench.executors.slurm import Slurm
 from genrec_unlearn_bench.executors.slurm_folder import kept_job
 from genrec_unlearn_bench.executors.slurm_settings import SlurmSettings
-from genrec_unlearn_bench.executors.slurm_task import SlurmTask
+from genrec_unlearn_bench.executors.slurm import SlurmTask
 from genrec_unlearn_bench.grid.event import Event
 from genrec_unlearn_bench.grid.journal import Journal, latest
 from tests.executors import light_work

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.executors.executor import Ended, Executor
-from genrec_unlearn_bench.grid.elsewhere import Elsewhere
-from genrec_unlearn_bench.grid.event import Event
-from genrec_unlearn_bench.grid.job import Job
-from genrec_unlearn_bench.grid.journal import Journal
-from genrec_unlearn_bench.grid.log import read_log
-from genrec_unlearn_bench.grid.sweep import SweepOutcome, Watcher
-from tests.executors.conftest import World
+from genrec_unlearn_bench.errors import DataFault, MissingExtra, OutOfMemory, UsageError
+from genrec_unlearn_bench.executors.base import Ended, Executor, Interrupts, SweepOutcome, Watcher
+from genrec_unlearn_bench.executors.task import Assignment, is_transient
+from genrec_unlearn_bench.grid.schedule import Job
+from tests.executors.conftest import ROOT, World
 
 
 def grid(world: World, **changes: dict[str, object]) -> list[Job]:
@@ -48,12 +50,13 @@ def test_every_executor_comes_to_the_same_results(world: World, executor: Callab
     assert (outcome.failed, outcome.skipped, outcome.left) == ({}, {}, ())
     for seed in (0, 1):
         assert all(ended.index(f"original{seed}") < ended.index(f"{name}{seed}") for name in ("filter", "npo"))
-    alone = World(world.root / "alone", world.told)
+    alone = World(world.root / "alone", world.shown)
     alone.sweep(grid(alone), alone.in_process())
     assert records(world.root / "results") == records(world.root / "alone" / "results")
     assert len(records(world.root / "results")) == 6
     assert Path(outcome.done["tracer0"].result, "result.json").is_file()
-    assert [event.state for event in world.events("npo1")] == ["queued", "running", "done"]
+    assert (world.state("npo1").state, world.state("npo1").attempts) == ("done", 1)
+    assert world.state("npo1").result == outcome.done["npo1"].result
 
 
 def test_a_failed_job_in_the_middle_stops_only_what_needs_it(world: World, executor: Callable[[], Executor]) -> None:
@@ -63,7 +66,7 @@ def test_a_failed_job_in_the_middle_stops_only_what_needs_it(world: World, execu
     outcome = world.sweep(jobs, executor())
     assert sorted(outcome.done) == ["filter1", "npo0", "npo1", "original0", "original1", "tracer1"]
     fault, bug = outcome.failed["tracer0"], outcome.failed["filter0"]
-    assert fault.error == "a line is broken\n  where: items.csv:7\n  hint:  mend it"
+    assert fault.error == "a line is broken\n  where: items.csv:7\n  hint:  fix it"
     assert (fault.attempts, bug.attempts) == (1, 1)
     assert bug.error.startswith("ZeroDivisionError: a bug\n  where: light_work.py:")
     # The report shows the end of the log, with the traceback.
@@ -73,11 +76,12 @@ def test_a_failed_job_in_the_middle_stops_only_what_needs_it(world: World, execu
         "on-tracer": "it needs tracer0, which failed: a line is broken",
         "on-that": "it needs tracer0, which failed: a line is broken",
     }
-    assert world.events("on-that")[-1].state == "skipped"
+    assert world.state("on-that").state == "skipped"
     # Issued again, what is done is found, and what failed is tried again.
     again = world.sweep(jobs, executor())
     assert sorted(again.failed) == ["filter0", "tracer0"]
-    assert read_log(world.folder.log("tracer0"))[-1].attempt == 2
+    assert world.state("tracer0").attempts == 2
+    assert [line for line in world.log("tracer0").splitlines() if " attempt 2 on " in line]
 
 
 def test_transient_faults_are_tried_again_and_no_others(world: World, executor: Callable[[], Executor]) -> None:
@@ -89,20 +93,14 @@ def test_transient_faults_are_tried_again_and_no_others(world: World, executor: 
     outcome = world.sweep(jobs, executor(), retries=2)
     assert sorted(outcome.done) == ["once"]
     assert {name: failure.attempts for name, failure in outcome.failed.items()} == {"always": 3, "fault": 1}
-    assert [event.state for event in world.events("once")] == [
-        *("queued", "running", "failed", "retried"),
-        *("queued", "running", "done"),
-    ]
-    lines = read_log(world.folder.log("once"))
-    assert [line.attempt for line in lines if line.event == "begin"] == [1, 2]
-    assert "Stale file handle" in next(line.text for line in lines if line.event == "error")
+    assert (world.state("once").state, world.state("once").attempts) == ("done", 2)
+    assert "Stale file handle" in world.log("once")
 
 
 def test_a_file_server_that_stays_away_ends_the_sweep(world: World) -> None:
     outcome = world.sweep([world.job("one", ends="nfs"), world.job("two")], retries=1)
     assert outcome.storage.startswith("cannot write: ")
-    assert len(read_log(world.folder.log("one"))) > 0
-    assert [event.state for event in world.events("one")].count("retried") == 1
+    assert world.log("one").count(" attempt ") == 2
     assert (outcome.failed, "one" in outcome.left) == ({}, True)
 
 
@@ -118,7 +116,7 @@ def test_a_full_disk_ends_the_sweep_and_the_next_call_goes_on(world: World, exec
 
 def test_what_can_never_start_here_fails_with_the_reason(world: World) -> None:
     jobs = [world.job("wide", cores=64), world.job("big", memory_mib=1 << 30), world.job("small")]
-    outcome = world.sweep(jobs, world.pool(1))
+    outcome = world.sweep(jobs, world.local(1))
     assert sorted(outcome.done) == ["small"]
     assert "it needs 64 cores, and 1 may be used" in outcome.failed["wide"].error
     assert "MiB of memory" in outcome.failed["big"].error
@@ -136,69 +134,145 @@ def test_needs_in_a_circle_are_a_fault_of_the_suite(world: World) -> None:
 
 
 def test_an_interrupt_stops_what_runs_and_keeps_the_rest(world: World) -> None:
-    def stop(running: dict[str, float], outcome: SweepOutcome, elsewhere: Elsewhere) -> None:
-        if outcome.done and len(running) == 2 and all(world.events(name)[-1].state == "running" for name in running):
+    def stop(outcome: SweepOutcome) -> None:
+        if outcome.done and all("original" in world.log(name) for name in ("one", "two")):
             raise KeyboardInterrupt
 
     jobs = [world.job("quick"), world.job("one", ends="hangs"), world.job("two", ends="hangs"), world.job("three")]
-    pool = world.pool(2)
     began = time.monotonic()
-    outcome = world.sweep(jobs, pool, watcher=Watcher(tick=stop))
+    outcome = world.sweep(jobs, world.local(2), watcher=Watcher(tick=stop))
     assert time.monotonic() - began < 20
     assert outcome.interrupted
     assert (sorted(outcome.done), sorted(outcome.left)) == (["quick"], ["one", "three", "two"])
-    assert world.events("one")[-1].state == "lost"
-    assert read_log(world.folder.log("one"))[-1].text.startswith("stopped after")
-    assert pool._pool == []
+    assert world.state("one").state == "lost"
+    assert "stopped after" in world.log("one")
 
 
-def test_a_job_that_runs_elsewhere_is_left_to_others(world: World) -> None:
-    journal = Journal(world.folder.events)
-    # This very process is alive, so it counts as somebody who is at it.
-    journal.append(Event(time=time.time(), job="theirs", state="running"))
-    order: list[str] = []
+SWEEP = """
+import sys
+from pathlib import Path
+from genrec_unlearn_bench.executors.base import Interrupts
+from tests.executors.conftest import Lines, World
+if __name__ == "__main__":
+    world = World(Path(sys.argv[1]), Lines())
+    with Interrupts() as interrupts:
+        jobs = [world.job("stubborn", ends="stubborn"), world.job("next", ends="hangs")]
+        outcome = world.sweep(jobs, world.local(1, grace=60.0), hurry=interrupts.hurry)
+    sys.exit(130 if outcome.interrupted else 1)
+"""
 
-    def finish(running: dict[str, float], outcome: SweepOutcome, elsewhere: Elsewhere) -> None:
-        if "ours" in outcome.done and not order:
-            order.append("told")
-            journal.append(Event(time=time.time(), job="theirs", state="done", result="there"))
 
+def test_three_interrupts_in_a_row_end_with_130(world: World) -> None:
+    """The first stops politely, the second kills what does not listen, the third must not cut that short."""
+    script = world.root / "sweep.py"
+    script.write_text(SWEEP)
+    sweep = subprocess.Popen([sys.executable, str(script), str(world.root)], cwd=ROOT, start_new_session=True)
+    until = time.monotonic() + 30
+    while time.monotonic() < until and "deaf" not in world.log("stubborn"):
+        time.sleep(0.05)
+    began = time.monotonic()
+    for _ in range(3):
+        os.killpg(sweep.pid, signal.SIGINT)
+        time.sleep(0.2)
+    assert sweep.wait(30) == 130
+    assert time.monotonic() - began < 20
+    assert world.folder.state("next") is None or world.state("next").state != "running"
+
+
+def test_interrupts_are_taken_once() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with Interrupts() as interrupts:
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+            assert not interrupts.hurry.is_set()
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            assert interrupts.hurry.is_set()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with Interrupts():
+        pass
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_a_job_that_another_process_runs_is_left_to_it(world: World) -> None:
+    job = world.job("theirs")
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    place = Ended(job.name, "done", 0.0)
+
+    def write(state: str) -> None:
+        given = {"job": job, "folder": world.folder.root, "cache": world.cache, "executor": "local"}
+        written = Assignment.model_validate(given).state(state)  # type: ignore[arg-type]
+        world.folder.write(written.model_copy(update={"pid": other.pid}))
+
+    write("running")
     asked: list[str] = []
+
+    def finish(outcome: SweepOutcome) -> None:
+        if "ours" in outcome.done and not asked:
+            write("done")
 
     def is_done(job: Job) -> Path:
         asked.append(job.name)
         return Path("there")
 
-    jobs = [world.job("theirs"), world.job("ours"), world.job("behind", needs=("theirs",))]
-    outcome = world.sweep(jobs, watcher=Watcher(tick=finish), is_done=is_done)
+    try:
+        jobs = [job, world.job("ours"), world.job("behind", needs=("theirs",))]
+        outcome = world.sweep(jobs, watcher=Watcher(tick=finish), is_done=is_done)
+    finally:
+        other.communicate()
     assert sorted(outcome.done) == ["behind", "ours"]
-    assert outcome.elsewhere == {"theirs": "there"}
-    assert asked == ["theirs"]
+    assert (outcome.elsewhere, asked, place.how) == ({"theirs": "there"}, ["theirs"], "done")
 
 
-def test_what_another_sweep_says_is_checked(world: World) -> None:
-    elsewhere = Elsewhere(world.folder.events)
-    Journal(world.folder.events).append(Event(time=time.time(), job="a", state="done", result="there"))
-    assert sorted(world.sweep([world.job("a")], elsewhere=elsewhere, is_done=lambda job: None).done) == ["a"]
+def test_a_claim_of_another_sweep_is_checked_and_one_of_a_dead_process_is_free(world: World) -> None:
+    for name, state in (("a", "done"), ("b", "running")):
+        job = world.job(name)
+        given = {"job": job, "folder": world.folder.root, "cache": world.cache, "executor": "local"}
+        written = Assignment.model_validate(given).state(state)  # type: ignore[arg-type]
+        world.folder.write(written.model_copy(update={"pid": 1 << 22, "updated": time.time() + 60}))
+    outcome = world.sweep([world.job("a"), world.job("b")], is_done=lambda job: None)
+    assert sorted(outcome.done) == ["a", "b"]
+    assert world.state("b").attempts == 2
 
 
-def test_a_job_of_a_dead_process_is_free(world: World) -> None:
-    Journal(world.folder.events).append(Event(time=time.time(), job="a", state="running", pid=1 << 22))
-    assert sorted(world.sweep([world.job("a")]).done) == ["a"]
-    assert world.events("a")[-1].attempt == 2
+@pytest.mark.parametrize(
+    ("fault", "transient"),
+    [
+        (ConnectionResetError(), True),
+        (TimeoutError(), True),
+        (OSError(errno.ESTALE, "Stale file handle"), True),
+        (OSError(errno.ENOSPC, "No space left on device"), False),
+        (type("ReadTimeout", (OSError,), {})(), True),
+        (RuntimeError("CUDA error: uncorrectable ECC error encountered"), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+        (RuntimeError("CUDA out of memory"), False),
+        (OutOfMemory("no memory"), False),
+        (DataFault("a line is broken"), False),
+        (UsageError("no such thing"), False),
+        (MissingExtra("a", "b", "c"), False),
+        (ZeroDivisionError(), False),
+    ],
+)
+def test_which_faults_may_pass(fault: Exception, transient: bool) -> None:
+    assert is_transient(fault) is transient
+    wrapped = ValueError("something")
+    wrapped.__cause__ = fault
+    assert is_transient(wrapped) is transient
 
 
 class Narrow:
     """An executor with room for four jobs, of which a large one takes all; each ends at the next look."""
 
     name = "narrow"
-    returns_at_once = False
+    detached = False
 
     def __init__(self) -> None:
         self.order: list[str] = []
         self.running: list[Job] = []
 
-    def room_for(self, job: Job) -> bool:
+    def has_capacity(self, job: Job) -> bool:
         return sum(one.resources.cores for one in self.running) + job.resources.cores <= 4
 
     def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
@@ -208,26 +282,15 @@ class Narrow:
     def ended(self, timeout: float) -> list[Ended]:
         return [Ended(self.running.pop(0).name, "done", 0.0)]
 
-    def close(self) -> None:
+    def close(self, hurry: object = None) -> None:
         pass
-
-
-def test_small_jobs_overtake_a_large_one_for_a_while_only(world: World) -> None:
-    jobs = [world.job("first"), world.job("large", cores=4)]
-    jobs += [world.job(f"small{number:02}") for number in range(60)]
-    narrow = Narrow()
-    assert len(world.sweep(jobs, narrow).done) == len(jobs)
-    # Three start beside the first, and more as those end; then the machine is left to the large one.
-    assert 4 <= narrow.order.index("large") <= 20
-    small = [name for name in narrow.order if name.startswith("small")]
-    assert small == sorted(small)
 
 
 def test_what_is_handed_to_a_scheduler_is_left_to_it(world: World) -> None:
     class Away(Narrow):
-        returns_at_once = True
+        detached = True
 
-        def close(self) -> None:
+        def close(self, hurry: object = None) -> None:
             raise AssertionError("what was handed over goes on")
 
     away = Away()

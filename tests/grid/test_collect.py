@@ -11,14 +11,14 @@ from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.grid.cell import GridCell
+from genrec_unlearn_bench.grid.expand import GridCell
 from genrec_unlearn_bench.grid.collect import collect
-from genrec_unlearn_bench.grid.collected import FILE, Collected, read_collected
+from genrec_unlearn_bench.grid.collect import FILE, Collected, read_collected
 from genrec_unlearn_bench.grid.event import Event
-from genrec_unlearn_bench.grid.job import Job
+from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.journal import Journal
 from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, Standing
-from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
+from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.progress import Progress

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.errors import CapabilityMissing, ConfigError
-from genrec_unlearn_bench.grid.cell import GridCell
+from genrec_unlearn_bench.grid.expand import GridCell
 from genrec_unlearn_bench.grid.expand import expand
 from genrec_unlearn_bench.grid.settled import Settler
-from genrec_unlearn_bench.grid.spec import GridSpec, read_grid, ready_grids
+from genrec_unlearn_bench.grid.spec import GridSpec, read_grid
+from genrec_unlearn_bench.grid.grid_file import ready_grids
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
 
 PLACES: dict[str, Any] = {"data_dir": None, "results_dir": Path("results"), "tuned_dir": Path("tuned"), "device": None}

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.grid.cell import GridCell
+from genrec_unlearn_bench.grid.expand import GridCell
 from genrec_unlearn_bench.grid.plan import Plan, make_plan
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
-from tests.grid.planned_world import BACKBONES, KINDS, all_rows, fake_run, grid_of, lay_grounds
+from tests.grid.test_expand import BACKBONES
+from tests.grid.planned_world import KINDS, all_rows, fake_run, lay_grounds
+from tests.grid.light_graphs import grid_of
 
 SECONDS = 20.0
 CELLS = 20_000

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.grid.cell import GridCell, cell_name
-from genrec_unlearn_bench.grid.job import Job, Until
+from genrec_unlearn_bench.grid.expand import GridCell, cell_name
+from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.job import Until
 from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, SharedStage, Standing
-from genrec_unlearn_bench.grid.resources import Resources
+from genrec_unlearn_bench.grid.spec import Resources
 from genrec_unlearn_bench.grid.schedule import schedule
 from genrec_unlearn_bench.pipeline.request import RunRequest
 

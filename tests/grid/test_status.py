@@ -15,13 +15,16 @@ import pytest
 from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.grid.event import Event, State
-from genrec_unlearn_bench.grid.job import Job, Until
+from genrec_unlearn_bench.grid.event import Event
+from genrec_unlearn_bench.grid.state import State
+from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.job import Until
 from genrec_unlearn_bench.grid.journal import Journal, host_name
-from genrec_unlearn_bench.grid.log import JobLog
+from genrec_unlearn_bench.executors.task import JobLog
 from genrec_unlearn_bench.grid.status import SweepView
-from genrec_unlearn_bench.grid.sweep_facts import SweepFacts, write_facts
-from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
+from genrec_unlearn_bench.grid.state import SweepFacts
+from genrec_unlearn_bench.grid.sweep_facts import write_facts
+from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
 
 NOW = 1_800_000_000.0

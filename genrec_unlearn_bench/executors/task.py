@@ -1,0 +1,437 @@
+"""Runs one job in this process; every executor ends in ``perform``.
+
+``python -m genrec_unlearn_bench.executors.task ASSIGNMENT.json`` is one of the processes that accelerate starts for a
+job of several GPUs: the first keeps log, state and result, the others compute along.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, TypeVar
+
+from genrec_unlearn_bench import launch
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import (
+    BenchError,
+    DataFault,
+    OutOfMemory,
+    ProtocolMismatch,
+    StorageError,
+    UsageError,
+)
+from genrec_unlearn_bench.executors.base import STOPPED, Ended
+from genrec_unlearn_bench.executors.trackers import Tracking, tracked
+from genrec_unlearn_bench.files import atomic_text, guarded
+from genrec_unlearn_bench.grid.schedule import RESULT, Job
+from genrec_unlearn_bench.grid.state import OPTION, JobState, State, SweepFolder
+from genrec_unlearn_bench.pipeline.context import SessionCache, StageContext, materialise
+from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
+from genrec_unlearn_bench.pipeline.memory import is_out_of_memory
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.store.store import StageStore
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.pipeline.stage import Stage
+
+__all__ = ["Assignment", "JobLog", "Work", "WorkResult", "is_transient", "launch_command", "make_stages", "perform"]
+
+T = TypeVar("T")
+
+HEARTBEAT = 20.0
+"""Seconds between two signs of life; a stage that has begun is reported within ``LOOK``."""
+LOOK = 5.0
+LOSS_SECONDS = 10.0
+"""Seconds between two lines of losses in the log."""
+PATIENCE = 60.0
+"""Seconds that launched processes have to end once they were asked to."""
+
+
+class Assignment(StrictModel):
+    """A job and where it is run."""
+
+    job: Job
+    folder: Path
+    """Root of the sweep's folder."""
+    cache: Path
+    attempt: int = 1
+    executor: str
+    place: str = ""
+    """A scheduler's own name for the attempt."""
+    work: str = ""
+    """``module:function`` that does the job, in place of ``run_job``."""
+
+    def state(self, state: State, **fields: object) -> JobState:
+        """The state of the job, written by this process now."""
+        return JobState.model_validate(
+            {
+                "job": self.job.name,
+                "state": state,
+                "attempts": self.attempt,
+                "executor": self.executor,
+                "place": self.place,
+                "host": platform.node(),
+                "pid": os.getpid(),
+                "updated": time.time(),
+                **fields,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class WorkResult:
+    """What a job came to: the result's folder, for a cell, and whether it diverged."""
+
+    folder: Path | None = None
+    diverged: bool = False
+
+
+Work = Callable[[Job, StageStore, Progress, SessionCache], WorkResult]
+
+
+def run_job(job: Job, store: StageStore, progress: Progress, session: SessionCache) -> WorkResult:
+    """Compute a cell's result or shared stages; what is in the store is taken from there."""
+    # Heavy: the first sign of life is written before these are imported.
+    from genrec_unlearn_bench.pipeline.environment import determinism
+    from genrec_unlearn_bench.pipeline.graph import build_stages
+    from genrec_unlearn_bench.pipeline.resolve import resolve
+    from genrec_unlearn_bench.pipeline.run import run_cell
+
+    if job.until == RESULT:
+        finished = run_cell(job.request, store, progress, cache=session)
+        return WorkResult(finished.folder, finished.record.diverged)
+    resolved = resolve(job.request)
+    context = StageContext(store, progress, session, device=resolved.device)
+    with determinism(resolved.threads):
+        make_stages(job, build_stages(resolved).values(), context)
+    return WorkResult()
+
+
+def make_stages(job: Job, stages: Iterable[Stage], context: StageContext) -> None:
+    """Make the stages of a job by their keys. Raises UsageError where one is no longer part of the cell."""
+    by_key = {stage.key: stage for stage in stages}
+    for key in job.keys:
+        if key not in by_key:
+            raise UsageError(
+                f"the stage {job.until!r} is no longer made this way: data, code or configuration have changed",
+                where=job.name,
+                hint="start the sweep again, which plans anew",
+            )
+        materialise(by_key[key], context)
+
+
+class JobLog:
+    """Appends to the log of one job, one system call a line; threads may share it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handle: int | None = None
+        self._mutex = threading.Lock()
+
+    def write(self, text: str) -> None:
+        """Append text behind the time of day; it is in the file when this returns. Raises StorageError."""
+        line = f"{time.strftime('%H:%M:%S')} {text.rstrip()}\n".encode("utf-8", errors="replace")
+        with self._mutex, guarded(self._path, OPTION):
+            if self._handle is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            os.write(self._handle, line)
+
+    def close(self) -> None:
+        """Close the file; a later line opens it again."""
+        with self._mutex:
+            if self._handle is not None:
+                os.close(self._handle)
+            self._handle = None
+
+
+class _JobProgress(Progress):
+    """Writes messages to a job's log at once and losses now and then; knows the stage that is being computed."""
+
+    def __init__(self, log: JobLog) -> None:
+        super().__init__()
+        self._log = log
+        self._stages: list[str] = []
+        self._loop = ""
+        self._losses_at: dict[str, float] = {}
+
+    @property
+    def position(self) -> str:
+        """The stage and how far it has come; empty between stages."""
+        return " · ".join(part for part in (*self._stages[-1:], self._loop) if part)
+
+    def info(self, text: str) -> None:
+        self._log.write(text)
+
+    @contextmanager
+    def computing(self, stage: str) -> Iterator[None]:
+        self._stages.append(stage)
+        self._log.write(f"{stage}: computing")
+        try:
+            yield
+        finally:
+            self._stages.pop()
+
+    def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
+        if total is None:
+            total = len(sequence) if isinstance(sequence, Sized) else None
+        outer = self._loop
+        try:
+            for done, part in enumerate(sequence):
+                self._loop = f"{label} {done}/{total}" if total else f"{label} {done}"
+                yield part
+        finally:
+            self._loop = outer
+
+    def follow(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
+        finite = all(abs(value) < float("inf") for value in losses.values())
+        now = time.monotonic()
+        if finite and now - self._losses_at.get(stage, -LOSS_SECONDS) < LOSS_SECONDS:
+            return
+        self._losses_at[stage] = now
+        values = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
+        self._log.write(f"{'' if finite else 'warning: a loss is not finite: '}{stage} step {step}: {values}")
+
+
+def perform(given: Assignment, session: SessionCache | None = None, work: Work | None = None) -> Ended:
+    """Do a job, keep its log and state, and return how it ended; the job's faults are returned, not raised.
+
+    A job of several GPUs is started in as many processes.
+    """
+    job = given.job
+    if job.resources.gpus > 1 and launch.launched() == 1:
+        return _launch(given)
+    began, first = time.time(), launch.place() == 0
+    folder = SweepFolder(given.folder)
+    path = folder.log(job.name)
+    log = JobLog(path if first else path.with_name(f"{path.stem}.process{launch.place()}.log"))
+    progress = _JobProgress(log)
+    store = StageStore(given.cache, progress)
+    try:
+        log.write(f"attempt {given.attempt} on {platform.node()}: {job.until} of {job.request.command()}")
+        if first:
+            folder.write(given.state("running", started=began))
+        with _heartbeat(given if first else None, folder, progress, began):
+            result = _work(given, folder, progress, store, session or SessionCache(), work)
+        place = str(result.folder) if result.folder is not None else ""
+        ended = Ended(job.name, "done", 0.0, result=place, diverged=result.diverged)
+    except (Exception, SystemExit, KeyboardInterrupt) as fault:
+        ended = _failed(given, fault, log)
+    damaged = tuple(f"the stored stage {one.name!r} was damaged ({one.what})" for one in store.quarantined)
+    ended = replace(ended, seconds=time.time() - began, quarantined=damaged)
+    # Where the disk is full these two cannot be written either, and the return value says so.
+    with suppress(StorageError, OSError):
+        log.write(f"{ended.how} after {ended.seconds:.1f} s {ended.result}")
+    if first:
+        state: State = "done" if ended.how == "done" else "failed" if ended.how == "failed" else "lost"
+        with suppress(StorageError, OSError):
+            fields = {name: value for name, value in vars(ended).items() if name not in ("job", "how")}
+            folder.write(given.state(state, started=began, **fields))
+    log.close()
+    return ended
+
+
+def _work(
+    given: Assignment,
+    folder: SweepFolder,
+    progress: Progress,
+    store: StageStore,
+    session: SessionCache,
+    work: Work | None,
+) -> WorkResult:
+    job = given.job
+    facts = folder.facts()
+    tracking = Tracking(names=facts.trackers, folder=facts.tracker_dir) if facts and facts.trackers else None
+    # Sums depend on the number of threads in their last bits, so it is the same under every executor.
+    threads = job.request.threads or job.resources.cores
+    own = job.model_copy(update={"request": job.request.model_copy(update={"threads": threads})})
+    if work is None and given.work:
+        module, _, name = given.work.partition(":")
+        work = getattr(importlib.import_module(module), name)
+    with _thread_limit(threads), tracked(progress, tracking, job.name) as reporting:
+        return (work or run_job)(own, store, reporting, session)
+
+
+def _failed(given: Assignment, fault: BaseException, log: JobLog) -> Ended:
+    name = given.job.name
+    # Submitit ends the process of a job whose time is over or that is preempted, and has Slurm queue it again.
+    if isinstance(fault, KeyboardInterrupt) or (isinstance(fault, SystemExit) and given.place):
+        return Ended(name, "stopped", 0.0, error=STOPPED)
+    if isinstance(fault, SystemExit):
+        error = BenchError(f"the job's code ended its process (exit code {fault.code})", hint="it must return or raise")
+    else:
+        error = to_user_error(fault) if isinstance(fault, Exception) else BenchError(repr(fault))
+    with suppress(StorageError, OSError):
+        log.write(f"error: {error.render()}\n{''.join(traceback.format_exception(fault))}")
+    storage = isinstance(error, StorageError)
+    return Ended(name, "failed", 0.0, error=error.render(), transient=is_transient(fault), storage=storage)
+
+
+@contextmanager
+def _heartbeat(given: Assignment | None, folder: SweepFolder, progress: _JobProgress, began: float) -> Iterator[None]:
+    over = threading.Event()
+
+    def beat() -> None:
+        written, stage = time.monotonic(), ""
+        while given is not None and not over.wait(LOOK):
+            position = progress.position
+            current = position.partition(" · ")[0]
+            if current != stage or time.monotonic() - written >= HEARTBEAT:
+                written, stage = time.monotonic(), current
+                # A full disk is reported by the job itself.
+                with suppress(StorageError, OSError):
+                    folder.write(given.state("running", started=began, stage=position))
+
+    thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def _thread_limit(count: int) -> Iterator[None]:
+    """As many threads for BLAS and OpenMP, also of libraries that torch does not control."""
+    from threadpoolctl import threadpool_limits
+
+    if "torch" in sys.modules:
+        # Brings its own OpenMP, which counts only once it is loaded.
+        import sklearn.utils  # noqa: F401
+    with threadpool_limits(limits=count):
+        yield
+
+
+_CODES = frozenset(
+    getattr(errno, name)
+    for name in (
+        *("EIO", "EREMOTEIO", "ESTALE", "ETIMEDOUT", "ECONNRESET", "ECONNABORTED", "ECONNREFUSED", "ENETDOWN"),
+        *("ENETUNREACH", "ENETRESET", "EHOSTDOWN", "EHOSTUNREACH", "EAGAIN"),
+    )
+    if hasattr(errno, name)
+)
+_GPU = (
+    "unspecified launch failure",
+    "launch timed out",
+    "uncorrectable ecc",
+    "hardware error",
+    "gpu has fallen off the bus",
+    "busy or unavailable",
+    "cuda driver error: unknown",
+    "nccl remote process exited",
+    "nccl communicator was aborted",
+    "unhandled system error",
+)
+"""How CUDA and NCCL name faults of the device, its driver or the network between devices. An illegal address or a
+failed assertion in a kernel is not among them: those are faults of the code."""
+_NETWORK = frozenset(["ConnectionError", "ConnectTimeout", "ReadTimeout", "Timeout", "ChunkedEncodingError"])
+"""Errors of HTTP libraries, which give them no error number."""
+
+
+def is_transient(fault: BaseException) -> bool:
+    """Whether another attempt may not meet a fault: a network that hiccups, a file server that restarts, a GPU that
+    fell over, by the fault itself and its causes. Anything else would come back and is not tried again."""
+    if isinstance(fault, UsageError | DataFault | OutOfMemory | ProtocolMismatch) or is_out_of_memory(fault):
+        return False
+    if isinstance(fault, OSError):
+        unnamed = fault.errno is None and type(fault).__name__ in _NETWORK
+        if isinstance(fault, ConnectionError | TimeoutError) or fault.errno in _CODES or unnamed:
+            return True
+    if isinstance(fault, RuntimeError) and any(sign in str(fault).lower() for sign in _GPU):
+        return True
+    cause = fault.__cause__ or (None if fault.__suppress_context__ else fault.__context__)
+    return cause is not None and is_transient(cause)
+
+
+def launch_command(given: Assignment, path: Path) -> list[str]:
+    """The call of ``accelerate launch`` that does a job with as many processes as it has GPUs.
+
+    Args:
+        path: File of the assignment, which the processes read.
+    """
+    resources_ = given.job.resources
+    processes = max(1, resources_.gpus)
+    # Read by accelerate from a path: the package is never run from an archive.
+    config = resources.files(__package__) / ("fsdp.yaml" if resources_.fsdp else "multi_gpu.yaml")
+    launcher = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(config)]
+    # Any free port, so that several jobs may be launched on one machine.
+    launcher += ["--num_processes", str(processes), "--main_process_port", "0"]
+    launcher += ["--num_cpu_threads_per_process", str(max(1, resources_.cores // processes))]
+    return [*launcher, "--module", __spec__.name if __spec__ else __name__, str(path)]
+
+
+def _launch(given: Assignment) -> Ended:
+    """Do a job with several processes and wait for them; an interrupt stops them politely. Raises StorageError."""
+    began = time.time()
+    job, folder = given.job, SweepFolder(given.folder)
+    path = given.folder / "launched" / folder.state_file(job.name).name
+    atomic_text(path, given.model_dump_json(), OPTION)
+    launcher = subprocess.Popen(launch_command(given, path), start_new_session=True)  # noqa: S603
+    try:
+        code = launcher.wait()
+    except (KeyboardInterrupt, SystemExit):
+        launcher.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            launcher.wait(PATIENCE)
+        launcher.kill()
+        return Ended(job.name, "stopped", time.time() - began, error=STOPPED)
+    ended = ended_from(folder.state(job.name), began)
+    if ended is not None:
+        return ended
+    error = f"one of the job's {job.resources.gpus} processes ended with {code} before the first could report"
+    folder.write(given.state("lost", error=error))
+    return Ended(job.name, "died", time.time() - began, error=error)
+
+
+def ended_from(state: JobState | None, began: float) -> Ended | None:
+    """The end of an attempt by its state file; None where the attempt that began then did not write one."""
+    if state is None or state.updated < began or state.state not in ("done", "failed", "lost"):
+        return None
+    return Ended(
+        job=state.job,
+        how="stopped" if state.state == "lost" else "done" if state.state == "done" else "failed",
+        seconds=state.seconds or 0.0,
+        result=state.result,
+        error=state.error,
+        diverged=state.diverged,
+        transient=state.transient,
+        storage=state.storage,
+        quarantined=state.quarantined,
+    )
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    # Once: a second one would cut short what the first has started.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def interruptible() -> None:
+    """Turn SIGTERM into KeyboardInterrupt, so that drafts are removed and the state is written."""
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    interruptible()
+    given_ = Assignment.model_validate_json(Path(sys.argv[1]).read_bytes())
+    code_ = 0 if perform(given_).how == "done" else 1
+    # Not through the interpreter's end: a library's threads may hang there, and everything is written.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code_)

@@ -1,0 +1,297 @@
+"""The folder of a sweep, ``<cache>/sweeps/<grid>/``: readable from any terminal and machine that sees it.
+
+- ``grid.yaml``: the grid as it was given
+- ``sweep.json``: how the latest call was made, and where results and data lie
+- ``jobs.jsonl``: the jobs of the latest call, one a line
+- ``jobs/<job>.json``: state of a job, replaced atomically
+- ``logs/<job>.log``: log of a job, all attempts one after the other
+- ``slurm/``: what submitit keeps
+
+All of it may be deleted while nothing runs: what is done follows from the store and the results alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+from filelock import FileLock
+from pydantic import ConfigDict, ValidationError
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import UnknownName, UsageError
+from genrec_unlearn_bench.files import atomic_text, guarded
+from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import read_grid
+
+__all__ = ["OPTION", "JobState", "JobStates", "State", "SweepFacts", "SweepFolder", "find_sweep", "sweeps", "tail"]
+
+OPTION = "--cache-dir"
+
+SILENCE = 120.0
+"""Seconds without a heartbeat after which a job on another machine counts as lost; heartbeats come every 20."""
+
+State = Literal["queued", "running", "done", "failed", "skipped", "lost"]
+"""``queued``: a sweep or a scheduler will start it. ``skipped``: something it needs has failed. ``lost``: its process
+ended, or was stopped, before the job did."""
+
+TAIL_BYTES = 1 << 16
+CLOCK_STEP = 1.0
+"""Seconds by which the clock of processes may be ahead of the file's."""
+
+
+class JobState(StrictModel):
+    """State of one job."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    job: str
+    state: State
+    attempts: int = 1
+    executor: str = ""
+    place: str = ""
+    """The scheduler's own name for it; empty without one."""
+    host: str = ""
+    pid: int = 0
+    """Process that runs it, or the sweep that has queued it."""
+    started: float | None = None
+    """When the attempt began, in seconds since the epoch; None where it has not."""
+    updated: float
+    """When this was written."""
+    stage: str = ""
+    """The stage that is being computed, and how far it has come."""
+    seconds: float | None = None
+    """Wall-clock of the last attempt, once it is over."""
+    result: str = ""
+    error: str = ""
+    diverged: bool = False
+    transient: bool = False
+    """Whether another attempt may not meet the fault."""
+    storage: bool = False
+    """Whether the file system refused."""
+    quarantined: tuple[str, ...] = ()
+    """Damaged stages that the attempt found and computed again."""
+
+    @property
+    def owned(self) -> bool:
+        """Whether a living process runs the job, or is going to: by its process on this machine, elsewhere by its
+        heartbeat. Jobs in a scheduler's hands count as owned until the scheduler says otherwise."""
+        if self.state not in ("queued", "running"):
+            return False
+        if self.place:
+            return True
+        if self.host != platform.node():
+            return time.time() - self.updated < SILENCE
+        return self.process_alive
+
+    @property
+    def process_alive(self) -> bool:
+        """Whether the process is there; a later process of the same number is another one."""
+        try:
+            return psutil.Process(self.pid).create_time() <= self.updated + CLOCK_STEP
+        except psutil.Error:
+            return False
+
+
+class SweepFacts(StrictModel):
+    """One call of ``bench sweep``; a later call of the same grid replaces it."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    grid: str
+    started: float
+    """Seconds since the epoch."""
+    host: str
+    command: str
+    """The call, as it can be repeated."""
+    results_dir: str
+    data_dir: str = ""
+    """Empty where datasets were looked for in the usual places."""
+    tuned_dir: str = ""
+    device: str = ""
+    """Empty where the grid decides."""
+    executor: str = ""
+    trackers: tuple[str, ...] = ()
+    tracker_dir: str = ""
+    cells: int = 0
+    """Cells of the grid that can be run."""
+    done: int = 0
+    """Of those, how many were done before this call; they have no job."""
+
+
+class SweepFolder:
+    """The files of one sweep. Nothing is created before something is written."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.slurm = root / "slurm"
+
+    @classmethod
+    def of(cls, cache: Path, grid: str) -> SweepFolder:
+        """The sweep of the grid of that name in a cache."""
+        return cls(cache / "sweeps" / _file_name(grid))
+
+    @property
+    def name(self) -> str:
+        """Name of the grid."""
+        facts = self.facts()
+        return facts.grid if facts else self.root.name
+
+    def facts(self) -> SweepFacts | None:
+        """How the latest call was made; None where there is none that can be read."""
+        try:
+            return SweepFacts.model_validate_json((self.root / "sweep.json").read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def begin(self, facts: SweepFacts, jobs: Iterable[Job], grid: Path | None = None) -> None:
+        """Keep how this call was made, and its jobs. Raises StorageError."""
+        if grid is not None:
+            atomic_text(self.root / "grid.yaml", grid.read_text(encoding="utf-8"), OPTION)
+        atomic_text(self.root / "jobs.jsonl", "".join(f"{job.model_dump_json()}\n" for job in jobs), OPTION)
+        atomic_text(self.root / "sweep.json", facts.model_dump_json(indent=2) + "\n", OPTION)
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """The jobs of the latest call as plain JSON: checking 50,000 requests would take a minute."""
+        try:
+            return [json.loads(line) for line in (self.root / "jobs.jsonl").read_bytes().splitlines()]
+        except (OSError, ValueError):
+            return []
+
+    def log(self, job: str) -> Path:
+        """The log of a job."""
+        return self.root / "logs" / f"{_file_name(job)}.log"
+
+    def state_file(self, job: str) -> Path:
+        """The file of a job's state."""
+        return self.root / "jobs" / f"{_file_name(job)}.json"
+
+    def state(self, job: str) -> JobState | None:
+        """State of a job; None where nothing is known."""
+        return _read_state(self.state_file(job))
+
+    def write(self, state: JobState) -> None:
+        """Replace the state of a job: readers see the old file or the new one. Raises StorageError."""
+        path = self.state_file(state.job)
+        draft = path.with_name(f".{path.stem}.{os.getpid()}-{threading.get_ident()}")
+        with guarded(path, OPTION):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Not forced to the disk: after a power cut nothing runs, and what is done follows from the store.
+            draft.write_text(state.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            draft.replace(path)
+
+    @contextmanager
+    def claiming(self) -> Iterator[None]:
+        """Exclude other sweeps of the grid while a job's state is read and it is queued. Raises StorageError."""
+        with guarded(self.root, OPTION):
+            self.root.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.root / ".claim.lock")
+        # File systems without locks: two sweeps may then start one job, and the store's locks divide its stages.
+        with suppress(OSError, NotImplementedError):
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+class JobStates:
+    """States of all jobs of a sweep; each look reads only the files that have changed."""
+
+    def __init__(self, folder: SweepFolder) -> None:
+        self._place = folder.root / "jobs"
+        self._seen: dict[str, tuple[int, int, int]] = {}
+        self._states: dict[str, JobState] = {}
+
+    def look(self) -> dict[str, JobState]:
+        """The states by job."""
+        try:
+            entries = list(os.scandir(self._place))
+        except OSError:
+            return {}
+        for entry in entries:
+            if entry.name.startswith(".") or not entry.name.endswith(".json"):
+                continue
+            with suppress(OSError):
+                status = entry.stat()
+                signature = (status.st_ino, status.st_mtime_ns, status.st_size)
+                if self._seen.get(entry.name) != signature:
+                    state = _read_state(Path(entry.path))
+                    if state is not None:
+                        self._seen[entry.name], self._states[state.job] = signature, state
+        return self._states
+
+
+def sweeps(cache: Path) -> list[SweepFolder]:
+    """All sweeps of a cache, the one that was active last first."""
+    place = cache / "sweeps"
+    folders = [path for path in place.iterdir() if (path / "jobs.jsonl").is_file()] if place.is_dir() else []
+    found = [SweepFolder(path) for path in folders]
+    return sorted(found, key=lambda folder: (-_last_change(folder.root), folder.root.name))
+
+
+def find_sweep(cache: Path, grid: str | None) -> SweepFolder:
+    """The sweep of a grid, by the grid's name or file; the one that was active last where none is named.
+
+    Raises:
+        UsageError: The cache has no sweep, or the file is no grid.
+        UnknownName: It has none of that grid.
+    """
+    known = sweeps(cache)
+    if not known:
+        raise UsageError(
+            "no sweep was started with this cache", where=str(cache), hint="bench sweep GRID, or name its --cache-dir"
+        )
+    if grid is None:
+        return known[0]
+    path = Path(grid)
+    name = grid
+    if path.suffix in (".yaml", ".yml"):
+        name = read_grid(grid).name if path.is_file() else path.stem
+    for folder in known:
+        if name in (folder.name, folder.root.name):
+            return folder
+    raise UnknownName("sweep", name, [folder.name for folder in known])
+
+
+def tail(path: Path, lines: int = 12) -> list[str]:
+    """The last lines of a log; none where there is no log."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            return file.read().decode("utf-8", errors="replace").splitlines()[-lines:]
+    except OSError:
+        return []
+
+
+def _read_state(path: Path) -> JobState | None:
+    try:
+        return JobState.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def _file_name(name: str) -> str:
+    """A name as that of a file: readable, and distinct where two names differ in what a file name cannot hold."""
+    plain = re.sub(r"[^A-Za-z0-9._=+-]+", "_", name)
+    if plain == name and len(plain) <= 100:
+        return plain
+    return f"{plain[:100]}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
+
+
+def _last_change(folder: Path) -> float:
+    times = []
+    for name in ("jobs.jsonl", "sweep.json", "jobs"):
+        with suppress(OSError):
+            times.append((folder / name).stat().st_mtime)
+    return max(times, default=0.0)
