@@ -37,15 +37,6 @@ class Bibliography:
     text: str
     left_out: tuple[str, ...] = ()
 
-    @property
-    def method_keys(self) -> Mapping[str, str]:
-        """Comma-separated keys of every method."""
-        return {
-            name.removeprefix("method:"): ",".join(keys)
-            for name, keys in self.keys.items()
-            if name.startswith("method:")
-        }
-
     def cited(self, *names: str) -> tuple[str, ...]:
         """Keys of some things, each once."""
         return tuple(dict.fromkeys(key for name in names for key in self.keys.get(name, ())))

@@ -16,7 +16,7 @@ from importlib import resources
 
 from genrec_unlearn_bench.evaluation.user_block import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples import page as words
-from genrec_unlearn_bench.reporting.examples.page import Example, Item, Page, ShownList, clipped
+from genrec_unlearn_bench.reporting.examples.page import Example, Item, Page, ShownList, clipped, split
 from genrec_unlearn_bench.reporting.formats.escaping import visible
 from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
 from genrec_unlearn_bench.reporting.latex.render import template
@@ -113,15 +113,9 @@ def _float(page: Page, example: Example, name: str) -> _Float:
         label=f"{key}-{example.number}",
         past=escape(words.past(example) if example.history_length else words.EMPTY_HISTORY.capitalize()),
         history=tuple((place, _named(item, LONG)) for place, item in enumerate(example.history, start=1)),
-        parts=tuple(_part(page, lists) for lists in _parts(example.lists)),
+        parts=tuple(_part(page, lists) for lists in split(example.lists, SIDE_BY_SIDE)),
         notes=" ".join(notes),
     )
-
-
-def _parts(lists: Sequence[ShownList]) -> list[Sequence[ShownList]]:
-    tables = -(-len(lists) // SIDE_BY_SIDE)
-    size = -(-len(lists) // tables)
-    return [lists[start : start + size] for start in range(0, len(lists), size)]
 
 
 def _part(page: Page, lists: Sequence[ShownList]) -> _Part:

@@ -41,6 +41,7 @@ __all__ = [
     "make_page",
     "notes",
     "past",
+    "split",
     "target_place",
 ]
 
@@ -309,3 +310,9 @@ def notes(page: Page) -> tuple[str, ...]:
         page.rule,
         "Examples show what a change looks like; how often it happens is what the metrics are for.",
     )
+
+
+def split(lists: Sequence[ShownList], most: int) -> list[Sequence[ShownList]]:
+    """The lists in as few tables of at most ``most`` columns as they need, all of about one width."""
+    size = -(-len(lists) // -(-len(lists) // most))
+    return [lists[start : start + size] for start in range(0, len(lists), size)]
