@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from pydantic import ConfigDict
+
 from genrec_unlearn_bench.config import StrictModel
 
 __all__ = [
@@ -242,7 +244,9 @@ class BlockData(StrictModel):
 
 
 class SourceData(StrictModel):
-    """Whose results they are."""
+    """Whose results they are: a ``Source`` as the page reads it."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     name: str
     title: str

@@ -6,7 +6,6 @@ Deterministic: the same tables give the same bytes. Whatever comes from records 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -22,22 +21,7 @@ from genrec_unlearn_bench.reporting.wording import fixed
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["PACKAGES", "TexFloat", "render_latex", "reported_floats", "template"]
-
-
-@dataclass(frozen=True)
-class TexFloat:
-    """One float as the template fills it in; all strings are TeX."""
-
-    environment: str
-    caption: str
-    short: str
-    label: str
-    again: bool
-    columns: str
-    head: tuple[str, ...]
-    body: tuple[str, ...]
-    notes: str
+__all__ = ["PACKAGES", "render_latex", "reported_floats", "template"]
 
 
 @cache
@@ -74,7 +58,7 @@ def reported_floats(found: Sequence[Beside]) -> list[str]:
     return out
 
 
-def _float(block: str, found: Sequence[Beside]) -> TexFloat:
+def _float(block: str, found: Sequence[Beside]) -> dict[str, object]:
     titles = list(dict.fromkeys(pair.title for pair in found))
     methods = list(dict.fromkeys(pair.method for pair in found))
     cells = {(pair.method, pair.title): pair for pair in found}
@@ -85,17 +69,17 @@ def _float(block: str, found: Sequence[Beside]) -> TexFloat:
     for method in methods:
         parts = [_pair(cells.get((method, title))) for title in titles]
         body.append(f"{escape(method)} & {' & '.join(parts)} " + r"\\")
-    return TexFloat(
-        environment="table*" if width > 6 else "table",
-        caption=f"Reported numbers beside ours: {escape(block)}.",
-        short=f"Reported beside ours: {escape(block)}",
-        label=f"tab:reported-{label(block)}",
-        again=False,
-        columns="l" + "r" * width,
-        head=(rf"& {heads} \\", rules, "& " + " & ".join(["reported & ours"] * len(titles)) + r" \\"),
-        body=tuple(body),
-        notes=" ".join(escape(note) for note in beside_notes(found)),
-    )
+    return {
+        "environment": "table*" if width > 6 else "table",
+        "caption": f"Reported numbers beside ours: {escape(block)}.",
+        "short": f"Reported beside ours: {escape(block)}",
+        "label": f"tab:reported-{label(block)}",
+        "again": False,
+        "columns": "l" + "r" * width,
+        "head": (rf"& {heads} \\", rules, "& " + " & ".join(["reported & ours"] * len(titles)) + r" \\"),
+        "body": tuple(body),
+        "notes": " ".join(escape(note) for note in beside_notes(found)),
+    }
 
 
 def _pair(pair: Beside | None) -> str:
@@ -152,17 +136,17 @@ def _floats(table: Table) -> list[str]:
         first, last = page.number == 1, page.number == page.total
         part = "" if page.total == 1 else f", part {page.number} of {page.total}"
         name = f"tab:{label(table.name)}" + ("" if first else f"-part{page.number}")
-        filled = TexFloat(
-            environment="table*" if width_of(page) > ONE_COLUMN else "table",
-            caption=f"{title}{part}." + (f" {escape(table.caption)}" if first else ""),
-            short=title,
-            label=name,
-            again=not first,
-            columns="l" + "".join(page.shapes[column].format for column in page.columns),
-            head=tuple(head_lines(page.columns)),
-            body=tuple(_body(page)),
-            notes=" ".join(notes_of(table)) if last else "Notes: below the last part.",
-        )
+        filled = {
+            "environment": "table*" if width_of(page) > ONE_COLUMN else "table",
+            "caption": f"{title}{part}." + (f" {escape(table.caption)}" if first else ""),
+            "short": title,
+            "label": name,
+            "again": not first,
+            "columns": "l" + "".join(page.shapes[column].format for column in page.columns),
+            "head": tuple(head_lines(page.columns)),
+            "body": tuple(_body(page)),
+            "notes": " ".join(notes_of(table)) if last else "Notes: below the last part.",
+        }
         out.append(template("table.tex").render(table=filled))
     return out
 
