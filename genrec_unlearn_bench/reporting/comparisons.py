@@ -80,7 +80,7 @@ class BlockEntry(StrictModel):
 
 
 class PairsDocument(StrictModel):
-    """What ``bench compare --json`` prints."""
+    """The document of ``bench compare --json``."""
 
     kind: Literal["genrec-unlearn-bench comparison"] = "genrec-unlearn-bench comparison"
     schema_version: int = SCHEMA_VERSION
@@ -109,7 +109,7 @@ class CheckpointEntry(StrictModel):
 
 
 class UsersDocument(StrictModel):
-    """What ``bench compare --users --json`` prints; p-values are not corrected."""
+    """The document of ``bench compare --users --json``; p-values are not corrected."""
 
     kind: Literal["genrec-unlearn-bench checkpoints"] = "genrec-unlearn-bench checkpoints"
     schema_version: int = SCHEMA_VERSION

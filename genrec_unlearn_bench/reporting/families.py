@@ -123,7 +123,7 @@ def scores(values: FloatArray, measure: Measure) -> FloatArray:
 
 
 class Verdict(StrEnum):
-    """What a test against the baseline says."""
+    """Outcome of a test against the baseline."""
 
     BETTER = "better"
     WORSE = "worse"

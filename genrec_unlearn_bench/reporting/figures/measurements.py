@@ -77,7 +77,7 @@ class Source:
         interval: tuple[str, str] | None = None,
         where: Mapping[str, str] | None = None,
     ) -> Iterator[tuple[str, dict[tuple[str, ...], Estimate]]]:
-        """What was measured on each row; see ``estimates``."""
+        """Estimates of each row; see ``estimates``."""
         for label in self.labels:
             found = estimates(self.tables.of(label), key, value, self.protocol, interval=interval, where=where)
             yield label, {place: each for place, each in found.items() if each.seeds}

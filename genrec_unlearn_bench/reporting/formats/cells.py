@@ -1,4 +1,4 @@
-"""What a cell says in a text table, part by part; each format puts the parts together in its own way.
+"""Cells of a text table, part by part; each format puts the parts together in its own way.
 
 So markdown and the terminal cannot differ in what they show, only in how.
 """

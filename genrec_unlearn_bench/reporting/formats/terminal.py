@@ -79,7 +79,7 @@ def render_terminal(
 
 
 def rendered(draw: Callable[[Console], None]) -> str:
-    """What ``draw`` prints, as plain text of 120 columns."""
+    """Output of ``draw`` as plain text of 120 columns."""
     from rich.console import Console
 
     out = io.StringIO()

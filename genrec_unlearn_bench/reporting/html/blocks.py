@@ -47,7 +47,7 @@ _SLOTS = ("task", "backbone", "method", "seed", "scale")
 
 
 class Ledger:
-    """What many runs share, each once."""
+    """Strings, configurations and environments that runs share, each once."""
 
     def __init__(self) -> None:
         self.strings: Table[str] = Table([""])
@@ -197,7 +197,7 @@ def block_values(block: Block, measures: Iterable[Measure], numbers: Mapping[Mea
 
 
 def measure_data(measure: Measure, protocol: StatisticsProtocol) -> MeasureData:
-    """What the page says about a measure."""
+    """A measure as the page shows it."""
     spec = measure.spec
     low, high = spec.range
     primary = measure in protocol.primary_measures(measure.beam)

@@ -41,7 +41,7 @@ BUDGET = 1_850_000
 
 @dataclass(frozen=True)
 class Extras:
-    """What the page shows beside the board.
+    """Content of the page beside the board.
 
     Attributes:
         manifests, health: Folders; see ``task_pages``.
