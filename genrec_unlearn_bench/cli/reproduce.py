@@ -16,7 +16,7 @@ from genrec_unlearn_bench.reproduce.published import find_reference, published_r
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reproduce.noise_floor import NoiseFloor
-    from genrec_unlearn_bench.reproduce.repetition import Compared, Repetition
+    from genrec_unlearn_bench.reproduce.comparison import Compared, Repetition
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRecord
 
 __all__ = ["reproduce"]
@@ -202,10 +202,11 @@ def _repeat(
 ) -> None:
     """Repeat a run, or measure its noise floor, and print the comparison; exit code 1 where it does not hold."""
     from genrec_unlearn_bench.pipeline.results import read_record
-    from genrec_unlearn_bench.reproduce.floor_runs import measure_floor
+    from genrec_unlearn_bench.reproduce.repeat import measure_floor
     from genrec_unlearn_bench.reproduce.noise_floor import read_floors
     from genrec_unlearn_bench.reproduce.repeat import Anew, repeat_record
-    from genrec_unlearn_bench.reproduce.run_lookup import PLACES, find_run
+    from genrec_unlearn_bench.evaluation.relearning.held_out import PLACES
+    from genrec_unlearn_bench.reproduce.run_lookup import find_run
     from genrec_unlearn_bench.store.store import default_cache
 
     folder = find_run(text, tuple(dict.fromkeys([results_dir, *PLACES])))
