@@ -15,8 +15,8 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reproduce.published import find_reference, published_references
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.reproduce.noise_floor import NoiseFloor
     from genrec_unlearn_bench.reproduce.comparison import Compared, Repetition
+    from genrec_unlearn_bench.reproduce.noise_floor import NoiseFloor
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRecord
 
 __all__ = ["reproduce"]
@@ -201,11 +201,10 @@ def _repeat(
     as_json: bool,
 ) -> None:
     """Repeat a run, or measure its noise floor, and print the comparison; exit code 1 where it does not hold."""
-    from genrec_unlearn_bench.pipeline.results import read_record
-    from genrec_unlearn_bench.reproduce.repeat import measure_floor
-    from genrec_unlearn_bench.reproduce.noise_floor import read_floors
-    from genrec_unlearn_bench.reproduce.repeat import Anew, repeat_record
     from genrec_unlearn_bench.evaluation.relearning.held_out import PLACES
+    from genrec_unlearn_bench.pipeline.results import read_record
+    from genrec_unlearn_bench.reproduce.noise_floor import read_floors
+    from genrec_unlearn_bench.reproduce.repeat import Anew, measure_floor, repeat_record
     from genrec_unlearn_bench.reproduce.run_lookup import find_run
     from genrec_unlearn_bench.store.store import default_cache
 
