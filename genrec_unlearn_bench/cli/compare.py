@@ -65,7 +65,7 @@ def compare(
     found = results.gathered(results_dir, published=published, skip_broken=skip_broken)
     wanted = results.selection(task, backbone, None, ruleset, scale, suite)
     board = found.with_faults(selected_board(found.results, protocol, wanted))
-    from genrec_unlearn_bench.reporting.comparison import pairs
+    from genrec_unlearn_bench.reporting import compare_rows as pairs
 
     blocks = pairs.find_pair(board, first, second)
     compared = tuple(pairs.compare_rows(block, first, second, measures, protocol) for block in blocks)

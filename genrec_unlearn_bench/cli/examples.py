@@ -75,7 +75,7 @@ def examples(
     wanted_format = _format(format_, output, as_json=as_json)
     groups = _groups(group, users=bool(user))
     width = _beam(beam)
-    from genrec_unlearn_bench.reporting.examples import choice
+    from genrec_unlearn_bench.reporting.examples import scene as choice
     from genrec_unlearn_bench.reporting.examples.page import make_page
     from genrec_unlearn_bench.reporting.examples.scene import of_requests, set_scene, side_by_side
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
@@ -157,11 +157,11 @@ def _give(page: Page, name: str, output: Path | None, *, standalone: bool) -> No
 
 def _text(page: Page, name: str, *, standalone: bool) -> str:
     if name == "html":
-        from genrec_unlearn_bench.reporting.examples.html import render_html
+        from genrec_unlearn_bench.reporting.examples.documents import render_html
 
         return render_html(page)
     if name == "latex":
-        from genrec_unlearn_bench.reporting.examples.latex import render_latex
+        from genrec_unlearn_bench.reporting.examples.documents import render_latex
 
         return render_latex(page, standalone=standalone)
     if name == "json":

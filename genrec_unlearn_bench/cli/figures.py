@@ -153,5 +153,5 @@ def _not_drawn(skipped: Sequence[Skipped]) -> list[str]:
     out = []
     for kind, members in by_kind.items():
         more = f" (and {len(members) - 1} more)" if len(members) > 1 else ""
-        out.append(f"not drawn: {kind}: {members[0].reason}{more}; would be by: {members[0].mend}")
+        out.append(f"not drawn: {kind}: {members[0].reason}{more}; would be by: {members[0].hint}")
     return out

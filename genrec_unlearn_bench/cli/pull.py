@@ -16,7 +16,7 @@ from genrec_unlearn_bench.cli.options import named
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.submissions.pull.bringing import Brought
+    from genrec_unlearn_bench.submissions.pull import Pulled
     from genrec_unlearn_bench.submissions.pull_index import OfferedResult, PullIndex
 
 __all__ = ["pull"]
@@ -72,7 +72,7 @@ def _selected(index: PullIndex, filters: dict[str, Sequence[str]]) -> list[Offer
     return [one for one in index.results if all(getattr(one, field) in values for field, values in filters.items())]
 
 
-def _print_outcomes(brought: Sequence[Brought], *, as_json: bool) -> None:
+def _print_outcomes(brought: Sequence[Pulled], *, as_json: bool) -> None:
     counts = Counter(one.outcome for one in brought)
     failed = [one for one in brought if one.outcome == "failed"]
     if as_json:

@@ -48,7 +48,7 @@ def verify(
     """Compute every aggregate again from the per-user tables, and check digests, manifests, invariants and rules.
 
     Reading a submission executes nothing of it; running the demo cell does, so use --no-demo on code you do not trust.
-    Exit code 0: it passes. 1: it does not; every fault is listed with its mend.
+    Exit code 0: it passes. 1: it does not; every fault is listed with a hint.
     """
     from genrec_unlearn_bench.submissions.bundle import opened
     from genrec_unlearn_bench.submissions.verification import write_verification

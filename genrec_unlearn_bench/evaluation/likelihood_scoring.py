@@ -22,7 +22,7 @@ from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.unlearning.losses.positives import positive_items
+from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 
 __all__ = ["score_groups"]
 
@@ -97,15 +97,15 @@ def _repeated(examples: Examples) -> BoolArray:
 def wrong_items(features: ItemFeatures, table: SidTable, targets: IntArray, concept: BoolArray) -> IntArray:
     """[len(targets), 5] wrong answers: the semantic neighbours P(i) of each target, -1 where the catalogue has fewer.
 
-    Neighbours are those of ``positive_items`` (retain items; none that carries the target's codes), in the original
+    Neighbours are those of ``positive_set`` (retain items; none that carries the target's codes), in the original
     table, so that they are the same for every model. Only where the concept leaves fewer than five are concept items
     let in.
     """
     distinct, row = np.unique(targets, return_inverse=True)
-    found = positive_items(features, table, distinct, concept, WRONG)
+    found = positive_set(features, table, distinct, concept, WRONG)
     short = (found < 0).any(axis=1)
     if short.any():
-        found[short] = positive_items(features, table, distinct[short], np.zeros_like(concept), WRONG)
+        found[short] = positive_set(features, table, distinct[short], np.zeros_like(concept), WRONG)
     return np.asarray(found[row], dtype=np.int64)
 
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.batches import in_parts
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.snapshots import Place, Snapshot, Snapshots, fingerprint
+from genrec_unlearn_bench.backbones.snapshots import Snapshot, Snapshots, TrainingPosition, fingerprint
 from genrec_unlearn_bench.backbones.training import NextItem
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
@@ -259,4 +259,4 @@ class AttackCheckpoint:
         if any(parameter.is_cuda for parameter in self._learned):
             tensors[_CUDA_RNG] = torch.cuda.get_rng_state()
         seconds = self._earlier + time.monotonic() - self._began
-        self._kept.write(Snapshot(Place(step=step, score=-1.0, stale=0, seconds=seconds), tensors, {}))
+        self._kept.write(Snapshot(TrainingPosition(step=step, score=-1.0, stale=0, seconds=seconds), tensors, {}))
