@@ -113,28 +113,25 @@ def sweep(
     wanted = _standings(standing)
     tracking = tracking_of(named(tracker or []), tracker_dir.absolute())
     cache = cache_dir or default_cache()
+    spec = read_grid(grid, data_dir)
+    folder = SweepFolder.of(cache, spec.name)
     with Interrupts() as interrupts:
-        spec = read_grid(grid, data_dir)
-        folder = SweepFolder.of(cache, spec.name)
         cells = expand(spec, data_dir=data_dir, results_dir=results_dir, tuned_dir=tuned_dir, device=device)
         build = graph_builder(download=not dry_run)
+        store = StageStore(cache)
         with progressing() as progress:
-            store = StageStore(cache, progress)
             plan = make_plan(_selected(cells, only, grid), build, store, progress)
         plan = replace(plan, cells=tuple(planned for planned in plan.cells if planned.standing in wanted))
         jobs = list(schedule(plan))
         if dry_run:
-            _show_jobs(plan, jobs, as_json=as_json)
-            return
-        limits = {"processes": processes, "cores": cores, "memory_mib": memory, "slurm": slurm}
-        chosen = choose_executor(executor, folder, cache, **limits)
+            return _show_jobs(plan, jobs, as_json=as_json)
+        chosen = choose_executor(executor, folder, cache, processes, cores, memory, slurm)
+        # A finished sweep writes nothing, so that a cache that may only be read is enough for it.
         if jobs:
-            # A finished sweep writes nothing, so that a cache that may only be read is enough for it.
-            places = (data_dir, results_dir, tuned_dir)
-            facts = _facts(spec.name, plan, places, device=device, executor=executor, tracking=tracking)
+            facts = _facts(spec.name, plan, (data_dir, results_dir, tuned_dir), device, executor, tracking)
             folder.begin(facts, jobs, find_grid(grid))
-        run = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry}
-        outcome = _run(plan, jobs, chosen, folder, _DoneCheck(cells, build, store), as_json=as_json, **run)
+        run = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry, "as_json": as_json}
+        outcome = _run(plan, jobs, chosen, folder, _DoneCheck(cells, build, store), **run)
         _conclude(plan, jobs, outcome, results_dir, as_json=as_json)
 
 
@@ -150,7 +147,6 @@ def _facts(
     grid: str,
     plan: Plan,
     places: tuple[Path | None, Path, Path],
-    *,
     device: str | None,
     executor: str,
     tracking: Tracking | None,
@@ -180,7 +176,6 @@ def choose_executor(
     name: str,
     folder: SweepFolder,
     cache: Path,
-    *,
     processes: int | None = None,
     cores: int | None = None,
     memory_mib: int | None = None,

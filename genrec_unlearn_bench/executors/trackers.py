@@ -7,6 +7,7 @@ a warning, while the run goes on.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -126,9 +127,11 @@ class TrackedProgress(Progress):
         self._trackers.clear()
 
     def _open(self, name: str, tracking: Tracking, run: str) -> None:
-        from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+        from accelerate import tracking as trackers
 
-        kind = LOGGER_TYPE_TO_CLASS[name]
+        # Its own logger refuses to work before a training has set up processes and devices.
+        trackers.logger = logging.getLogger(trackers.__name__)  # type: ignore[assignment]
+        kind = trackers.LOGGER_TYPE_TO_CLASS[name]
         tracker = kind(run, tracking.folder) if kind.requires_logging_directory else kind(run)
         # Else it asks accelerate which process this is, and that sets up devices as a training of its own would.
         tracker.main_process_only = False
