@@ -28,8 +28,9 @@ from genrec_unlearn_bench.pipeline.stage_log import read_notes
 from genrec_unlearn_bench.pipeline.stages.evaluate import ValidationScores, validate_stage
 from genrec_unlearn_bench.pipeline.stages.unlearn import unlearn_stage
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.registry import source_digest
 from genrec_unlearn_bench.store.store import StageStore
-from genrec_unlearn_bench.tuning.choice import Choice, method_digest, recommender_digest
+from genrec_unlearn_bench.tuning.choice import Choice, recommender_digest
 from genrec_unlearn_bench.tuning.search_space import configurations, search_space
 from genrec_unlearn_bench.tuning.selection import Measured, Trial, choose, mean_trial
 
@@ -245,7 +246,7 @@ def _tuned(
         encoder=resolved.encoder.key,
         device=resolved.hardware["device"],
         method=entry.name,
-        method_digest=method_digest(entry),
+        method_digest=source_digest(entry),
         seeds=request.seeds,
         searched=tuple(searched),
         space=space,

@@ -1,8 +1,8 @@
-"""How far runs of one cell on one GPU lie apart though nothing differs: measured by repeating it, and kept.
+"""Noise floor of a run: how far repetitions on one GPU lie apart though nothing differs.
 
 Kernels that add in no fixed order round another way each time, and a training follows. How much that is cannot be
 derived, so it is measured: ``bench reproduce RUN --floor N`` repeats a run N times and keeps every number. Another run
-in the same surroundings may then differ from the record by what two of them differ at 95 %: t √2 sd, with the quantile
+in the same environment may then differ from the record by what two of them differ at 95 %: t √2 sd, with the quantile
 t of Student's distribution for N - 1 degrees of freedom, as the spread itself is known from N runs alone.
 """
 
@@ -21,14 +21,16 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
 
-__all__ = ["FEWEST", "FILE", "Anew", "FloorNumber", "NoiseFloor", "Place", "extended", "read_floors", "write_floor"]
+__all__ = ["FEWEST", "FILE", "FloorNumber", "NoiseFloor", "NumberId", "Redo", "extended", "read_floors", "write_floor"]
 
 FILE = "noise_floor.json"
 FEWEST = 3
 """Runs from which a spread is taken: of two, t is 12.7, and the floor would let almost anything pass."""
 
-Anew = Literal["row", "all"]
-Place = tuple[str, Group, int | None]
+Redo = Literal["row", "all"]
+"""What a repetition recomputes: the row and its measurements, on the same original and oracles; or everything."""
+
+NumberId = tuple[str, Group, int | None]
 """A number of a record: metric, group, beam."""
 
 
@@ -44,23 +46,24 @@ class FloorNumber(StrictModel):
 
 
 class NoiseFloor(StrictModel):
-    """Repetitions of one run in one surroundings."""
+    """Repetitions of one run in one environment."""
 
     key: str
     """Of the record that was repeated."""
-    anew: Anew
-    """``row``: each made the row and its measurements anew, on the same original and oracles; ``all``: everything."""
+    redo: Redo
+    """What each repetition recomputed."""
     method_digest: str
     environment: Environment
     arithmetic: dict[str, str] = Field(default_factory=dict)
     runs: int = Field(ge=1)
     numbers: tuple[FloorNumber, ...]
 
-    def holds_for(self, record: RunRecord, *, anew: Anew) -> bool:
-        """Whether a run took place in these surroundings; the commit and the operating system are no part of them."""
-        return self.anew == anew and self.method_digest == record.method_digest and _where(self) == _where(record)
+    def holds_for(self, record: RunRecord, *, redo: Redo) -> bool:
+        """Whether a run took place in this environment; the commit and the operating system are no part of it."""
+        same = self.redo == redo and self.method_digest == record.method_digest
+        return same and _environment(self) == _environment(record)
 
-    def allowed(self) -> dict[Place, float]:
+    def allowed(self) -> dict[NumberId, float]:
         """Largest difference of two runs at 95 %; empty where there are too few, without numbers that were not there.
 
         Where all repetitions gave the same, it is the smallest step that a mean of ``n`` values of 0 or 1 can take.
@@ -82,28 +85,28 @@ class NoiseFloor(StrictModel):
         return found
 
 
-def extended(floor: NoiseFloor | None, run: RunRecord, *, key: str, anew: Anew) -> NoiseFloor:
-    """The floor with one repetition more; a new one where there is none, or where it was measured elsewhere.
+def extended(floor: NoiseFloor | None, run: RunRecord, *, key: str, redo: Redo) -> NoiseFloor:
+    """Add one repetition to a floor; start a new one where there is none, or where it was measured elsewhere.
 
     Args:
         key: Of the record that is repeated.
     """
-    if floor is not None and (floor.key != key or not floor.holds_for(run, anew=anew)):
+    if floor is not None and (floor.key != key or not floor.holds_for(run, redo=redo)):
         floor = None
     before = {(one.metric, one.group, one.beam): one for one in floor.numbers} if floor else {}
     runs = floor.runs if floor else 0
     measured = {(value.metric, value.group, value.beam): value for value in run.metrics}
     numbers = []
-    for place in dict.fromkeys([*before, *measured]):
-        metric, group, beam = place
-        known = before[place].values if place in before else (None,) * runs
-        now = measured.get(place)
-        n = now.n if now is not None else before[place].n
+    for number in dict.fromkeys([*before, *measured]):
+        metric, group, beam = number
+        known = before[number].values if number in before else (None,) * runs
+        now = measured.get(number)
+        n = now.n if now is not None else before[number].n
         value = now.value if now is not None else None
         numbers.append(FloorNumber(metric=metric, group=group, beam=beam, n=n, values=(*known, value)))
     return NoiseFloor(
         key=key,
-        anew=anew,
+        redo=redo,
         method_digest=run.method_digest,
         environment=run.environment,
         arithmetic=run.arithmetic,
@@ -132,13 +135,13 @@ def read_floors(folder: Path) -> tuple[NoiseFloor, ...]:
 
 
 def write_floor(folder: Path, floor: NoiseFloor, known: Sequence[NoiseFloor]) -> None:
-    """Keep a floor in the place of an earlier one of the same kind and surroundings. Raises StorageError."""
-    others = [one for one in known if (one.anew, _where(one)) != (floor.anew, _where(floor))]
+    """Write a floor, in place of an earlier one of the same kind and environment. Raises StorageError."""
+    others = [one for one in known if (one.redo, _environment(one)) != (floor.redo, _environment(floor))]
     atomic_text(folder / FILE, _Floors(floors=(*others, floor)).model_dump_json(indent=1) + "\n", "the run's folder")
 
 
-def _where(one: NoiseFloor | RunRecord) -> tuple[object, ...]:
-    """What of the surroundings can change a number."""
+def _environment(one: NoiseFloor | RunRecord) -> tuple[object, ...]:
+    """What of the environment can change a number."""
     here = one.environment
     packages = tuple(sorted(here.packages.items()))
     # Which of several equal GPUs it was makes no difference.

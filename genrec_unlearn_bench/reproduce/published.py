@@ -1,4 +1,4 @@
-"""Published numbers that a model of ours is held against: what was measured, on what, how, and what came out there.
+"""Published references: numbers to reproduce, with their data, configuration, decoding and tolerance.
 
 One YAML a reference, in ``leaderboard/published``. Reading them imports nothing heavy.
 """
@@ -31,7 +31,7 @@ class Expected(StrictModel):
 
 
 class PublishedReference(StrictModel):
-    """A published result with everything needed to make it again."""
+    """A published result with everything needed to reproduce it."""
 
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     title: str

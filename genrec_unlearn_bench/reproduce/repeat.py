@@ -1,14 +1,14 @@
-"""Runs the cell of a record once more, from the record's own settings, and says what came out differently.
+"""Repetition of a record: run its cell again from the record's own settings, and measure the noise of doing so.
 
-Nothing is taken from today's defaults, presets or tuned choices: configurations are the record's. Its row is made and
-measured anew even where the cache holds it, as a copy would only agree with itself; what it stands on (dataset, IDs,
-original, oracles) may come from the cache, whose keys say that it was made by the same code from the same inputs.
+Nothing is taken from today's defaults, presets or tuned choices: configurations are the record's. Its row is recomputed
+and measured again even where the cache holds it, as a copy would only agree with itself; what it is built on (dataset,
+IDs, original, oracles) may come from the cache, whose keys say that it was made by the same code from the same inputs.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,30 +25,30 @@ from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.stages.shadows import STAGE
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods, source_digest
-from genrec_unlearn_bench.reproduce.noise_floor import Anew, NoiseFloor
-from genrec_unlearn_bench.reproduce.repetition import Repetition, compare, environment_changes
+from genrec_unlearn_bench.reproduce.comparison import Repetition, compare, environment_changes
+from genrec_unlearn_bench.reproduce.noise_floor import FEWEST, NoiseFloor, Redo, extended, read_floors, write_floor
 from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["Anew", "repeat_record", "request_of"]
+__all__ = ["measure_floor", "repeat_record", "request_of"]
 
 ROW = frozenset({"unlearned", "evaluation", "stream", "u-lira-metrics"})
-"""Stages that are made anew for a method's row; a reference row's own stage carries its name."""
+"""Stages that are recomputed for a method's row; a reference row's own stage carries its name."""
 
 
-class _Retaking(StageStore):
-    """A store whose named stages lie in a folder of their own, so that what the cache holds of them is not found."""
+class _RedoingStore(StageStore):
+    """A store that keeps stages of some names in another folder, so that what the cache holds of them is not found."""
 
-    def __init__(self, root: Path, progress: Progress, *, anew: frozenset[str], aside: Path) -> None:
+    def __init__(self, root: Path, progress: Progress, *, names: frozenset[str], aside: Path) -> None:
         super().__init__(root, progress)
-        self._anew, self._aside = anew, aside
+        self._names, self._aside = names, aside
 
     def folder(self, name: str, key: str) -> Path:
-        if name not in self._anew:
+        if name not in self._names:
             return super().folder(name, key)
         return self._aside / name / key[:2] / key
 
     def work(self, name: str, key: str) -> Path:
-        if name not in self._anew:
+        if name not in self._names:
             return super().work(name, key)
         return self._aside / "unfinished" / name / key
 
@@ -63,18 +63,18 @@ def repeat_record(
     progress: Progress,
     device: str | None = None,
     encoder: str | None = None,
-    anew: Anew = "row",
+    redo: Redo = "row",
     floors: Sequence[NoiseFloor] = (),
 ) -> Repetition:
-    """Run the cell of ``record`` again and compare.
+    """Run the cell of a record again and compare the outcome with it.
 
     Args:
         method: ``path/to/file.py:Class`` where the method is none that is installed here.
-        cache_dir: Stages the row stands on are read from here where they are there, and kept here where not.
+        cache_dir: Stages the row is built on are read from here where they are there, and kept here where not.
         threads: CPU threads; None takes the record's, as another number may change the last digits.
         device: None takes the record's.
         encoder: Where the text encoder lies, for one that a record can only name by its content.
-        anew: ``row``: what the row itself is made of and all measurements; ``all``: everything, with nothing kept.
+        redo: ``row``: what the row itself is made of and all measurements; ``all``: everything, with nothing kept.
         floors: Noise floors beside the record (``noise_floor``).
 
     Raises:
@@ -104,12 +104,55 @@ def repeat_record(
         _warn(record, request, progress)
         store = StageStore(aside / "cache", progress)
         own = _own(record)
-        if anew == "row":
-            store = _Retaking(cache_dir, progress, anew=own, aside=aside / "cache")
+        if redo == "row":
+            store = _RedoingStore(cache_dir, progress, names=own, aside=aside / "cache")
         where = f"the record {record.key[:10]}, method_config"
         source = ConfigSource(record.cell.ruleset, record.method_config, where)
         done = run_cell(request, store, progress, source=source)
-    return compare(record, done.record, floors=floors, anew=anew, own=own)
+    return compare(record, done.record, floors=floors, redo=redo, own=own)
+
+
+def measure_floor(
+    folder: Path,
+    record: RunRecord,
+    count: int,
+    repeat: Callable[[tuple[NoiseFloor, ...]], Repetition],
+    *,
+    redo: Redo,
+    progress: Progress,
+) -> tuple[NoiseFloor, Repetition]:
+    """Repeat until there are ``count`` repetitions, at least once; returns the floor and the last repetition by it.
+
+    What an interrupted call has measured counts, in the same environment.
+
+    Args:
+        folder: Of the record; the floor is written there after every repetition.
+        repeat: Repeats the run and compares it with the record, by the floors that are given.
+
+    Raises:
+        UsageError: The record is of a CPU, or too few repetitions are asked for.
+        StorageError: The floor cannot be written.
+    """
+    if record.environment.device == "cpu":
+        raise UsageError(
+            "the run was made on a CPU, where the same bits are owed: there is no noise to measure",
+            where=str(folder),
+            hint="leave out --floor",
+        )
+    if count < FEWEST:
+        raise UsageError(f"{count} repetitions say nothing about a spread", hint=f"--floor {FEWEST} or more")
+    known = read_floors(folder)
+    while True:
+        done = repeat(known)
+        if done.now.environment.device == "cpu":
+            raise UsageError("the run was repeated on a CPU, which is not where its noise is", hint="--device cuda")
+        before = [floor for floor in known if floor.key == record.key and floor.holds_for(done.now, redo=redo)]
+        floor = extended(before[0] if before else None, done.now, key=record.key, redo=redo)
+        write_floor(folder, floor, known)
+        known = read_floors(folder)
+        progress.info(f"noise floor: {floor.runs} of {max(count, floor.runs)} repetitions")
+        if floor.runs >= count:
+            return floor, compare(record, done.now, floors=known, redo=redo, own=done.own)
 
 
 def request_of(
@@ -122,12 +165,12 @@ def request_of(
     device: str | None = None,
     encoder: str | None = None,
 ) -> RunRequest:
-    """The request that a record came from, with the record's own configurations in full.
+    """Build the request that repeats a record, with the record's own configurations in full.
 
     Raises UsageError where the method, the task or the encoder is not to be had here.
     """
     cell = record.cell
-    # Named here already, so that a record of a dataset folder that is elsewhere says so before anything else.
+    # Looked up here already, so that a record of a dataset folder that is elsewhere fails before anything else.
     find_task(cell.task, data_dir)
     return RunRequest(
         task=cell.task,
@@ -170,7 +213,7 @@ def _method(record: RunRecord, given: str | None) -> str:
 
 
 def _encoder(key: str) -> str:
-    """The word for an encoder's key in a record. Raises UsageError where only its content is known."""
+    """The ``--encoder`` value for an encoder's key in a record. Raises UsageError where only its content is known."""
     kind, _, rest = key.partition(":")
     if kind == "tfidf":
         return key
@@ -184,30 +227,25 @@ def _encoder(key: str) -> str:
     if spec is None or spec.key != key:
         raise UsageError(
             f"the record's text encoder {key!r} is known by its content alone",
-            hint="say where it lies: --encoder path/to/folder",
+            hint="give its folder: --encoder path/to/folder",
         )
     return word
 
 
 def _own(record: RunRecord) -> frozenset[str]:
-    """Stages that make the row and what is measured."""
-    own = ROW | _measuring(record) | {STAGE}
-    return own | {record.cell.method, "sids-full"} if record.cell.method in REFERENCE_ROWS else own
-
-
-def _measuring(record: RunRecord) -> frozenset[str]:
-    """Stages of the measurements beyond the core, with the passes they share."""
-    found = [find_measurement(name) for name in record.measuring]
-    return frozenset(
-        name for measurement in found for name in (measurement.name, *(part.name for part in measurement.passes))
-    )
+    """Stages that make the row and what is measured, the measurements' shared passes included."""
+    own = {*ROW, STAGE, *record.measuring}
+    own |= {shared.name for name in record.measuring for shared in find_measurement(name).passes}
+    if record.cell.method in REFERENCE_ROWS:
+        own |= {record.cell.method, "sids-full"}
+    return frozenset(own)
 
 
 def _oracles(record: RunRecord) -> int:
-    """How many retrained models the record's gap was taken against, by the stages it names."""
+    """Number of retrained models that the record's gap was taken against, by the stages it names."""
     made = sum(stage.name == "retrain" or stage.name.startswith("retrain ") for stage in record.stages)
     compared = any(value.metric.startswith("gap.") for value in record.metrics)
-    # The row `retrain` names its own stage so, whether or not it is held against itself.
+    # The row `retrain` has a stage of that name, whether or not it is its own reference.
     return made if compared or record.cell.method != "retrain" else 0
 
 

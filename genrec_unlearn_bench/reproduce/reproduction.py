@@ -1,8 +1,8 @@
-"""Holding a model of ours against a published number, on published semantic IDs, in pieces that go on from each other.
+"""Reproduction of a published number on published semantic IDs, trained in one or several sessions.
 
-The training's state lies in the cache under a key of everything that was asked for, so the same command made again goes
-on where the last one stopped. The code is no part of that key: a training of days survives an update, and the record
-names the commit of every piece.
+The training's state lies in the cache under a key of the whole request, so the same command resumes where the last one
+stopped. The code is no part of that key: a training of days survives an update, and the record names the commit of
+every session.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.sids.table import SidTable
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["Comparison", "Piece", "ReproductionRecord", "ReproductionRequest", "reproduce"]
+__all__ = ["ReproducedNumber", "ReproductionRecord", "ReproductionRequest", "TrainingSession", "reproduce"]
 
 RECORD = "reproduction.json"
 
 
 class ReproductionRequest(StrictModel):
-    """What is reproduced, and how far this call goes."""
+    """The reference to reproduce, and how far this call goes."""
 
     reference: PublishedReference
     changes: dict[str, Any] = Field(default_factory=dict)
@@ -68,7 +68,7 @@ class ReproductionRequest(StrictModel):
     results_dir: Path = Path("results")
 
 
-class Comparison(StrictModel):
+class ReproducedNumber(StrictModel):
     """One number of ours beside the published one."""
 
     metric: str
@@ -83,8 +83,8 @@ class Comparison(StrictModel):
     """Whether the distance lies within the reference's tolerance."""
 
 
-class Piece(StrictModel):
-    """One call that worked on the reproduction."""
+class TrainingSession(StrictModel):
+    """One call that trained."""
 
     ended: str
     first_step: int
@@ -112,13 +112,13 @@ class ReproductionRecord(StrictModel):
     best_valid_ndcg: float
     """NDCG@10 of items on validation rows, of the weights that were measured; -1 before the first evaluation."""
     train_seconds: float
-    """Wall-clock of all pieces."""
+    """Wall-clock of all sessions."""
     test_rows: int
     """Rows measured; fewer than ``all_test_rows`` while the training goes on."""
     all_test_rows: int
     test_seconds: float
-    comparisons: tuple[Comparison, ...]
-    pieces: tuple[Piece, ...]
+    comparisons: tuple[ReproducedNumber, ...]
+    pieces: tuple[TrainingSession, ...]
 
     @property
     def comparable(self) -> bool:
@@ -134,7 +134,9 @@ class ReproductionRecord(StrictModel):
 
 
 @dataclass(frozen=True, eq=False)
-class _Ground:
+class _Setup:
+    """Everything that a session starts from."""
+
     config: TigerConfig
     device: str
     dataset: Dataset
@@ -158,49 +160,49 @@ def reproduce(request: ReproductionRequest, store: StageStore, progress: Progres
         )
     threads = request.threads or default_threads()
     with determinism(threads):
-        ground = _lay(request, store, progress)
-        with enough_memory("the reproduction", device=ground.device, configs={"--set": ground.config}):
-            return _go_on(request, ground, store, progress, threads)
+        setup = _set_up(request, store, progress)
+        with enough_memory("the reproduction", device=setup.device, configs={"--set": setup.config}):
+            return _train_and_measure(request, setup, store, progress, threads)
 
 
-def _go_on(
-    request: ReproductionRequest, ground: _Ground, store: StageStore, progress: Progress, threads: int
+def _train_and_measure(
+    request: ReproductionRequest, setup: _Setup, store: StageStore, progress: Progress, threads: int
 ) -> tuple[ReproductionRecord, Path]:
-    folder = request.results_dir / "reproductions" / request.reference.name / ground.key[:10]
+    folder = request.results_dir / "reproductions" / request.reference.name / setup.key[:10]
     earlier = _earlier(folder)
     recommender = T5Recommender.fresh(
-        ground.config.shape, ground.sids, seed=derive(request.seed, "weights"), device=ground.device
+        setup.config.shape, setup.sids, seed=derive(request.seed, "weights"), device=setup.device
     )
     began = time.monotonic()
     outcome = train_recommender(
         recommender,
-        ground.config.training,
-        train=ground.dataset.train,
-        valid=ground.dataset.valid,
+        setup.config.training,
+        train=setup.dataset.train,
+        valid=setup.dataset.valid,
         seed=request.seed,
-        device=ground.device,
+        device=setup.device,
         progress=progress,
-        work=store.root / "unfinished" / "reproduction" / ground.key,
+        work=store.root / "unfinished" / "reproduction" / setup.key,
         # No limit is a limit that is never reached: the end is kept, too, and a second call only measures.
         minutes=float("inf") if request.minutes is None else request.minutes,
     )
-    piece = Piece(
+    session = TrainingSession(
         ended=datetime.now(UTC).isoformat(timespec="seconds"),
         first_step=outcome.first,
         last_step=outcome.steps,
         seconds=time.monotonic() - began,
-        environment=describe(ground.device, threads=threads),
+        environment=describe(setup.device, threads=threads),
     )
-    # From step 0 on, whatever an earlier record tells of is no part of these weights.
+    # A training from step 0 has nothing of an earlier record's sessions.
     before = earlier if outcome.first else ()
-    pieces = before if before and outcome.first == outcome.steps else (*before, piece)
-    record = _measured(request, ground, recommender, outcome, pieces, progress)
+    sessions = before if before and outcome.first == outcome.steps else (*before, session)
+    record = _measured(request, setup, recommender, outcome, sessions, progress)
     with atomic_folder(folder, "--results-dir", replace=True) as draft:
         (draft / RECORD).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return record, folder
 
 
-def _lay(request: ReproductionRequest, store: StageStore, progress: Progress) -> _Ground:
+def _set_up(request: ReproductionRequest, store: StageStore, progress: Progress) -> _Setup:
     reference = request.reference
     # The reference's own configuration is whole, so that no default of ours can change it.
     config = parse(TigerConfig, reference.config, where=f"reference {reference.name}")
@@ -222,34 +224,34 @@ def _lay(request: ReproductionRequest, store: StageStore, progress: Progress) ->
         "dataset": dataset.manifest.digest,
         "sids": sids.digest,
     }
-    return _Ground(config, device, dataset, sids, content_key({"stage": "reproduction", "config": content}))
+    return _Setup(config, device, dataset, sids, content_key({"stage": "reproduction", "config": content}))
 
 
 def _measured(
     request: ReproductionRequest,
-    ground: _Ground,
+    setup: _Setup,
     recommender: T5Recommender,
     outcome: Outcome,
-    pieces: tuple[Piece, ...],
+    sessions: tuple[TrainingSession, ...],
     progress: Progress,
 ) -> ReproductionRecord:
-    reference, test = request.reference, ground.dataset.test
+    reference, test = request.reference, setup.dataset.test
     rows = len(test) if outcome.finished else min(request.test_rows, len(test))
     progress.info(f"measuring {rows} of {len(test)} test rows at beam {reference.beam}")
     chosen = np.sort(numpy_generator(0, "test-sample").permutation(len(test))[:rows])
     began = time.monotonic()
     items, ids = _ranks(recommender, test.subset(chosen), reference)
     return ReproductionRecord(
-        key=ground.key,
+        key=setup.key,
         reference=reference,
         changes=request.changes,
-        config=ground.config,
+        config=setup.config,
         seed=request.seed,
-        dataset_digest=ground.dataset.manifest.digest,
-        sids_digest=ground.sids.digest,
+        dataset_digest=setup.dataset.manifest.digest,
+        sids_digest=setup.sids.digest,
         steps=outcome.steps,
         total_steps=outcome.total,
-        steps_per_epoch=-(-len(ground.dataset.train) // ground.config.training.batch_size),
+        steps_per_epoch=-(-len(setup.dataset.train) // setup.config.training.batch_size),
         finished=outcome.finished,
         best_valid_ndcg=outcome.best,
         train_seconds=outcome.seconds,
@@ -257,7 +259,7 @@ def _measured(
         all_test_rows=len(test),
         test_seconds=time.monotonic() - began,
         comparisons=tuple(_comparison(reference, place, items, ids) for place in range(len(reference.expected))),
-        pieces=pieces,
+        pieces=sessions,
     )
 
 
@@ -271,12 +273,12 @@ def _ranks(recommender: T5Recommender, test: Examples, reference: PublishedRefer
     return ranking.ranks(test.targets), sid_ranks(ranking, numbers, test.targets)
 
 
-def _comparison(reference: PublishedReference, place: int, items: IntArray, ids: IntArray) -> Comparison:
+def _comparison(reference: PublishedReference, place: int, items: IntArray, ids: IntArray) -> ReproducedNumber:
     expected = reference.expected[place]
     value = hit_rate if expected.metric.startswith("recall") else mean_ndcg
     measured = value(ids, expected.cutoff)
     distance = measured / expected.value - 1
-    return Comparison(
+    return ReproducedNumber(
         metric=expected.metric,
         published=expected.value,
         measured=measured,
@@ -286,8 +288,8 @@ def _comparison(reference: PublishedReference, place: int, items: IntArray, ids:
     )
 
 
-def _earlier(folder: Path) -> tuple[Piece, ...]:
-    """The pieces that an earlier call recorded, as far as its record can be read."""
+def _earlier(folder: Path) -> tuple[TrainingSession, ...]:
+    """Sessions that an earlier call recorded, as far as its record can be read."""
     try:
         return ReproductionRecord.model_validate_json((folder / RECORD).read_bytes()).pieces
     except (OSError, ValidationError):

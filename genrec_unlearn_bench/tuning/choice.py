@@ -1,4 +1,4 @@
-"""What ``bench tune`` has chosen for one method on one task and recommender: a small file that runs read.
+"""Tuned choice: the configuration that ``bench tune`` took for one method on one task and recommender.
 
 ``<folder>/<task>/<backbone>/<scale>/<method>.json``, written whole or not at all.
 """
@@ -31,7 +31,6 @@ __all__ = [
     "check_seed",
     "check_task",
     "choice_path",
-    "method_digest",
     "read_choice",
     "recommender_digest",
     "write_choice",
@@ -125,11 +124,6 @@ def read_choice(path: Path) -> Choice:
     return choice
 
 
-def method_digest(entry: Entry) -> str:
-    """Digest of a method's source file."""
-    return source_digest(entry)
-
-
 def recommender_digest(backbone: BackboneConfig, sids: SidConfig) -> str:
     """Digest of what makes the recommender that a method was tuned on, beyond data and seed."""
     return content_key(plain({"config": backbone, "sids": sids, "tokenizer": type(sids).__name__}))
@@ -137,7 +131,7 @@ def recommender_digest(backbone: BackboneConfig, sids: SidConfig) -> str:
 
 def check_method(choice: Choice, entry: Entry, *, path: Path, hint: str) -> None:
     """Raises UsageError where the method was changed since."""
-    if choice.method != entry.name or choice.method_digest != method_digest(entry):
+    if choice.method != entry.name or choice.method_digest != source_digest(entry):
         raise UsageError(f"the method {entry.name!r} was changed after it was tuned", where=str(path), hint=hint)
 
 

@@ -81,10 +81,10 @@ def update_fixed(path: Path, chosen: Sequence[tuple[Choice, dict[str, Any]]]) ->
             seeds=choice.seeds,
         )
         if rules is not None and rules.methods and (rules.chosen_on, rules.protocol_version) != (on, PROTOCOL_VERSION):
-            told = rules.chosen_on
-            seeds = ", ".join(map(str, told.seeds))
+            other = rules.chosen_on
+            seeds = ", ".join(map(str, other.seeds))
             raise UsageError(
-                f"the file holds choices made on {told.task}, {told.backbone}, {told.scale}, seeds {seeds}; this is "
+                f"the file holds choices made on {other.task}, {other.backbone}, {other.scale}, seeds {seeds}; this is "
                 "something else",
                 where=str(path),
                 hint="tune on the same, or give --fixed a new file and tune all methods into it",

@@ -1,4 +1,4 @@
-"""Which configurations of a method are tried: the product of the values its fields list under ``search``.
+"""Search space of a method: the product of the values that its configuration fields list under ``search``.
 
 A method that lists nothing has one configuration, its default. The default always comes first. Where there are more
 than may be tried, the rest is drawn without replacement by the method's name alone: the same for every task and

@@ -1,4 +1,4 @@
-"""The tuning rule (protocol, sec. 5): what a trial was worth on validation, and which one is taken.
+"""Tuning rule (protocol, sec. 5): trials, their validation numbers, and the choice among them.
 
 Lowest forget HR@10 among the trials that keep 97 % of the original's retain NDCG@10, both on validation and as means
 over the tuning seeds. Ties in HR@10 go to the higher retain NDCG@10, then to the earlier trial. Where none keeps
@@ -82,7 +82,7 @@ def is_feasible(trial: Trial, original: Trial) -> bool:
 
 
 def choose(trials: Sequence[Trial], original: Trial) -> tuple[int, bool] | None:
-    """Which trial is taken, and whether it is feasible; None where every one diverged."""
+    """Index of the trial that the rule takes, and whether it is feasible; None where every one diverged."""
     sound = [(index, trial.forget_hr, trial.retain_ndcg) for index, trial in enumerate(trials)]
     known = [(i, hr, ndcg) for i, hr, ndcg in sound if hr is not None and ndcg is not None and not trials[i].diverged]
     if not known:

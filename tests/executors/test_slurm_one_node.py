@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.executors.slurm import Slurm
+from genrec_unlearn_bench.executors.slurm import Slurm, slurm_states
 from genrec_unlearn_bench.executors.slurm_settings import SlurmSettings
-from genrec_unlearn_bench.executors.slurm_states import slurm_states
 from genrec_unlearn_bench.grid.event import Event
 from genrec_unlearn_bench.grid.journal import Journal, latest
-from genrec_unlearn_bench.grid.sweep_folder import SweepFolder
+from genrec_unlearn_bench.grid.state import SweepFolder
 from tests.executors import light_work
 from tests.executors.conftest import World
 

@@ -8,7 +8,7 @@ from genrec_unlearn_bench.errors import CapabilityMissing
 from genrec_unlearn_bench.methods.filter import Filter
 from genrec_unlearn_bench.methods.filter_history import FilterHistory
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.setting import settle
+from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.method import MethodConfig
 from tests.planted import HISTORY, Planted
@@ -53,4 +53,4 @@ def test_interaction_requests_are_refused_before_anything_is_trained(method: typ
     """Their items stay in the catalogue, so that there is nothing to take out of the trie."""
     assert ConceptKind.INTERACTION not in method.kinds
     with pytest.raises(CapabilityMissing, match="interaction"):
-        settle(RunRequest(task="demo-interaction", method=method.name))
+        resolve(RunRequest(task="demo-interaction", method=method.name))

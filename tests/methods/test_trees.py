@@ -15,7 +15,7 @@ from genrec_unlearn_bench.errors import CapabilityMissing
 from genrec_unlearn_bench.methods.random_reassign import RandomReassign, RandomReassignConfig
 from genrec_unlearn_bench.methods.tracer import Tracer, TracerConfig
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.setting import settle
+from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.external import surrogate_codebooks
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective
@@ -103,10 +103,10 @@ def test_only_content_codes_are_suppressed_and_only_they_move_phi(kind: str) -> 
 def test_without_the_flag_trees_are_refused_and_the_flag_is_named() -> None:
     call = {"task": "demo-brand", "method": "tracer", "backbone": "p5sid", "sid_set": {"indexer": "sequential"}}
     with pytest.raises(CapabilityMissing) as fault:
-        settle(RunRequest.model_validate(call))
+        resolve(RunRequest.model_validate(call))
     assert "surrogate_codebooks=true" in fault.value.render()
-    assert settle(RunRequest.model_validate(call | {"method_set": {"surrogate_codebooks": True}})).method is not None
-    assert settle(RunRequest.model_validate(call | {"sid_set": {}})).method is not None
+    assert resolve(RunRequest.model_validate(call | {"method_set": {"surrogate_codebooks": True}})).method is not None
+    assert resolve(RunRequest.model_validate(call | {"sid_set": {}})).method is not None
     assert Tracer(TracerConfig()).needs == {Capability.HAS_CODEBOOKS}
     assert Tracer(TracerConfig(reassign=False)).needs == frozenset()
 

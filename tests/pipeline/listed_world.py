@@ -25,11 +25,12 @@ from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord, StageRef
 from genrec_unlearn_bench.pipeline.results import PER_USER, write_result
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.store.keys import content_key
 from genrec_unlearn_bench.store.store import StageStore, StoredStage
 from tests.evaluation.planted import PlantedRecommender, context, lists, table
 from tests.reporting.planting import planted_record
 
-__all__ = ["BRANDS", "BRAND_TASK", "ITEMS", "TITLES", "World", "keeping", "make_world", "walking"]
+__all__ = ["BRANDS", "BRAND_TASK", "ITEMS", "TITLES", "World", "keeping", "make_world", "stage_of", "walking"]
 
 ITEMS = 40
 BRANDS = ("Acme & Sons", "Beta_50%", "<b>Gamma</b>{}", "")
@@ -142,8 +143,8 @@ class World:
             for name in (PER_USER, LISTS):
                 shutil.copyfile(draft / name, folder / name)
 
-        evaluation = self.store.stage("evaluation", {"of": method, "seed": seed}, compute)
-        dataset = self.store.stage("dataset", {"of": "world"}, lambda folder: save_dataset(self.dataset, folder))
+        evaluation = stage_of(self.store, "evaluation", {"of": method, "seed": seed}, compute)
+        dataset = stage_of(self.store, "dataset", {"of": "world"}, lambda folder: save_dataset(self.dataset, folder))
         fields = {
             "task": self.task.name,
             "stages": (_reference(dataset), _reference(evaluation)),
@@ -165,6 +166,12 @@ def make_world(root: Path, concept: Concept = BRAND_TASK, **dataset: Any) -> Wor
     made = make_dataset(**dataset)
     task = TaskSpec(name=f"world-{concept.kind}", dataset="world", concept=concept)
     return World(root, made, resolve(task, made), task)
+
+
+def stage_of(store: StageStore, name: str, config: dict[str, Any], compute: Callable[[Path], None]) -> StoredStage:
+    """A stored stage of any configuration."""
+    recipe = {"stage": name, "version": 1, "config": config, "files": {}, "inputs": {}}
+    return store.make(name, content_key(recipe), recipe, compute)
 
 
 def _last(histories: Histories) -> list[int]:

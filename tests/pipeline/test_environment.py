@@ -1,12 +1,36 @@
-"""The environment: devices refused in words, determinism put back as it was."""
+"""Environment and bookkeeping of a run: devices, determinism, package versions, meter, and log of a stage."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.pipeline.environment import PACKAGES, default_threads, describe, determinism, resolve_device
+from genrec_unlearn_bench.pipeline import environment
+from genrec_unlearn_bench.pipeline.environment import (
+    PACKAGES,
+    arithmetic,
+    default_threads,
+    describe,
+    determinism,
+    format_version_mismatches,
+    locked_versions,
+    resolve_device,
+    version_mismatches,
+)
+from genrec_unlearn_bench.pipeline.meter import MIB, metered
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import RECORD, record_text
+from genrec_unlearn_bench.pipeline.stage_log import LOSSES, StageLog, read_notes
+from genrec_unlearn_bench.progress import Progress
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_devices() -> None:
@@ -48,3 +72,89 @@ def test_description_names_the_versions_that_matter() -> None:
     assert found.packages["torch"] == torch.__version__
     assert found.precision == "fp32"
     assert found.device_name
+
+
+def test_the_lock_in_the_package_is_the_repository_s() -> None:
+    shipped = ROOT / "genrec_unlearn_bench" / "pipeline" / environment.VERSIONS_FILE
+    assert shipped.read_bytes() == (ROOT / "constraints.txt").read_bytes(), (
+        "cp constraints.txt genrec_unlearn_bench/pipeline/versions.txt"
+    )
+
+
+def test_every_package_that_a_record_lists_is_locked() -> None:
+    assert not {name for name in PACKAGES if name not in locked_versions()}
+
+
+def test_another_version_is_a_mismatch_and_a_local_build_of_the_same_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = {**locked_versions(), "torch": f"{locked_versions()['torch']}+cu999", "numpy": "1.0"}
+
+    def version(name: str) -> str:
+        if name == "scipy":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return here[name]
+
+    monkeypatch.setattr(environment.metadata, "version", version)
+    assert [str(found) for found in version_mismatches()] == [f"numpy 1.0 (lock {locked_versions()['numpy']})"]
+    assert format_version_mismatches().startswith("environment differs from the lock: numpy 1.0 (lock ")
+    monkeypatch.setattr(environment.metadata, "version", locked_versions().__getitem__)
+    assert format_version_mismatches() == ""
+
+
+def test_the_record_names_what_sums_are_rounded_by() -> None:
+    assert arithmetic().keys() == {"cpu_capability", "torch_blas", "numpy_blas", "interop_threads"}
+    assert "unknown" not in arithmetic().values()
+
+
+def test_older_records_keep_their_bytes_and_newer_ones_say_more() -> None:
+    path = sorted((ROOT / "leaderboard" / "results").rglob(RECORD))[0]
+    text = path.read_text(encoding="utf-8")
+    record = RunRecord.model_validate_json(text)
+    assert record_text(record) == text
+    more = record.model_copy(update={"off_lock": {"torch": "2.13.0"}, "arithmetic": {"torch_blas": "mkl"}})
+    assert json.loads(record_text(more))["off_lock"] == {"torch": "2.13.0"}
+    assert RunRecord.model_validate_json(record_text(more)) == more
+
+
+def test_memory_that_is_gone_by_the_end_is_still_seen() -> None:
+    with metered("cpu") as quiet:
+        pass
+    with metered("cpu") as loud:
+        block = np.ones(int(256 * MIB // 8))
+        for _ in range(20):
+            block += 1.0
+        del block
+    assert loud.peak_memory_mib - quiet.peak_memory_mib > 200
+    assert loud.seconds > quiet.seconds > 0
+
+
+def test_a_failing_block_is_read_and_leaves_no_thread() -> None:
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="broken"), metered("cpu") as reading:
+        raise ValueError("broken")
+    assert reading.seconds > 0
+    assert reading.peak_memory_mib > 1
+    assert threading.active_count() == before
+
+
+def test_steps_and_notes_stay_with_the_stage(tmp_path: Path) -> None:
+    outer = Progress()
+    log = StageLog(outer)
+    assert list(log.track("soft", [1, 2])) == [1, 2]
+    log.log("soft", 0, {"forget": 1.5, "retain": 2.0})
+    log.log("soft", 1, {"forget": float("nan")})
+    log.note("moved", 3)
+    log.note("overlap", [0.5, float("inf")])
+    log.write(tmp_path)
+    assert (outer.steps, outer.notes, outer.diverged) == ([], {}, False)
+    lines = [json.loads(line) for line in (tmp_path / LOSSES).read_text().splitlines()]
+    assert lines == [
+        {"stage": "soft", "step": 0, "losses": {"forget": 1.5, "retain": 2.0}},
+        {"stage": "soft", "step": 1, "losses": {"forget": None}},
+    ]
+    assert read_notes(tmp_path) == {"diverged": True, "steps": 2, "notes": {"moved": 3, "overlap": [0.5, None]}}
+
+
+def test_a_silent_stage_leaves_empty_files(tmp_path: Path) -> None:
+    StageLog(Progress()).write(tmp_path)
+    assert (tmp_path / LOSSES).read_text() == ""
+    assert read_notes(tmp_path) == {"diverged": False, "steps": 0, "notes": {}}

@@ -17,9 +17,9 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.pipeline.list_lookup import find_dataset_of, find_lists
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import read_record
-from genrec_unlearn_bench.store.store import StageManifest, StageStore
+from genrec_unlearn_bench.store.store import StageStore
 from tests.evaluation.planted import lists
-from tests.pipeline.listed_world import ITEMS, World, make_world, walking
+from tests.pipeline.listed_world import ITEMS, World, make_world, stage_of, walking
 
 COMMAND = "bench run --task world-brand --method original --set lr=1 --seed 0"
 
@@ -59,7 +59,7 @@ def without_lists(world: World, record: RunRecord) -> tuple[RunRecord, StageStor
     """As a stage of an earlier version of the suite: whole, and without the file."""
     place = folder(world, record, "evaluation")
     key = place.name
-    old = world.store.stage("evaluation", {"of": "old"}, lambda draft: _copy(place / "per_user.parquet", draft))
+    old = stage_of(world.store, "evaluation", {"of": "old"}, lambda draft: _copy(place / "per_user.parquet", draft))
     stages = tuple(stage.model_copy(update={"key": old.key}) if stage.key == key else stage for stage in record.stages)
     return record.model_copy(update={"stages": stages}), world.store
 
@@ -72,12 +72,11 @@ def damaged(world: World, record: RunRecord) -> tuple[RunRecord, StageStore]:
 
 def of_another_run(world: World, record: RunRecord) -> tuple[RunRecord, StageStore]:
     def compute(draft: Path) -> None:
-        world.add("other", _turned)
-        other = world.store.folder("evaluation", StageStore.key("evaluation", {"of": "other", "seed": 0}))
-        _copy(other / LISTS, draft)
+        other = read_record(world.add("other", _turned))
+        _copy(folder(world, other, "evaluation") / LISTS, draft)
         _copy(folder(world, record, "evaluation") / "per_user.parquet", draft)
 
-    mixed = world.store.stage("evaluation", {"of": "mixed"}, compute)
+    mixed = stage_of(world.store, "evaluation", {"of": "mixed"}, compute)
     stages = tuple(
         stage.model_copy(update={"key": mixed.key}) if stage.name == "evaluation" else stage for stage in record.stages
     )
@@ -116,16 +115,6 @@ def test_a_dataset_that_is_gone_or_another_is_said(world: World, record: RunReco
     shutil.rmtree(folder(world, record, "dataset"))
     with pytest.raises(DataMissing, match=f"(?s)no dataset of this run.*{COMMAND}"):
         find_dataset_of(record, world.store)
-
-
-def test_a_stage_is_known_by_its_key(world: World, record: RunRecord) -> None:
-    key = folder(world, record, "evaluation").name
-    stage = world.store.known("evaluation", key)
-    assert stage is not None
-    manifest = StageManifest.model_validate_json((stage.path / "stage.json").read_bytes())
-    assert (stage.key, stage.digest, stage.cached) == (key, manifest.digest, True)
-    assert set(manifest.files) == {"lists.safetensors", "per_user.parquet"}
-    assert world.store.known("evaluation", "0" * 64) is None
 
 
 def _copy(source: Path, folder: Path) -> None:

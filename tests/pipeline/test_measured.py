@@ -10,12 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genrec_unlearn_bench.cli.repeat import repeat
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import ConfigError, UnknownName, UsageError
-from genrec_unlearn_bench.evaluation import invariants
+from genrec_unlearn_bench.evaluation import invariants, suites
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
-from genrec_unlearn_bench.evaluation.measured_parts import read_measured, write_measured
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
     Measurement,
@@ -27,12 +25,14 @@ from genrec_unlearn_bench.evaluation.measurement import (
     unmeasured,
 )
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.suites import measurements
-from genrec_unlearn_bench.pipeline import measure_configs, measured
+from genrec_unlearn_bench.pipeline import resolve as resolving
+from genrec_unlearn_bench.pipeline import run as running
 from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.pipeline.results import read_record
-from genrec_unlearn_bench.pipeline.setting import settle
+from genrec_unlearn_bench.pipeline.stages import measure
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.reproduce import repeat
 from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
 from tests.pipeline.conftest import Bench
 
@@ -93,9 +93,9 @@ class Weighing(Measurement):
 @pytest.fixture
 def weighing(monkeypatch: pytest.MonkeyPatch) -> type[Weighing]:
     specs = {**metric_specs(), WEIGHT.name: WEIGHT, LACKING.name: LACKING}
-    monkeypatch.setattr(measurements, "_QUESTIONS", {"weighing": ""})
+    monkeypatch.setattr(suites, "_MEASUREMENTS", {"weighing": (f"{__name__}:Weighing", "")})
     monkeypatch.setattr(invariants, "metric_specs", lambda: specs)
-    for module in (measured, measure_configs, repeat):
+    for module in (resolving, running, measure, repeat):
         monkeypatch.setattr(module, "find_measurement", lambda name: Weighing())
     Weighing.asked.clear()
     return Weighing
@@ -113,7 +113,7 @@ def test_a_model_is_measured_once_and_references_are_shared(trained: Bench, weig
     own = {"weighing.factor": 3.0}  # of this test alone, as the cache is everybody's
     first = full(trained, "original", measure_set=own)
     assert [part for part, _ in weighing.asked] == ["whole", "lacking"] * 2, "the original and its oracle"
-    assert "weighing of whole of original" in trained.told.computed
+    assert {"weights: original", "weighing: original", "weighing: retrain"} <= set(trained.told.computed)
     full(trained, "filter", measure_set=own)
     assert len(weighing.asked) == 6, "the filtered model alone"
     again = full(trained, "filter", measure_set=own)
@@ -171,26 +171,13 @@ def test_another_configuration_measures_again(trained: Bench, weighing: type[Wei
 def test_wrong_calls(weighing: type[Weighing]) -> None:
     call = RunRequest(task="demo-brand", method="original", suite="full", measure=("weighing",))
     with pytest.raises(UnknownName, match="weighin"):
-        settle(call.model_copy(update={"measure": ("weighin",)}))
+        resolve(call.model_copy(update={"measure": ("weighin",)}))
     with pytest.raises(UsageError, match="core measurements alone"):
-        settle(call.model_copy(update={"suite": "core"}))
+        resolve(call.model_copy(update={"suite": "core"}))
     with pytest.raises(UnknownName, match="probing"):
-        settle(call.model_copy(update={"measure_set": {"probing.layers": 1}}))
+        resolve(call.model_copy(update={"measure_set": {"probing.layers": 1}}))
     with pytest.raises(ConfigError, match="fact"):
-        settle(call.model_copy(update={"measure_set": {"weighing.fact": 1}}))
-
-
-def test_what_is_stored_reads_back(tmp_path: Path) -> None:
-    curve = pd.DataFrame({"step": [0, 1], "hr@10": [0.1, 1 / 3], "attack": ["mixed", "mixed"]})
-    samples = {"hits": np.array([[True, False]]), "scores": np.array([1.5, float("nan")])}
-    write_measured(Measured(curve=curve, samples=samples), tmp_path)
-    back = read_measured(tmp_path)
-    pd.testing.assert_frame_equal(back.curve, curve)
-    assert back.samples["hits"].dtype == np.bool_
-    np.testing.assert_array_equal(back.samples["scores"], samples["scores"])
-    assert back.reason == ""
-    write_measured(Measured(reason="no data"), tmp_path / "..")
-    assert read_measured(tmp_path / "..").reason == "no data"
+        resolve(call.model_copy(update={"measure_set": {"weighing.fact": 1}}))
 
 
 def test_a_record_with_measurements_can_be_repeated(trained: Bench, weighing: type[Weighing], tmp_path: Path) -> None:

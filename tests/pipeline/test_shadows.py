@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,12 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.ulira import SPECS
-from genrec_unlearn_bench.pipeline import shadows
-from genrec_unlearn_bench.pipeline.ground import Ground, lay_ground
-from genrec_unlearn_bench.pipeline.pipeline import Finished
-from genrec_unlearn_bench.pipeline.setting import settle
-from genrec_unlearn_bench.pipeline.shadow_ground import ShadowGround, forget_pairs, pair_codes, shadow_ground
-from genrec_unlearn_bench.pipeline.workroom import Shelf, Workroom
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.pipeline.context import Inputs, StageContext, materialise
+from genrec_unlearn_bench.pipeline.graph import RESULT, build_stages
+from genrec_unlearn_bench.pipeline.resolve import resolve
+from genrec_unlearn_bench.pipeline.run import FinishedRun
+from genrec_unlearn_bench.pipeline.stages import shadows
+from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.reproduce.repeat import request_of
 from tests.pipeline.conftest import TINY, Bench
 
@@ -39,57 +39,67 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 @pytest.fixture(scope="module")
-def judged(bench: Bench) -> Finished:
-    """``filter`` on the demo: it changes no weight, so that its shadows unlearn in no time."""
+def judged(bench: Bench) -> FinishedRun:
+    """``filter`` on the demo: it changes no weight, so its shadows unlearn in no time."""
     return bench.run("filter", **WITH_SHADOWS)
 
 
-def ulira(finished: Finished) -> dict[str, MetricValue]:
+def ulira(finished: FinishedRun) -> dict[str, MetricValue]:
     names = {spec.name for spec in SPECS}
     return {value.metric: value for value in finished.record.metrics if value.metric in names}
 
 
-def ground(bench: Bench, task: str) -> Ground:
-    setting = settle(bench.request("original", task))
-    return lay_ground(Workroom(setting, bench.store, Progress(), Shelf()))
+def prepared_task(bench: Bench, task: str) -> PreparedTask:
+    resolved = resolve(bench.request("original", task))
+    inputs = Inputs(build_stages(resolved)[RESULT], StageContext(bench.store, bench.told))
+    return prepare_task(inputs, resolved.encoder.key, holdout=False)
 
 
-def codes(of: Ground, examples: Examples) -> np.ndarray:  # type: ignore[type-arg]
+def codes(of: PreparedTask, examples: Examples) -> np.ndarray:  # type: ignore[type-arg]
     return np.concatenate(
-        [pair_codes(of, examples.users, examples.targets), pair_codes(of, examples.event_users, examples.events)]
+        [
+            shadows._codes(of, examples.users, examples.targets),
+            shadows._codes(of, examples.event_users, examples.events),
+        ]
     )
 
 
 @pytest.mark.parametrize("task", ["demo-brand", "demo-interaction"])
 def test_a_shadow_never_sees_what_it_is_not_given(bench: Bench, task: str) -> None:
-    whole = ground(bench, task)
-    pairs = forget_pairs(whole)
+    whole = prepared_task(bench, task)
+    pairs = shadows._forget_pairs(whole)
     out = pairs[::2]
-    lean = shadow_ground(whole, out)
-    assert isinstance(lean, ShadowGround)
+    lean = shadows._without_pairs(whole, out)
     for part in (lean.dataset.train, lean.split.train.forget, lean.split.train.retain, lean.split.valid.retain):
         assert len(part)
         assert not np.isin(codes(lean, part), out).any()
         assert (part.ends > part.starts).all()
-    assert np.array_equal(forget_pairs(lean), np.setdiff1d(pairs, out))
+    assert np.array_equal(shadows._forget_pairs(lean), np.setdiff1d(pairs, out))
     assert len(lean.split.test.forget) == len(whole.split.test.forget)
     if lean.split.kind is ConceptKind.INTERACTION:
-        assert not np.isin(pair_codes(lean, lean.split.pairs[:, 0], lean.split.pairs[:, 1]), out).any()
+        assert not np.isin(shadows._codes(lean, lean.split.pairs[:, 0], lean.split.pairs[:, 1]), out).any()
     # Nothing else goes than what was left out, and what is left without a history by that.
     lost = len(whole.dataset.train) - len(lean.dataset.train)
-    assert np.isin(pair_codes(whole, whole.dataset.train.users, whole.dataset.train.targets), out).sum() <= lost
+    assert np.isin(shadows._codes(whole, whole.dataset.train.users, whole.dataset.train.targets), out).sum() <= lost
     assert lost < 2 * len(out)
-    # Keys of all that is trained on it differ, and another half gives another key.
-    assert lean.examples_identity != whole.examples_identity
-    assert lean.identity != shadow_ground(whole, pairs[1::2]).identity
 
 
-def test_values_and_record(bench: Bench, judged: Finished) -> None:
+def test_every_shadow_has_keys_of_its_own(bench: Bench) -> None:
+    stages = build_stages(resolve(bench.request("filter", **WITH_SHADOWS)))
+    for name in ("shadow", "unlearned shadow", "u-lira: shadow"):
+        assert len({stages[f"{name} {number}"].key for number in (1, 2, 3, 4)}) == 4
+    assert stages["shadow 1"].key != stages["original"].key
+    assert stages["unlearned shadow 1"].key != stages["unlearned"].key
+    more = build_stages(resolve(bench.request("filter", **{**WITH_SHADOWS, "shadows": 6})))
+    assert more["shadow 1"].key != stages["shadow 1"].key, "among six shadows another half is the first one's"
+
+
+def test_values_and_record(bench: Bench, judged: FinishedRun) -> None:
     found = ulira(judged)
     area = found["membership.auc.u-lira"]
     assert area.value is not None
     assert area.interval is not None
-    assert area.n == 4 * min(shadows.EXAMPLES, len(forget_pairs(ground(bench, "demo-brand"))))
+    assert area.n == 4 * min(shadows.EXAMPLES, len(shadows._forget_pairs(prepared_task(bench, "demo-brand"))))
     # A model that is hardly trained remembers nobody.
     assert area.interval[0] < 0.6
     named = [stage.name for stage in judged.record.stages if stage.name.startswith("u-lira: ")]
@@ -98,15 +108,17 @@ def test_values_and_record(bench: Bench, judged: Finished) -> None:
     assert request_of(judged.record, results_dir=bench.results).shadows == 4
 
 
-def test_shadows_are_stored_and_shared(bench: Bench, judged: Finished) -> None:
-    again = bench.run("filter", **WITH_SHADOWS)
+def test_shadows_are_stored_and_shared(bench: Bench, judged: FinishedRun, tmp_path: Path) -> None:
+    again = bench.run("filter", **WITH_SHADOWS, results_dir=tmp_path)
+    assert not again.cached
     assert bench.told.computed == []
     assert ulira(again) == ulira(judged)
-    # The original's shadows are there already; only the confidences are new.
     original = bench.run("original", **WITH_SHADOWS)
-    assert [name for name in bench.told.computed if "u-lira" in name] == ["u-lira of original"] * 4
-    assert not [name for name in bench.told.computed if name in ("original", "unlearned")]
-    # filter leaves the weights as they are, so that it is told as easily as no unlearning at all.
+    assert [name for name in bench.told.computed if "shadow" in name] == [
+        f"u-lira: shadow {number}" for number in (1, 2, 3, 4)
+    ], "the original's shadows are there already; only the confidences are new"
+    assert not {"original", "unlearned"} & set(bench.told.computed)
+    # filter leaves the weights as they are, so it is recognised as easily as no unlearning at all.
     assert {name: value.value for name, value in ulira(original).items()} == {
         name: value.value for name, value in ulira(judged).items()
     }
@@ -117,14 +129,20 @@ def test_shadows_are_stored_and_shared(bench: Bench, judged: Finished) -> None:
     assert not ulira(bench.run("filter", **{**WITH_SHADOWS, "shadows": 0}))
 
 
-def test_too_little_or_too_large(bench: Bench, judged: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shadows, "LEAST_EXAMPLES", 10_000)
-    found = ulira(bench.run("filter", **WITH_SHADOWS))
-    assert all("too few to tell" in (value.note or "") for value in found.values())
-    monkeypatch.setattr(shadows, "LEAST_EXAMPLES", 20)
-    monkeypatch.setattr(shadows, "MOST_PARAMETERS", 1000)
-    with pytest.raises(UsageError, match="million parameters"):
-        bench.run("filter", **WITH_SHADOWS)
+@pytest.mark.parametrize(
+    ("limit", "value", "reason"),
+    [
+        ("LEAST_EXAMPLES", 10_000, "forget train interactions are too few for shadow models"),
+        ("MOST_SHADOW_PARAMETERS", 1000, "million parameters"),
+    ],
+)
+def test_too_little_or_too_large(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, reason: str
+) -> None:
+    monkeypatch.setattr(shadows, limit, value)
+    resolved = resolve(bench.request("filter", **{**WITH_SHADOWS, "backbone_set": {**TINY, "training.max_steps": 3}}))
+    with pytest.raises(UsageError, match=reason):
+        materialise(build_stages(resolved)["shadow 1"], StageContext(bench.store, bench.told))
 
 
 @pytest.mark.parametrize(

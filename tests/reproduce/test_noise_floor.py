@@ -11,15 +11,14 @@ import pytest
 
 from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.pipeline import account
+from genrec_unlearn_bench.pipeline import record_builder
 from genrec_unlearn_bench.pipeline.environment import describe
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord, StageRef
-from genrec_unlearn_bench.reproduce.floor_runs import measure_floor
+from genrec_unlearn_bench.reproduce.comparison import Repetition, compare
 from genrec_unlearn_bench.reproduce.noise_floor import FILE, NoiseFloor, extended, read_floors, write_floor
-from genrec_unlearn_bench.reproduce.repeat import repeat_record
-from genrec_unlearn_bench.reproduce.repetition import Repetition, compare
+from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
 from tests.pipeline.conftest import Bench, Told
-from tests.reproduce.test_repetition import HERE, hits, record
+from tests.reproduce.test_comparison import HERE, hits, record
 
 GPU = HERE.model_copy(update={"device": "cuda:0", "device_name": "a GPU", "precision": "bf16"})
 OWN = frozenset({"unlearned", "evaluation"})
@@ -61,7 +60,7 @@ def run(value: float, digest: str = "d", **changes: Any) -> RunRecord:
 def floor_of(*values: float, **changes: Any) -> NoiseFloor:
     found = None
     for number, value in enumerate(values):
-        found = extended(found, run(value, str(number), **changes), key="k" * 64, anew="row")
+        found = extended(found, run(value, str(number), **changes), key="k" * 64, redo="row")
     assert found is not None
     return found
 
@@ -95,7 +94,7 @@ def test_a_later_run_is_judged_by_the_floor() -> None:
         ({}, {"at": GPU.model_copy(update={"device_name": "another GPU"})}, "on another machine"),
         ({}, {"at": GPU.model_copy(update={"packages": {"torch": "9"}})}, "on another machine"),
         ({"at": GPU.model_copy(update={"device_name": "another GPU"})}, {}, "the record itself"),
-        ({"stages": (StageRef(name="original", key="o", digest="p", seconds=1, cached=True),)}, {}, "stands on"),
+        ({"stages": (StageRef(name="original", key="o", digest="p", seconds=1, cached=True),)}, {}, "built on"),
         ({"stages": (StageRef(name="original", key="q", digest="p", seconds=1, cached=True),)}, {}, "other inputs"),
     ],
 )
@@ -107,10 +106,10 @@ def test_a_floor_holds_only_where_it_was_measured(then: dict[str, Any], now: dic
 
 def test_a_floor_of_the_row_says_nothing_of_a_new_training() -> None:
     floor = floor_of(0.2, 0.201, 0.199)
-    assert compare(run(0.2), run(0.201, "x"), floors=[floor], anew="all").basis == "users"
-    whole = floor.model_copy(update={"anew": "all"})
+    assert compare(run(0.2), run(0.201, "x"), floors=[floor], redo="all").basis == "users"
+    whole = floor.model_copy(update={"redo": "all"})
     other = (StageRef(name="original", key="o", digest="other", seconds=1.0, cached=False),)
-    assert compare(run(0.2), run(0.201, stages=other), floors=[whole], anew="all").basis == "floor"
+    assert compare(run(0.2), run(0.201, stages=other), floors=[whole], redo="all").basis == "floor"
 
 
 def test_another_of_several_equal_gpus_is_the_same() -> None:
@@ -123,7 +122,7 @@ def test_floors_of_several_machines_are_kept_side_by_side(tmp_path: Path) -> Non
     elsewhere = floor_of(0.2, 0.2, 0.2, at=GPU.model_copy(update={"device_name": "another GPU"}))
     write_floor(tmp_path, floor, ())
     write_floor(tmp_path, elsewhere, read_floors(tmp_path))
-    more = extended(floor, run(0.4), key=floor.key, anew="row")
+    more = extended(floor, run(0.4), key=floor.key, redo="row")
     write_floor(tmp_path, more, read_floors(tmp_path))
     assert read_floors(tmp_path) == (elsewhere, more)
     (tmp_path / FILE).write_text("{}")
@@ -136,9 +135,9 @@ def test_a_run_on_a_cpu_has_none(tmp_path: Path) -> None:
         raise AssertionError
 
     with pytest.raises(UsageError, match="the same bits are owed"):
-        measure_floor(tmp_path, record(hits(0.2)), 5, never, anew="row", progress=Told())
+        measure_floor(tmp_path, record(hits(0.2)), 5, never, redo="row", progress=Told())
     with pytest.raises(UsageError, match="say nothing about a spread"):
-        measure_floor(tmp_path, run(0.2), 2, never, anew="row", progress=Told())
+        measure_floor(tmp_path, run(0.2), 2, never, redo="row", progress=Told())
 
 
 def test_a_floor_is_kept_run_by_run_and_gone_on_with(tmp_path: Path) -> None:
@@ -155,9 +154,9 @@ def test_a_floor_is_kept_run_by_run_and_gone_on_with(tmp_path: Path) -> None:
 
     made: list[str] = []
     with pytest.raises(KeyboardInterrupt):
-        measure_floor(tmp_path, then, 8, once, anew="row", progress=told)
+        measure_floor(tmp_path, then, 8, once, redo="row", progress=told)
     assert read_floors(tmp_path)[0].runs == 2
-    floor, last = measure_floor(tmp_path, then, 8, once, anew="row", progress=told)
+    floor, last = measure_floor(tmp_path, then, 8, once, redo="row", progress=told)
     assert floor.runs == 8
     assert made.count("run") == 8
     assert told.lines[-1] == "noise floor: 8 of 8 repetitions"
@@ -177,7 +176,7 @@ def test_noise_that_was_planted_is_measured_and_then_holds(
         found = describe(device, threads=threads)
         return found.model_copy(update={"device": "cuda:0", "device_name": "a pretended GPU"})
 
-    monkeypatch.setattr(account, "describe", pretended)
+    monkeypatch.setattr(record_builder, "describe", pretended)
     path = tmp_path / "mine.py"
     path.write_text(NOISY)
     method = f"{path}:Mine"
@@ -190,12 +189,12 @@ def test_noise_that_was_planted_is_measured_and_then_holds(
 
     first = once(())
     assert first.basis == "users"
-    assert first.parted == "the stage 'unlearned' came out differently, from the same inputs and code"
-    floor, last = measure_floor(done.folder, done.record, 3, once, anew="row", progress=told)
+    assert first.first_difference == "the stage 'unlearned' came out differently, from the same inputs and code"
+    floor, last = measure_floor(done.folder, done.record, 3, once, redo="row", progress=told)
     assert floor.runs == 3
     assert [line for line in told.lines if line.startswith("noise floor")][-1] == "noise floor: 3 of 3 repetitions"
     assert last.basis == "floor"
     assert any(len(set(number.values)) > 1 for number in floor.numbers)
     # What was measured counts: one repetition more, not three.
-    assert measure_floor(done.folder, done.record, 4, once, anew="row", progress=told)[0].runs == 4
+    assert measure_floor(done.folder, done.record, 4, once, redo="row", progress=told)[0].runs == 4
     assert once(read_floors(done.folder)).basis == "floor"

@@ -9,12 +9,11 @@ import pytest
 
 from genrec_unlearn_bench.errors import ConfigError, DataMissing, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.results import RECORD
+from genrec_unlearn_bench.pipeline.results import RECORD, find_run, names_a_run
+from genrec_unlearn_bench.pipeline.rulesets import ConfigSource
 from genrec_unlearn_bench.pipeline.run import run_cell
+from genrec_unlearn_bench.reproduce.comparison import Repetition
 from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
-from genrec_unlearn_bench.reproduce.repetition import Repetition
-from genrec_unlearn_bench.reproduce.run_lookup import find_run, names_a_run
-from genrec_unlearn_bench.tuning.rulesets import Ruling
 from tests.pipeline.conftest import Bench, Told
 
 OWN = '''"""Mine (unpublished): a copy whose weights shrink. Updates all parameters."""
@@ -72,7 +71,7 @@ def test_a_reference_row_is_made_anew_too(trained: Bench) -> None:
 
 def test_nothing_is_taken_from_the_cache_where_all_is_to_be_new(trained: Bench) -> None:
     told = Told()
-    done = again(trained.run("popularity").record, trained, told, anew="all")
+    done = again(trained.run("popularity").record, trained, told, redo="all")
     assert done.matches
     assert done.reused == ()
     assert {"dataset", "original", "retrain"} <= set(told.computed)
@@ -100,8 +99,8 @@ def test_the_record_decides_whatever_the_defaults_are(trained: Bench, tmp_path: 
 
 
 def test_a_tuned_record_keeps_its_configuration_and_its_label(trained: Bench) -> None:
-    ruling = Ruling("tuned", {"max_steps": 2, "lr": 1e-3}, "a choice that is not here any more")
-    record = run_cell(trained.request("npo"), trained.store, trained.told, ruling=ruling).record
+    source = ConfigSource("tuned", {"max_steps": 2, "lr": 1e-3}, "a choice that is not here any more")
+    record = run_cell(trained.request("npo"), trained.store, trained.told, source=source).record
     assert record.cell.ruleset == "tuned"
     done = again(record, trained)
     assert done.now.cell.ruleset == "tuned"

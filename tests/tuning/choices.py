@@ -6,9 +6,9 @@ from typing import Any
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.setting import settle
-from genrec_unlearn_bench.registry import find_method
-from genrec_unlearn_bench.tuning.choice import Choice, method_digest, recommender_digest
+from genrec_unlearn_bench.pipeline.resolve import resolve
+from genrec_unlearn_bench.registry import find_method, source_digest
+from genrec_unlearn_bench.tuning.choice import Choice, recommender_digest
 from genrec_unlearn_bench.tuning.selection import Measured, Trial
 
 
@@ -19,8 +19,8 @@ def trial(config: dict[str, Any], forget: float, retain: float) -> Trial:
 
 def choice_for(method: str = "tracer", *, task: str = "demo-brand", task_digest: str = "t", **changes: Any) -> Choice:
     """Two trials of a method on the demo, of which the second (with ``lr`` 1e-3) is taken."""
-    setting = settle(RunRequest(task=task, method=method))
-    default = setting.method_config.model_dump(mode="json")
+    resolved = resolve(RunRequest(task=task, method=method))
+    default = resolved.method_config.model_dump(mode="json")
     fields: dict[str, Any] = {
         "protocol_version": PROTOCOL_VERSION,
         "suite_version": "0",
@@ -29,12 +29,12 @@ def choice_for(method: str = "tracer", *, task: str = "demo-brand", task_digest:
         "dataset_digest": "d",
         "task_digest": task_digest,
         "backbone": "tiger",
-        "backbone_digest": recommender_digest(setting.backbone_config, setting.sid_config),
+        "backbone_digest": recommender_digest(resolved.backbone_config, resolved.sid_config),
         "scale": "smoke",
-        "encoder": setting.encoder.key,
+        "encoder": resolved.encoder.key,
         "device": "cpu",
-        "method": setting.entry.name,
-        "method_digest": method_digest(find_method(method)),
+        "method": resolved.entry.name,
+        "method_digest": source_digest(find_method(method)),
         "seeds": (9000,),
         "searched": ("lr",),
         "space": 2,

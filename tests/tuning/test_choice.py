@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
-from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch
+from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.registry import find_method
-from genrec_unlearn_bench.tuning.choice import method_digest, read_choice, tune_command, write_choice
+from genrec_unlearn_bench.pipeline.resolve import resolve
+from genrec_unlearn_bench.registry import find_method, source_digest
+from genrec_unlearn_bench.tuning.choice import read_choice, write_choice
 from tests.tuning.choices import choice_for, trial
 
 
@@ -74,18 +75,26 @@ def test_the_method_is_known_by_its_code_and_not_by_its_comments(tmp_path: Path)
     file = tmp_path / "mine.py"
     text = 'class Mine:\n    """Mine."""\n\n    name = "mine"\n'
     file.write_text(text)
-    first = method_digest(find_method(f"{file}:Mine"))
+    first = source_digest(find_method(f"{file}:Mine"))
     file.write_text(text.replace('"""Mine."""', '"""Mine, explained."""  # why'))
-    assert method_digest(find_method(f"{file}:Mine")) == first
+    assert source_digest(find_method(f"{file}:Mine")) == first
     file.write_text(text + "    x = 1\n")
-    assert method_digest(find_method(f"{file}:Mine")) != first
+    assert source_digest(find_method(f"{file}:Mine")) != first
 
 
 def test_the_command_that_is_missing_names_the_cell() -> None:
     request = RunRequest(
-        task="steam-price", method="tracer", backbone="letter", seed=3, data_dir=Path("my data"), tuned_dir=Path("here")
+        task="steam-price",
+        method="tracer",
+        backbone="letter",
+        seed=3,
+        data_dir=Path("my data"),
+        tuned_dir=Path("here"),
+        ruleset="tuned",
     )
-    words = shlex.split(tune_command(request, scale="small"))
+    with pytest.raises(UsageError) as caught:
+        resolve(request)
+    words = shlex.split(caught.value.hint or "")
     assert words[:2] == ["bench", "tune"]
     pairs = list(zip(words[2::2], words[3::2], strict=True))
     assert pairs == [

@@ -10,46 +10,46 @@ import yaml
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
-from genrec_unlearn_bench.evaluation.quantisation.specs import names
+from genrec_unlearn_bench.pipeline import resolve as resolving
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.setting import Setting, settle
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
 from genrec_unlearn_bench.tuning.choice import write_choice
 from genrec_unlearn_bench.tuning.fixed_rules import FixedRules, parse_fixed, shipped_fixed, update_fixed
 from tests.tuning.choices import choice_for, trial
 
 
-def settled(folder: Path, method: str = "tracer", **changes: Any) -> Setting:
+def resolved_of(folder: Path, method: str = "tracer", **changes: Any) -> ResolvedRequest:
     fields: dict[str, Any] = {"ruleset": "tuned", "tuned_dir": folder, **changes}
-    return settle(RunRequest(task="demo-brand", method=method, **fields))
+    return resolve(RunRequest(task="demo-brand", method=method, **fields))
 
 
 def with_rules(monkeypatch: pytest.MonkeyPatch, methods: dict[str, dict[str, Any]]) -> None:
     rules = shipped_fixed().model_copy(update={"methods": methods})
-    monkeypatch.setattr(names, "shipped_fixed", lambda: rules)
+    monkeypatch.setattr(resolving, "shipped_fixed", lambda: rules)
 
 
 def test_a_tuned_run_takes_the_chosen_configuration(tmp_path: Path) -> None:
     write_choice(tmp_path, choice_for())
-    setting = settled(tmp_path)
-    assert setting.method_config.model_dump(mode="json") == choice_for().config
-    assert setting.ruling.name == "tuned"
-    assert setting.ruling.note == ""
-    assert setting.ruling.choice is not None
+    resolved = resolved_of(tmp_path)
+    assert resolved.method_config.model_dump(mode="json") == choice_for().config
+    assert resolved.source.name == "tuned"
+    assert resolved.source.note == ""
+    assert resolved.source.choice is not None
     with pytest.raises(ProtocolMismatch, match="resolved to something else"):
-        setting.ruling.check_task("another")
-    setting.ruling.check_task("t")
+        resolved.source.check_task("another")
+    resolved.source.check_task("t")
 
 
 def test_an_infeasible_choice_is_flagged(tmp_path: Path) -> None:
     choice = choice_for()
     trials = tuple(trial(one.config, 0.1, value) for one, value in zip(choice.trials, (0.1, 0.11), strict=True))
     write_choice(tmp_path, choice.model_copy(update={"trials": trials, "feasible": False}))
-    assert "the nearest was taken" in settled(tmp_path).ruling.note
+    assert "the nearest was taken" in resolved_of(tmp_path).source.note
 
 
 def test_a_missing_choice_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has not been tuned") as told:
-        settled(tmp_path)
+        resolved_of(tmp_path)
     assert told.value.hint == f"bench tune --task demo-brand --method tracer --scale smoke --out {tmp_path}"
 
 
@@ -66,14 +66,14 @@ def test_a_missing_choice_names_the_command(tmp_path: Path) -> None:
 def test_a_choice_that_does_not_hold_here_is_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     write_choice(tmp_path, choice_for(**change))
     with pytest.raises(UsageError, match=words) as told:
-        settled(tmp_path)
+        resolved_of(tmp_path)
     assert told.value.hint
 
 
 def test_a_choice_of_another_protocol_stops_with_its_own_exit_code(tmp_path: Path) -> None:
     write_choice(tmp_path, choice_for(protocol_version=PROTOCOL_VERSION + 1))
     with pytest.raises(ProtocolMismatch):
-        settled(tmp_path)
+        resolved_of(tmp_path)
 
 
 def test_a_tampered_configuration_is_told_with_all_its_faults(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_tampered_configuration_is_told_with_all_its_faults(tmp_path: Path) ->
     config = {**choice.config, "lr": -1.0, "lamda_forget": 0.1, "batch_size": 0}
     path = write_choice(tmp_path, choice.model_copy(update={"trials": (choice.trials[0], trial(config, 0.1, 0.2))}))
     with pytest.raises(ConfigError) as told:
-        settled(tmp_path)
+        resolved_of(tmp_path)
     assert told.value.where == str(path)
     assert sorted(fault.partition(":")[0] for fault in told.value.faults) == ["batch_size", "lamda_forget", "lr"]
 
@@ -91,7 +91,7 @@ def test_the_same_faults_through_set_and_through_the_fixed_rules(monkeypatch: py
     with_rules(monkeypatch, {"tracer": wrong})
     for changes in ({"ruleset": "fixed"}, {"method_set": wrong}):
         with pytest.raises(ConfigError) as told:
-            settle(RunRequest(task="demo-brand", method="tracer", **changes))
+            resolve(RunRequest(task="demo-brand", method="tracer", **changes))
         assert len(told.value.faults) == 2
         assert told.value.where == ("rulesets/fixed.yaml, tracer" if "ruleset" in changes else "--set")
 
@@ -100,27 +100,27 @@ def test_the_same_faults_through_set_and_through_the_fixed_rules(monkeypatch: py
 def test_set_and_a_ruleset_contradict_each_other(tmp_path: Path, name: str) -> None:
     write_choice(tmp_path, choice_for())
     with pytest.raises(UsageError, match="--set changes it"):
-        settled(tmp_path, ruleset=name, method_set={"lr": 1e-4})
+        resolved_of(tmp_path, ruleset=name, method_set={"lr": 1e-4})
 
 
 @pytest.mark.parametrize("name", ["fixed", "tuned"])
 def test_reference_rows_have_no_ruleset(tmp_path: Path, name: str) -> None:
-    assert settled(tmp_path, "original", ruleset=name).ruling.name == "default"
+    assert resolved_of(tmp_path, "original", ruleset=name).source.name == "default"
 
 
 def test_fixed_takes_the_entry_the_entry_of_the_method_or_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     with_rules(monkeypatch, {"tracer": {"lr": 2e-4, "lambda_forget": 0.3}})
-    listed = settle(RunRequest(task="demo-brand", method="tracer", ruleset="fixed"))
+    listed = resolve(RunRequest(task="demo-brand", method="tracer", ruleset="fixed"))
     assert listed.method_config.model_dump()["lr"] == 2e-4
-    assert listed.ruling.note == ""
-    variant = settle(RunRequest(task="demo-brand", method="tracer-no-mask", ruleset="fixed"))
-    plain = settle(RunRequest(task="demo-brand", method="tracer-no-mask"))
+    assert listed.source.note == ""
+    variant = resolve(RunRequest(task="demo-brand", method="tracer-no-mask", ruleset="fixed"))
+    plain = resolve(RunRequest(task="demo-brand", method="tracer-no-mask"))
     assert variant.method_config.model_dump()["lr"] == 2e-4
     assert variant.method_config.model_dump()["mask"] == plain.method_config.model_dump()["mask"]
-    assert "'tracer'" in variant.ruling.note
-    absent = settle(RunRequest(task="demo-brand", method="filter", ruleset="fixed"))
-    assert absent.ruling.name == "fixed"
-    assert "not in the fixed ruleset" in absent.ruling.note
+    assert "'tracer'" in variant.source.note
+    absent = resolve(RunRequest(task="demo-brand", method="filter", ruleset="fixed"))
+    assert absent.source.name == "fixed"
+    assert "not in the fixed ruleset" in absent.source.note
 
 
 def test_the_shipped_rules_are_rules_of_known_methods() -> None:
@@ -129,7 +129,7 @@ def test_the_shipped_rules_are_rules_of_known_methods() -> None:
     assert rules.chosen_on.task == "demo-brand"
     assert rules.chosen_on.seeds == (9000, 9001)
     for name in rules.methods:
-        assert settle(RunRequest(task="demo-brand", method=name, ruleset="fixed")).ruling.name == "fixed"
+        assert resolve(RunRequest(task="demo-brand", method=name, ruleset="fixed")).source.name == "fixed"
 
 
 def test_choices_go_into_a_file_of_rules_one_by_one(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,11 @@ import pytest
 
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.errors import BenchError, DataFault, ProtocolMismatch, UsageError
-from genrec_unlearn_bench.pipeline import tuning
+from genrec_unlearn_bench.pipeline import tune as tuning
 from genrec_unlearn_bench.pipeline.results import read_record
-from genrec_unlearn_bench.pipeline.tune import TuningRequest
+from genrec_unlearn_bench.pipeline.stages import evaluate, unlearn
+from genrec_unlearn_bench.pipeline.tune import Tuned, TuningRequest, tune
 from genrec_unlearn_bench.tuning.choice import write_choice
-from genrec_unlearn_bench.tuning.tuning import Tuned, tune
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from tests.pipeline.conftest import Bench
 
@@ -75,7 +74,7 @@ def test_every_trial_is_cached_and_an_interrupted_tuning_goes_on(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method = shrink(tmp_path, 1.0, 0.5, 0.01)
-    whole, calls = tuning.validated, []
+    whole, calls = tuning._validated, []
 
     def interrupted(*arguments: Any) -> Any:
         calls.append(arguments)
@@ -83,16 +82,16 @@ def test_every_trial_is_cached_and_an_interrupted_tuning_goes_on(
             raise KeyboardInterrupt
         return whole(*arguments)
 
-    monkeypatch.setattr(tuning, "validated", interrupted)
+    monkeypatch.setattr(tuning, "_validated", interrupted)
     with pytest.raises(KeyboardInterrupt):
         tuned(bench, method, seeds=SEEDS)
     monkeypatch.undo()
     choice = tuned(bench, method, seeds=SEEDS).choice
     computed = bench.told.computed
     assert "original" not in computed
-    assert computed.count("validated of original") == 0, "both originals were measured before"
+    assert computed.count("validation of original") == 0, "both originals were measured before"
     assert computed.count("unlearned") == 4
-    assert computed.count("validated of unlearned") == 5
+    assert computed.count("validation of unlearned") == 5
     again = tuned(bench, method, seeds=SEEDS).choice
     assert bench.told.computed == []
     assert again.model_copy(update={"created": choice.created}) == choice
@@ -106,7 +105,7 @@ def test_every_trial_is_cached_and_an_interrupted_tuning_goes_on(
 def test_no_oracle_is_trained_and_nothing_of_the_test_part_is_read(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = tuning.lay_ground
+    real = evaluate.prepare_task
 
     class NoTest:
         """Stands where the test part was, and cannot be read."""
@@ -114,20 +113,20 @@ def test_no_oracle_is_trained_and_nothing_of_the_test_part_is_read(
         def __getattribute__(self, name: str) -> Any:
             raise AssertionError(f"the test part was read: {name}")
 
-    def blinded(room: Any) -> Any:
-        ground = real(room)
-        split = replace(ground.split, test=NoTest())
-        return replace(ground, split=split, dataset=replace(ground.dataset, test=NoTest()))
+    def blinded(*arguments: Any, **options: Any) -> Any:
+        prepared = real(*arguments, **options)
+        split = replace(prepared.split, test=NoTest())
+        return replace(prepared, split=split, dataset=replace(prepared.dataset, test=NoTest()))
 
-    monkeypatch.setattr(tuning, "lay_ground", blinded)
+    for module in (evaluate, unlearn):
+        monkeypatch.setattr(module, "prepare_task", blinded)
     tuned(bench, shrink(tmp_path, 1.0, 0.25))
-    assert any(line.startswith("validated of unlearned") for line in bench.told.lines)
+    assert any(line.startswith("validation of unlearned") for line in bench.told.lines)
     assert not [line for line in bench.told.lines if line.startswith(("retrain", "evaluation"))]
-    for key in (bench.root / "cache" / "validated").rglob("key.json"):
-        content = json.loads(key.read_text())["content"]
-        assert content["part"] == "valid"
-        assert "test" not in {str(value) for value in content.values()}
-        assert set(content) == {"ranker", "dataset", "task", "part", "beam", "device", "code"}
+    recipes = [recipe for _, recipe in bench.store.recipes("validated")]
+    assert recipes
+    for recipe in recipes:
+        assert recipe["config"] == {"part": "valid", "beam": 10, "device": "cpu"}
     parts = [one.name for one in fields(ForgetRequest) if one.type in ("Groups", Groups)]
     assert parts == ["train", "valid"], "what a method gets"
 
@@ -193,14 +192,19 @@ def test_reference_rows_are_not_tuned(bench: Bench) -> None:
 
 
 def test_an_empty_validation_part_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = tuning.lay_ground
+    real = tuning.recommender_stages
 
-    def emptied(room: Any) -> Any:
-        ground = real(room)
-        valid = ground.split.valid
-        none = valid.forget.subset(valid.forget.targets < 0)
-        return replace(ground, split=replace(ground.split, valid=Groups(none, valid.retain)))
+    def emptied(*arguments: Any) -> Any:
+        data, *models = real(*arguments)
+        task = data["task"]
 
-    monkeypatch.setattr(tuning, "lay_ground", emptied)
+        def load(inputs: Any, folder: Path) -> Any:
+            split = task.load(inputs, folder)
+            none = split.valid.forget.subset(split.valid.forget.targets < 0)
+            return replace(split, valid=Groups(none, split.valid.retain))
+
+        return {**data, "task": replace(task, load=load)}, *models
+
+    monkeypatch.setattr(tuning, "recommender_stages", emptied)
     with pytest.raises(DataFault, match="the forget side of the validation part is empty"):
         tuned(bench, "filter")

@@ -14,10 +14,10 @@ from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.evaluation.core import evaluate
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext
 from genrec_unlearn_bench.evaluation.lists import LISTS
 from genrec_unlearn_bench.evaluation.metric import MetricValue
-from genrec_unlearn_bench.evaluation.core import evaluate
 from genrec_unlearn_bench.pipeline.meter import metered
 from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.pipeline.stage import Stage

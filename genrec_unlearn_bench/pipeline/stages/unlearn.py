@@ -65,16 +65,13 @@ def unlearn_stage(
     method, entry, seed, device = resolved.method, resolved.entry, resolved.seed, resolved.device
     if method is None:
         raise BenchError(f"{entry.name!r} is a reference row, there is nothing to unlearn")
-    holdout = resolved.suite.holdout
-    asked = situation or (lambda inputs: prepare_task(inputs, resolved.encoder.key, holdout=holdout))
+    asked = situation or (lambda inputs: prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout))
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
         log = context.log()
         request = asked(inputs).request(seed if request_seed is None else request_seed)
         check_request(request, task=where or resolved.task.name)
-        recommender = inputs.model("original")
-        if not isinstance(recommender, Recommender):
-            raise BenchError(f"the backbone {resolved.backbone.name!r} gives no generative recommender to unlearn from")
+        recommender = _original(inputs, resolved)
         broken = first_not_finite(recommender)
         if broken and step_of_stream:
             return _passed_on(recommender, log, folder, f"not carried out: {broken} holds NaN or infinity already")
@@ -90,15 +87,7 @@ def unlearn_stage(
     return Stage(
         "unlearned",
         TOOLKIT_VERSION,
-        {
-            # Not the variant's name: with the same configuration it is the same method.
-            "method": method.name,
-            "config": resolved.method_config,
-            "seed": seed,
-            **({"holdout": True} if holdout else {}),
-            **(config or {}),
-            **resolved.hardware,
-        },
+        _config(resolved, method) | dict(config or {}),
         {**data, "sids": sids, "original": original},
         files={"method": source_digest(entry)},
         compute=compute,
@@ -107,6 +96,24 @@ def unlearn_stage(
         label=label,
         knobs={"--set": resolved.method_config},
     )
+
+
+def _config(resolved: ResolvedRequest, method: UnlearningMethod[Any]) -> dict[str, Any]:
+    return {
+        # Not the variant's name: with the same configuration it is the same method.
+        "method": method.name,
+        "config": resolved.method_config,
+        "seed": resolved.seed,
+        **({"holdout": True} if resolved.suite.holdout else {}),
+        **resolved.hardware,
+    }
+
+
+def _original(inputs: Inputs, resolved: ResolvedRequest) -> Recommender:
+    ranker = inputs.model("original")
+    if not isinstance(ranker, Recommender):
+        raise BenchError(f"the backbone {resolved.backbone.name!r} gives no generative recommender to unlearn from")
+    return ranker
 
 
 def _call(

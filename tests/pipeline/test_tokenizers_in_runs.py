@@ -1,16 +1,18 @@
-"""A backbone that trains its tokenizer along (ETEGRec): which table the oracles and the methods get."""
+"""Tokenizers that learn from interactions, in whole runs: LETTER (vectors of SASRec) and ETEGRec (trained jointly)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 
+from genrec_unlearn_bench.pipeline.run import FinishedRun
 from genrec_unlearn_bench.pipeline.stages.train import MODEL
 from genrec_unlearn_bench.pipeline.token_health import token_health
 from genrec_unlearn_bench.sids.storage import load_table
 from genrec_unlearn_bench.sids.table import SidTable
-from tests.pipeline.conftest import Bench
+from tests.pipeline.conftest import TINY, Bench
 
 ONE_EPOCH = {"epochs": 1, "batch_size": 512, "evaluations": 1, "valid_rows": 30}
 TINY_ETEGREC = {
@@ -30,7 +32,7 @@ TINY_TOKENIZER = {"epochs": 20, "sasrec.epochs": 1}
 
 
 def stored(bench: Bench, stage: str, inner: str = "") -> SidTable:
-    (record,) = (bench.root / "cache" / stage).glob(f"*/*/{inner or '.'}/sids.json")
+    (record,) = (bench.root / "cache" / "stages" / stage).glob(f"*/*/{inner or '.'}/sids.json")
     return load_table(record.parent)
 
 
@@ -65,3 +67,41 @@ def test_oracles_and_methods_stand_on_the_codes_that_joint_training_ended_with(
     assert anew.frozen
     assert anew.level_sizes == served.level_sizes
     assert (anew.codes != served.codes).any()
+
+
+VECTORS = {"vectors.epochs": 1, "vectors.layers": 1}
+SIDS = {"epochs": 2}
+
+
+def run_letter(bench: Bench, method: str, **changes: object) -> FinishedRun:
+    fields = {"backbone": "letter", "backbone_set": {**TINY, **VECTORS}, "sid_set": SIDS, **changes}
+    return bench.run(method, **fields)
+
+
+def stages(done: FinishedRun) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for stage in done.record.stages:
+        found.setdefault(stage.name, []).append(stage.digest)
+    return found
+
+
+def test_retraining_keeps_the_ids_and_retrain_full_makes_vectors_anew(bench_at: Callable[[str], Bench]) -> None:
+    bench = bench_at("letter")
+    before = stages(run_letter(bench, "original"))
+    assert Counter(bench.told.computed)["sasrec"] == 1
+    same = stages(run_letter(bench, "retrain"))
+    assert "sasrec" not in bench.told.computed
+    assert same["sids"] == before["sids"]
+    full = stages(run_letter(bench, "retrain-full"))
+    assert Counter(bench.told.computed)["sasrec"] == 1, "on cleaned interactions"
+    assert Counter(bench.told.computed)["sids-full"] == 1
+    assert set(full["sasrec"]) - set(before["sasrec"])
+    assert set(full["sids-full"]) - set(before["sids"])
+
+
+def test_other_vectors_give_other_ids(bench_at: Callable[[str], Bench]) -> None:
+    bench = bench_at("letter")
+    one = run_letter(bench, "original", oracle_seeds=0)
+    other = run_letter(bench, "original", backbone_set={**TINY, **VECTORS, "vectors.loss": "bce"}, oracle_seeds=0)
+    assert Counter(bench.told.computed)["sids"] == 1
+    assert stages(one)["sids"] != stages(other)["sids"]

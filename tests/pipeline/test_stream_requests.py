@@ -11,7 +11,7 @@ from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.pipeline.stages.requests import Stream, data_digest, divide
 from tests.evaluation.planted import examples, item_table, split
-from tests.pipeline.stream.world import brands, concept_split, events, interaction_split, rows
+from tests.pipeline.stream_world import brands, concept_split, events, interaction_split, rows
 
 KINDS = list(ConceptKind)
 

@@ -1,4 +1,4 @@
-"""Streams through the whole line on the demo: records, tables, reference rows, and what must not change."""
+"""Streams in whole runs on the demo: records, tables, reference rows, and what must not change."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import pytest
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.stream import SPECS
-from genrec_unlearn_bench.pipeline.pipeline import Finished
+from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.pipeline.results import read_record, record_text
-from genrec_unlearn_bench.pipeline.setting import settle
+from genrec_unlearn_bench.pipeline.run import FinishedRun
 from genrec_unlearn_bench.pipeline.stages.stream import COLUMNS
 from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
 from genrec_unlearn_bench.tuning.choice import recommender_digest, write_choice
 from tests.pipeline.conftest import Bench
 from tests.tuning.choices import choice_for, trial
 
-PUBLISHED = Path(__file__).parents[3] / "leaderboard" / "results"
+PUBLISHED = Path(__file__).parents[2] / "leaderboard" / "results"
 
 
-def stream_values(done: Finished) -> dict[str, MetricValue]:
+def stream_values(done: FinishedRun) -> dict[str, MetricValue]:
     return {value.metric: value for value in done.record.metrics if value.metric.startswith("stream.")}
 
 
-def table(done: Finished) -> pd.DataFrame:
+def table(done: FinishedRun) -> pd.DataFrame:
     return pd.read_csv(done.folder / "measurements" / "stream.csv")
 
 
@@ -64,18 +64,18 @@ def test_a_stream_can_be_repeated_from_its_record(trained: Bench, tmp_path: Path
     again = repeat_record(record, cache_dir=trained.root / "cache", progress=trained.told)
     assert again.bitwise
     assert again.matches
-    assert {"unlearned", "evaluation of unlearned 1", "stream"} <= set(trained.told.computed), "made anew"
+    assert {"unlearned 1", "unlearned 2", "evaluation 1", "stream"} <= set(trained.told.computed), "made again"
     assert trained.run("filter", requests=2).record.key == record.key
     assert trained.told.computed == []
 
 
 def test_every_request_takes_the_tuned_configuration(trained: Bench, tmp_path: Path) -> None:
-    setting = settle(trained.request("tracer", requests=2))
-    chosen = {**setting.method_config.model_dump(mode="json"), "lr": 2e-3}
+    resolved = resolve(trained.request("tracer", requests=2))
+    chosen = {**resolved.method_config.model_dump(mode="json"), "lr": 2e-3}
     choice = choice_for(
         task_digest=trained.run("original").record.task_digest,
-        backbone_digest=recommender_digest(setting.backbone_config, setting.sid_config),
-        trials=(trial(setting.method_config.model_dump(mode="json"), 0.4, 0.2), trial(chosen, 0.1, 0.2)),
+        backbone_digest=recommender_digest(resolved.backbone_config, resolved.sid_config),
+        trials=(trial(resolved.method_config.model_dump(mode="json"), 0.4, 0.2), trial(chosen, 0.1, 0.2)),
     )
     write_choice(tmp_path, choice)
     done = trained.run("tracer", requests=2, ruleset="tuned", tuned_dir=tmp_path, method_set={})

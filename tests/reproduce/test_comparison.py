@@ -9,7 +9,7 @@ import pytest
 
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord, StageRef
-from genrec_unlearn_bench.reproduce.repetition import LIMIT, compare
+from genrec_unlearn_bench.reproduce.comparison import LIMIT, compare
 
 HERE = Environment(
     device="cpu",
@@ -91,9 +91,9 @@ def test_other_code_shows_in_a_stage_key_and_owes_the_interval() -> None:
 def test_the_first_stage_that_came_out_differently_is_named() -> None:
     stage = StageRef(name="original", key="k", digest="other", seconds=1.0, cached=False)
     again = compare(record(hits(0.2)), record(hits(0.2), stages=(stage,)))
-    assert again.parted == "the stage 'original' came out differently, from the same inputs and code"
+    assert again.first_difference == "the stage 'original' came out differently, from the same inputs and code"
     moved = compare(record(hits(0.2)), record(hits(0.2), stages=(stage.model_copy(update={"key": "other"}),)))
-    assert "from other inputs, settings or code" in moved.parted
+    assert "from other inputs, settings or code" in moved.first_difference
 
 
 def test_none_of_n_users_leaves_room_for_three_over_n() -> None:

@@ -1,4 +1,4 @@
-"""Settings: defaults by task and scale, and every fault of a call before any work."""
+"""Resolved requests: defaults by task and scale, and every fault of a call before any work."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import pytest
 from genrec_unlearn_bench.backbones.backbone import Scale
 from genrec_unlearn_bench.errors import ConfigError, UnknownName, UsageError
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.setting import settle
+from genrec_unlearn_bench.pipeline.resolve import resolve
 
 
 def test_the_demo_is_smoke_and_real_data_is_small() -> None:
-    assert settle(RunRequest(task="demo-brand", method="original")).scale is Scale.SMOKE
-    assert settle(RunRequest(task="steam-price", method="original")).scale is Scale.SMALL
-    chosen = settle(RunRequest(task="demo-brand", method="original", scale="small"))
+    assert resolve(RunRequest(task="demo-brand", method="original")).scale is Scale.SMOKE
+    assert resolve(RunRequest(task="steam-price", method="original")).scale is Scale.SMALL
+    chosen = resolve(RunRequest(task="demo-brand", method="original", scale="small"))
     assert chosen.scale is Scale.SMALL
     assert chosen.request.scale == "small", "the record names the scale that was run"
 
 
 def test_the_encoder_follows_the_scale_and_the_demo_always_takes_tfidf() -> None:
-    assert settle(RunRequest(task="steam-price", method="original")).encoder.kind == "tfidf"
-    assert settle(RunRequest(task="demo-brand", method="original", scale="paper")).encoder.kind == "tfidf"
-    paper = settle(RunRequest(task="steam-price", method="original", scale="paper")).encoder
+    assert resolve(RunRequest(task="steam-price", method="original")).encoder.kind == "tfidf"
+    assert resolve(RunRequest(task="demo-brand", method="original", scale="paper")).encoder.kind == "tfidf"
+    paper = resolve(RunRequest(task="steam-price", method="original", scale="paper")).encoder
     assert paper.model == "sentence-transformers/sentence-t5-base"
-    own = settle(RunRequest(task="steam-price", method="original", scale="paper", encoder="tfidf:64")).encoder
+    own = resolve(RunRequest(task="steam-price", method="original", scale="paper", encoder="tfidf:64")).encoder
     assert own.key == "tfidf:64"
 
 
 def test_presets_follow_the_scale_and_the_overrides() -> None:
-    small = settle(RunRequest(task="steam-price", method="tracer", backbone_set={"training.epochs": 3}))
+    small = resolve(RunRequest(task="steam-price", method="tracer", backbone_set={"training.epochs": 3}))
     preset = small.backbone.preset(Scale.SMALL).model_dump()
     assert small.backbone_config.model_dump() == {**preset, "training": {**preset["training"], "epochs": 3}}
     assert small.sid_config == small.backbone.sid_preset(Scale.SMALL)
@@ -60,5 +60,5 @@ def test_whatever_is_wrong_is_a_usage_error(
 ) -> None:
     request = RunRequest(**{"task": "demo-brand", "method": "tracer", "data_dir": tmp_path, **changes})
     with pytest.raises(fault) as told:
-        settle(request)
+        resolve(request)
     assert told.value.exit_code == 2

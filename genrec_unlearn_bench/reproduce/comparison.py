@@ -1,10 +1,10 @@
-"""A record held against another run of the same cell, number by number: identical, within tolerance, or different.
+"""Comparison of a record with another run of its cell, number by number: identical, within tolerance, or different.
 
-What may be asked depends on what is the same. With the same kind of processor, packages, threads and stage keys the
-suite promises the same bits, and anything less is a fault. Elsewhere a training takes another path from its first
-rounded sum on and ends as another seed would; then a number may differ by as much as two runs on independent users of
-the same number do at 95 %, and HR@10 and NDCG@10 of both sides decide (docs/results.md). On a GPU whose noise floor was
-measured for this very run, they keep to that instead.
+What is owed depends on what is the same. With the same kind of processor, packages, threads and stage keys the suite
+promises the same bits, and anything less is a fault. Elsewhere a training takes another path from its first rounded sum
+on and ends as another seed would; then a number may differ by as much as two runs on independent users of the same
+number do at 95 %, and HR@10 and NDCG@10 of both sides decide (docs/results.md). On a GPU whose noise floor was measured
+for this very run, that floor is the limit instead.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Literal
 
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
-from genrec_unlearn_bench.reproduce.noise_floor import FEWEST, Anew, NoiseFloor, Place
-from genrec_unlearn_bench.reproduce.parting import first_parted, moved, told_parted
+from genrec_unlearn_bench.reproduce.noise_floor import FEWEST, NoiseFloor, NumberId, Redo
 
 __all__ = [
     "LIMIT",
     "ZERO_COUNT",
     "Basis",
     "Compared",
-    "Difference",
+    "EnvironmentChange",
+    "FirstDifference",
     "Repetition",
     "Verdict",
     "compare",
@@ -35,7 +35,7 @@ __all__ = [
 Verdict = Literal["identical", "within", "differs", "not judged"]
 
 Basis = Literal["bits", "floor", "users"]
-"""What is asked: the same bits, a difference within the recorded noise floor, or one within the spread over users."""
+"""What is owed: the same bits, a difference within the recorded noise floor, or one within the spread over users."""
 
 LIMIT = 1.96 * math.sqrt(2)
 """Standard errors that the difference of two independent means of one spread keeps to at 95 %: the repeatability limit,
@@ -52,12 +52,12 @@ EVALUATION = "evaluation"
 """Name of the stage with the values and the per-user table."""
 
 COST = ("cost.", "stream.seconds", "stream.share-of-retraining")
-"""How the names begin of what a clock shows, or of a tuning that is not repeated."""
+"""Prefixes of metrics that depend on the clock, or on a tuning that is not repeated."""
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Something about the surroundings that is not as it was.
+class EnvironmentChange:
+    """A difference between the environments of two runs.
 
     Attributes:
         bits: Whether it can change the last digits by itself.
@@ -70,6 +70,24 @@ class Difference:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.then} then, {self.now} now"
+
+
+@dataclass(frozen=True)
+class FirstDifference:
+    """The first stage, upstream first, whose content differs between two runs of a cell.
+
+    Attributes:
+        same_key: Whether it was made from the same inputs, settings and code; None where it is no longer made.
+    """
+
+    name: str
+    same_key: bool | None
+
+    def __str__(self) -> str:
+        if self.same_key is None:
+            return f"the stage {self.name!r} is no longer made"
+        why = "from the same inputs and code" if self.same_key else "from other inputs, settings or code"
+        return f"the stage {self.name!r} came out differently, {why}"
 
 
 @dataclass(frozen=True)
@@ -96,41 +114,35 @@ class Compared:
 
 @dataclass(frozen=True, eq=False)
 class Repetition:
-    """What came of running a record's cell once more.
+    """A record, the record of its repetition, and how they compare.
 
     Attributes:
-        then: The record that was to be repeated.
-        now: The record of the repetition.
-        changes: How the surroundings differ.
-        basis: What is asked of the numbers.
-        own: Stages that were made anew where that was the row alone.
-        floor_unused: Why a noise floor beside the record was not asked; empty where it was, or where there is none.
-        parted: The first stage whose content came out differently, in words; empty where none did.
-        reused: Stages that were read from the cache, not made again.
+        changes: How the environments differ.
+        basis: What is owed.
+        first_difference: The first stage whose content came out differently, in words; empty where none did.
+        reused: Stages that were read from the cache.
+        own: Stages that were recomputed where that was the row alone.
+        floor_unused: Why a noise floor beside the record was not used; empty where it was, or where there is none.
     """
 
     then: RunRecord
     now: RunRecord
-    changes: tuple[Difference, ...]
+    changes: tuple[EnvironmentChange, ...]
     rows: tuple[Compared, ...]
     basis: Basis
-    parted: str
+    first_difference: str
     reused: tuple[str, ...]
     own: frozenset[str] = frozenset()
     floor_unused: str = ""
 
     @property
     def bitwise(self) -> bool:
-        """Whether the same bits are to be expected."""
+        """Whether the same bits are owed."""
         return self.basis == "bits"
-
-    def by(self, floors: Sequence[NoiseFloor], anew: Anew) -> Repetition:
-        """The same, held against the record by these floors."""
-        return compare(self.then, self.now, floors=floors, anew=anew, own=self.own)
 
     @property
     def matches(self) -> bool:
-        """Whether the record holds: to the bit where that is promised, within tolerance elsewhere."""
+        """Whether the record holds: to the bit where that is owed, within tolerance elsewhere."""
         if self.then.diverged != self.now.diverged:
             return False
         if self.bitwise:
@@ -139,7 +151,7 @@ class Repetition:
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """How many numbers got which verdict, cost aside."""
+        """Numbers by verdict, cost aside."""
         found = Counter(row.verdict for row in self.rows if not row.metric.startswith(COST))
         order: tuple[Verdict, ...] = ("identical", "within", "differs", "not judged")
         return {verdict: found[verdict] for verdict in order if found[verdict]}
@@ -150,21 +162,24 @@ def compare(
     now: RunRecord,
     *,
     floors: Sequence[NoiseFloor] = (),
-    anew: Anew = "row",
+    redo: Redo = "row",
     own: frozenset[str] = frozenset(),
 ) -> Repetition:
-    """Hold a repetition against its record.
+    """Compare a repetition with its record.
 
     Args:
         floors: Noise floors beside the record.
-        anew: What the repetition made anew.
-        own: Stages that it made anew where that is the row alone.
+        redo: What the repetition recomputed.
+        own: Stages that it recomputed where that is the row alone.
     """
     changes = tuple(
         environment_changes(then, now.environment, arithmetic=now.arithmetic, method_digest=now.method_digest)
     )
-    bitwise = now.environment.device == "cpu" and not moved(then, now) and not any(change.bits for change in changes)
-    floor, unused = (None, "") if bitwise else _floor(then, now, floors, anew, own)
+    keys = {stage.name: stage.key for stage in now.stages}
+    same_keys = all(keys.get(stage.name) == stage.key for stage in then.stages)
+    bitwise = now.environment.device == "cpu" and same_keys and not any(change.bits for change in changes)
+    first = _first_difference(then, now)
+    floor, unused = (None, "") if bitwise else _usable_floor(then, now, floors, redo, own, first)
     limits = floor.allowed() if floor is not None else None
     measured = {(value.metric, value.group, value.beam): value for value in now.metrics}
     rows = [
@@ -177,39 +192,54 @@ def compare(
         changes=changes,
         rows=tuple(rows),
         basis="bits" if bitwise else "users" if floor is None else "floor",
-        parted=told_parted(then, now),
+        first_difference="" if first is None else str(first),
         reused=tuple(stage.name for stage in now.stages if stage.cached),
         own=own,
         floor_unused=unused,
     )
 
 
-def _floor(
-    then: RunRecord, now: RunRecord, floors: Sequence[NoiseFloor], anew: Anew, own: frozenset[str]
+def _first_difference(then: RunRecord, now: RunRecord) -> FirstDifference | None:
+    after = {stage.name: stage for stage in now.stages}
+    for stage in then.stages:
+        other = after.get(stage.name)
+        if other is None:
+            return FirstDifference(stage.name, None)
+        if other.digest != stage.digest:
+            return FirstDifference(stage.name, other.key == stage.key)
+    return None
+
+
+def _usable_floor(
+    then: RunRecord,
+    now: RunRecord,
+    floors: Sequence[NoiseFloor],
+    redo: Redo,
+    own: frozenset[str],
+    first: FirstDifference | None,
 ) -> tuple[NoiseFloor | None, str]:
     """The floor that says how far apart these two may lie, or why none of those that are there does."""
     mine = [floor for floor in floors if floor.key == then.key]
     if not mine:
         return None, ""
-    here = [floor for floor in mine if floor.holds_for(now, anew=anew)]
+    here = [floor for floor in mine if floor.holds_for(now, redo=redo)]
     if not here:
-        return None, "it was measured on another machine, with other packages, or with more or less made anew"
-    if not here[0].holds_for(then, anew=anew):
-        return None, "the record itself was made in other surroundings"
+        return None, "it was measured on another machine, with other packages, or with more or less recomputed"
+    if not here[0].holds_for(then, redo=redo):
+        return None, "the record itself was made in another environment"
     if here[0].runs < FEWEST:
         return None, f"it was measured by {here[0].runs} runs, and {FEWEST} are the fewest"
-    first = first_parted(then, now)
     if first is not None and not first.same_key:
         return None, f"the stage {first.name!r} was made from other inputs, settings or code"
-    if anew == "row" and first is not None and first.name.partition(" ")[0] not in own:
-        return None, f"the stage {first.name!r}, which the row stands on, is another one here"
+    if redo == "row" and first is not None and first.name.partition(" ")[0] not in own:
+        return None, f"the stage {first.name!r}, which the row is built on, is another one here"
     return here[0], ""
 
 
 def environment_changes(
     then: RunRecord, now: Environment, *, arithmetic: Mapping[str, str], method_digest: str
-) -> Iterator[Difference]:
-    """How this machine and checkout differ from the record's."""
+) -> Iterator[EnvironmentChange]:
+    """Differences of this machine and checkout from the record's."""
     was = then.environment
     names = {"commit": "git_commit", "device": "device", "processor": "device_name", "threads": "threads"}
     names |= {"precision": "precision", "Python": "python", "platform": "platform"}
@@ -217,17 +247,17 @@ def environment_changes(
         one, other = getattr(was, name), getattr(now, name)
         if one != other:
             bits = name in ("device", "device_name", "threads", "precision")
-            yield Difference(what, _told(one), _told(other), bits)
+            yield EnvironmentChange(what, _text(one), _text(other), bits)
     for package in sorted(was.packages.keys() | now.packages.keys()):
         one, other = was.packages.get(package), now.packages.get(package)
         if one != other:
-            yield Difference(package, _told(one), _told(other), bits=True)
+            yield EnvironmentChange(package, _text(one), _text(other), bits=True)
     # Older records do not say.
     for name in sorted(then.arithmetic.keys() & arithmetic.keys()):
         if then.arithmetic[name] != arithmetic[name]:
-            yield Difference(name, then.arithmetic[name], arithmetic[name], bits=True)
+            yield EnvironmentChange(name, then.arithmetic[name], arithmetic[name], bits=True)
     if then.method_digest != method_digest:
-        yield Difference("source of the method", then.method_digest[:10], method_digest[:10], bits=False)
+        yield EnvironmentChange("source of the method", then.method_digest[:10], method_digest[:10], bits=False)
 
 
 def _table(record: RunRecord) -> str:
@@ -236,18 +266,19 @@ def _table(record: RunRecord) -> str:
     return found[0] if found else record.per_user_digest
 
 
-def _told(value: object) -> str:
+def _text(value: object) -> str:
     text = "none" if value is None else str(value)
+    # A commit is 40 digits long.
     return text[:10] if len(text) == 40 else text
 
 
-def _compared(then: MetricValue | None, now: MetricValue | None, limits: Mapping[Place, float] | None) -> Compared:
-    """Args: limits: of the noise floor, by number; None without one."""
+def _compared(then: MetricValue | None, now: MetricValue | None, limits: Mapping[NumberId, float] | None) -> Compared:
+    """Compare one number; ``limits`` are the noise floor's, None without one."""
     one = then or now
     if one is None:
         raise ValueError("there is nothing to compare")
     was, found = then.value if then else None, now.value if now else None
-    over_users = _allowed(then) if then else None
+    over_users = _allowed_over_users(then) if then else None
     allowed = over_users if limits is None else limits.get((one.metric, one.group, one.beam))
     return Compared(one.metric, one.group, one.beam, was, found, allowed, _verdict(then, now, allowed))
 
@@ -265,7 +296,7 @@ def _verdict(then: MetricValue | None, now: MetricValue | None, allowed: float |
     return "within" if abs(then.value - now.value) <= allowed else "differs"
 
 
-def _allowed(value: MetricValue) -> float | None:
+def _allowed_over_users(value: MetricValue) -> float | None:
     """The repeatability limit of a mean over users; None for a number that is no such mean."""
     if value.n is None or value.sd is None or value.n < 2:
         return None
