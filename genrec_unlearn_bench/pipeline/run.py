@@ -26,6 +26,7 @@ from genrec_unlearn_bench.pipeline.record import Cost, RunRecord, StageRef
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, cell_of, resolve
 from genrec_unlearn_bench.pipeline.results import (
+    LOSSES,
     FinishedRun,
     find_finished,
     find_result,
@@ -45,7 +46,6 @@ from genrec_unlearn_bench.pipeline.stage import (
     read_notes,
     topological,
 )
-from genrec_unlearn_bench.pipeline.results import LOSSES
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import Scores
 from genrec_unlearn_bench.pipeline.stages.stream import StreamMetrics, divided, request_seconds, stream_metrics

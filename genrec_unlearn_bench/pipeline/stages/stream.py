@@ -18,8 +18,8 @@ from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.ranking import gain, hit
 from genrec_unlearn_bench.evaluation.stream import BEAM, NOT_MEASURED, StreamRanks, stream_quality, stream_times
 from genrec_unlearn_bench.files import write_json
-from genrec_unlearn_bench.pipeline.stage import NOTES, Stage, read_notes
 from genrec_unlearn_bench.pipeline.results import LOSSES
+from genrec_unlearn_bench.pipeline.stage import NOTES, Stage, read_notes
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import Scores, evaluate_stage
 from genrec_unlearn_bench.pipeline.stages.requests import Stream, divide
