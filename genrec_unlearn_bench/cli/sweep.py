@@ -124,15 +124,15 @@ def sweep(
         plan = replace(plan, cells=tuple(planned for planned in plan.cells if planned.standing in wanted))
         jobs = list(schedule(plan))
         if dry_run:
-            return _show_jobs(plan, jobs, as_json=as_json)
+            _show_jobs(plan, jobs, as_json=as_json)
+            return
         chosen = choose_executor(executor, folder, cache, processes, cores, memory, slurm)
-        # A finished sweep writes nothing, so that a cache that may only be read is enough for it.
         if jobs:
+            # A finished sweep writes nothing, so that a cache that may only be read is enough for it.
             facts = _facts(spec.name, plan, (data_dir, results_dir, tuned_dir), device, executor, tracking)
             folder.begin(facts, jobs, find_grid(grid))
-        run = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry, "as_json": as_json}
-        outcome = _run(plan, jobs, chosen, folder, _DoneCheck(cells, build, store), **run)
-        _conclude(plan, jobs, outcome, results_dir, as_json=as_json)
+        options = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry}
+        _run(plan, jobs, chosen, folder, _DoneCheck(cells, build, store), results_dir, as_json=as_json, **options)
 
 
 def _standings(names: list[str] | None) -> set[str]:
@@ -247,10 +247,12 @@ def _run(
     executor: Executor,
     folder: SweepFolder,
     is_done: _DoneCheck,
+    results_dir: Path,
     *,
     as_json: bool,
     **options: Any,
-) -> SweepOutcome:
+) -> None:
+    """Run the jobs, show how they go, and end with the exit code."""
     from genrec_unlearn_bench.cli.sweep_display import EarlyTables, displayed
     from genrec_unlearn_bench.executors.base import SweepOutcome, Watcher, run_jobs
     from genrec_unlearn_bench.executors.slurm import slurm_states
@@ -258,7 +260,8 @@ def _run(
     from genrec_unlearn_bench.store.inventory import old_store_notice
 
     if not jobs:
-        return SweepOutcome()
+        _conclude(plan, jobs, SweepOutcome(), results_dir, as_json=as_json)
+        return
     # Jobs of an earlier call that Slurm has ended cannot write that themselves.
     slurm_states(folder)
     with displayed(folder, len(jobs)) as display:
@@ -274,7 +277,8 @@ def _run(
                 tables.ended(job, outcome)
 
         watcher = Watcher(ended=ended, tick=display.tick)
-        return run_jobs(jobs, executor, folder, display, is_done=is_done, watcher=watcher, **options)
+        outcome = run_jobs(jobs, executor, folder, display, is_done=is_done, watcher=watcher, **options)
+    _conclude(plan, jobs, outcome, results_dir, as_json=as_json)
 
 
 def _summary(plan: Plan, jobs: list[Job]) -> str:
