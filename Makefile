@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: install demo test test-all lint types smoke full matrix leaderboard huge speed clean
+.PHONY: install demo test test-all slow lint types smoke full matrix leaderboard huge speed clean
 
 install: $(STAMP)
 
@@ -23,8 +23,10 @@ test: install lint types
 	$(PYTEST) --numprocesses 2 --dist loadfile
 
 # With what is slow and rare.
-test-all: install lint types
-	$(PYTEST) --numprocesses 2 --dist loadfile -m 'not huge and not speed and not slurm and not smoke and not full and not matrix'
+test-all: test slow
+
+slow: install
+	$(PYTEST) -m slow --numprocesses 2 --dist loadfile
 
 lint: install
 	$(BIN)/ruff check .

@@ -62,7 +62,6 @@ CALLS = [
     ("collect", "--help"),
     ("check", "--help"),
     ("new", "method", "--help"),
-    ("smoke", "--help"),
 ]
 
 

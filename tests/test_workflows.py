@@ -192,11 +192,11 @@ def fault(words: list[str]) -> str:
 
 
 def test_calls_are_found_and_faults_in_them() -> None:
-    text = 'run: "$bench" verify "$place" --leaderboard "$board" > x\nbench smoke --matrix && echo\n# bench nothing\n'
-    assert list(calls(text)) == [["verify", "$place", "--leaderboard", "$board"], ["smoke", "--matrix"]]
-    assert fault(["smoke", "--matrix"]) == ""
+    text = 'run: "$bench" verify "$place" --leaderboard "$board" > x\nbench sweep --resume && echo\n# bench nothing\n'
+    assert list(calls(text)) == [["verify", "$place", "--leaderboard", "$board"], ["sweep", "--resume"]]
+    assert fault(["sweep", "smoke", "--processes", "2"]) == ""
     assert fault(["new", "method", "x", "--dir", "y"]) == ""
-    assert "no verb 'smok'" in fault(["smok"])
+    assert "no verb 'smoke'" in fault(["smoke"])
     assert "--metod" in fault(["run", "--metod", "x"])
 
 
@@ -211,9 +211,9 @@ def test_the_submissions_script_runs_what_a_person_runs() -> None:
     assert sorted(set(verbs)) == ["site", "verify"]
 
 
-def test_the_action_checks_and_smokes() -> None:
+def test_the_action_checks_and_runs() -> None:
     verbs = [words[0] for script in scripts(ACTION) for words in calls(script)]
-    assert verbs == ["doctor", "check", "smoke"]
+    assert verbs == ["doctor", "check", "run"]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

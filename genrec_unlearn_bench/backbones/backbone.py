@@ -63,9 +63,8 @@ class Backbone(ABC):
 
     Attributes:
         presets, sid_presets: Configuration of recommender and tokenizer at each scale.
-        trains_tokenizer: Whether training goes on with the tokenizer, so that the original serves other IDs than
-            ``tokenise`` returned. Oracles "on the same SIDs" then take those of the original, and are trained on a
-            frozen table.
+        trains_tokenizer: Whether ``fit`` trains the tokenizer too, so that the original serves other IDs than
+            ``tokenise`` returned (whose table is then not frozen). Oracles "on the same SIDs" take the original's.
     """
 
     name: ClassVar[str]
@@ -158,8 +157,8 @@ class Backbone(ABC):
         """Train; the best checkpoint on validation is returned, with a frozen table.
 
         Args:
-            sids: The semantic IDs. A backbone that trains its tokenizer along goes on with ``sids.network``, and
-                leaves a frozen table as it is: that is what retraining on the same SIDs means.
+            sids: The semantic IDs. A backbone that trains its tokenizer trains ``sids.network`` on, and leaves a
+                frozen table as it is: that is retraining on the same SIDs.
 
         Raises:
             DataFault: The semantic IDs are those of another catalogue, or there are no examples.

@@ -1,4 +1,4 @@
-"""The backbones by name, imported only when one is asked for."""
+"""The backbones by name, imported on demand."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class CpuDropout(nn.Dropout):
 
 
 class CpuNorm(nn.Module):
-    """Root mean square norm as one operation of PyTorch; mixed into the class of the layer that it stands for."""
+    """Root mean square norm as one operation of PyTorch; mixed into the class of the layer that it replaces."""
 
     weight: nn.Parameter
     variance_epsilon: float

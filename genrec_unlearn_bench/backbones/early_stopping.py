@@ -11,15 +11,21 @@ from torch import Tensor
 
 from genrec_unlearn_bench.backbones.distributed import Processes, Shards, alike
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.data.examples import Examples
+from genrec_unlearn_bench.data.examples import Examples, IntArray
+from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["EarlyStopping", "validation_ndcg"]
+__all__ = ["EarlyStopping", "mean_ndcg", "validation_ndcg"]
 
 
 def validation_ndcg(recommender: Recommender, valid: Examples, *, beam: int = 10) -> float:
     """Mean NDCG@10 over the examples, one relevant item each."""
-    ranks = recommender.recommend(valid.histories(recommender.history_limit), 10, beam=beam).ranks(valid.targets)
+    return mean_ndcg(recommender.recommend(valid.histories(recommender.history_limit), 10, beam=beam), valid.targets)
+
+
+def mean_ndcg(ranking: Ranking, targets: IntArray) -> float:
+    """Mean NDCG of lists with one relevant item each."""
+    ranks = ranking.ranks(targets)
     return float(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0).mean())
 
 

@@ -38,7 +38,7 @@ class Pretrained:
     Attributes:
         model: In eval mode, on the CPU.
         tokenizer: Its text tokenizer; all its ids have a row in the model's embedding.
-        source: What was asked for: the hub id or the folder.
+        source: The hub id or the folder.
     """
 
     model: Any
@@ -199,7 +199,7 @@ def _model(folder: Path, source: str, architecture: Architecture, dtype: torch.d
         ) from fault
     missing = sorted(report["missing_keys"])
     if missing:
-        # Hugging Face draws missing weights at random and goes on; a result from such a model would mean nothing.
+        # Hugging Face only warns and draws missing weights at random.
         raise CorruptArtefact(
             f"{len(missing)} weights of a {_CLASSES[architecture]} are not in the files, {missing[0]} first",
             where=source,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.backbones.vocabulary import SidVocabulary
 
-__all__ = ["Capability", "Context", "Ranker", "Recommender", "ServingRules", "SoftSids", "StepOutput"]
+__all__ = ["Capability", "Context", "Ranker", "Recommender", "ServingRules", "SoftSids", "StepOutput", "eval_mode"]
 
 
 class Capability(StrEnum):
@@ -74,7 +75,7 @@ class Context:
         state: Encoder output [B, S, D] or a prompt's embeddings, as the family has it.
         mask: [B, S] bool, True at real input positions.
         position_items: [B, S] long, item id behind each input position, -1 elsewhere.
-        hidden: Encoder hidden states by layer, [B, S, D] each, where they were asked for.
+        hidden: Encoder hidden states by layer, [B, S, D] each, where requested.
     """
 
     state: Any
@@ -91,7 +92,7 @@ class StepOutput:
         logits: [R, L, V]; ``logits[:, l]`` predicts the target's token at level l (no shift left to the caller).
         labels: [R, L] long, vocabulary ids of the targets' tokens; any valid id where ``mask`` is False.
         mask: [R, L] bool, False behind the end of a target that is shorter than L; None where all are full.
-        hidden: Decoder hidden states at the target positions, by layer, [R, L, D] each, where asked for.
+        hidden: Decoder hidden states at the target positions, by layer, [R, L, D] each, where requested.
     """
 
     logits: Tensor
@@ -258,16 +259,22 @@ class Recommender(Ranker):
         import torch
 
         out = torch.empty(len(targets), self.sids.levels)
-        was_training = self.module.training
-        self.module.eval()
-        try:
-            with torch.no_grad():
-                for rows in length_batches(histories.lengths, batch_size):
-                    step = self.forward(histories.rows(rows), targets[rows])
-                    out[torch.from_numpy(rows)] = step.token_log_probs().float().cpu()
-        finally:
-            self.module.train(was_training)
+        with eval_mode(self.module), torch.no_grad():
+            for rows in length_batches(histories.lengths, batch_size):
+                step = self.forward(histories.rows(rows), targets[rows])
+                out[torch.from_numpy(rows)] = step.token_log_probs().float().cpu()
         return out
+
+
+@contextmanager
+def eval_mode(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside the block; the mode from before afterwards."""
+    was_training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(was_training)
 
 
 def length_batches(lengths: IntArray, batch_size: int) -> Iterator[IntArray]:

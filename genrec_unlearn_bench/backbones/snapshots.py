@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from genrec_unlearn_bench.backbones.distributed import Processes, alike, whole
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.errors import StorageError
+from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.progress import Progress, StepLog
 
 __all__ = ["SECONDS_BETWEEN", "Resumption", "Snapshot", "Snapshots", "TrainingPosition", "fingerprint"]
@@ -117,34 +117,24 @@ class Snapshots:
         Raises:
             StorageError: The file system refused; the last snapshot is still there.
         """
-        try:
-            self._write(snapshot)
-        except (OSError, SafetensorError) as fault:
-            reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
-            raise StorageError(
-                f"the training's state could not be written: {reason}",
-                where=str(self.folder),
-                hint="free some space or choose another folder (--cache-dir); the same command then resumes",
-            ) from fault
-
-    def _write(self, snapshot: Snapshot) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        place = snapshot.place
-        if self._best_file is None or self._best_of != place.score:
-            name = f"best-{place.step}.safetensors"
-            self._best_file = (name, _put(self.folder / name, save(_on_cpu(snapshot.best))))
-            self._best_of = place.score
-        files, digests = {"best": self._best_file[0]}, {"best": self._best_file[1]}
-        if snapshot.current:
-            files["current"] = f"current-{place.step}.safetensors"
-            digests["current"] = _put(self.folder / files["current"], save(_on_cpu(snapshot.current)))
-        record = _Record(fingerprint=self._fingerprint, place=place, files=files, digests=digests)
-        draft = self.folder / f"{RECORD}.new"
-        _put(draft, record.model_dump_json(indent=1).encode())
-        os.replace(draft, self.folder / RECORD)
-        for path in self.folder.glob("*.safetensors"):
-            if path.name not in files.values():
-                path.unlink(missing_ok=True)
+        with guarded(self.folder, "--cache-dir"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            place = snapshot.place
+            if self._best_file is None or self._best_of != place.score:
+                name = f"best-{place.step}.safetensors"
+                self._best_file = (name, _put(self.folder / name, save(_on_cpu(snapshot.best))))
+                self._best_of = place.score
+            files, digests = {"best": self._best_file[0]}, {"best": self._best_file[1]}
+            if snapshot.current:
+                files["current"] = f"current-{place.step}.safetensors"
+                digests["current"] = _put(self.folder / files["current"], save(_on_cpu(snapshot.current)))
+            record = _Record(fingerprint=self._fingerprint, place=place, files=files, digests=digests)
+            draft = self.folder / f"{RECORD}.new"
+            _put(draft, record.model_dump_json(indent=1).encode())
+            os.replace(draft, self.folder / RECORD)
+            for path in self.folder.glob("*.safetensors"):
+                if path.name not in files.values():
+                    path.unlink(missing_ok=True)
 
 
 def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

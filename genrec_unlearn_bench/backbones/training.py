@@ -61,8 +61,7 @@ _IGNORED = -100
 class TrainingTask(Protocol):
     """M samples and their loss; a step takes some of them. Backbones with other than next-item samples have their own.
 
-    A loss may depend on the rows, the weights and torch's global generator, and on nothing that changes from call to
-    call: a training that was interrupted goes on from these.
+    A loss may depend on the rows, the weights and torch's global generator only: a snapshot holds nothing else.
     """
 
     @property
@@ -185,7 +184,7 @@ def train_recommender(
 
     Raises:
         DataFault: No train or no validation examples, or semantic IDs of another catalogue.
-        UsageError: Sharding was asked for, and the recommender has no blocks to split.
+        UsageError: Sharding is configured, and the recommender has no blocks to split.
         StorageError: The state could not be written.
     """
     _check(recommender, train, valid)

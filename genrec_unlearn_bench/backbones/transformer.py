@@ -20,7 +20,7 @@ from safetensors.numpy import save_file as save_numpy
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules, length_batches
+from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules, eval_mode, length_batches
 from genrec_unlearn_bench.backbones.vocabulary import PAD_TOKEN, SidVocabulary
 from genrec_unlearn_bench.data.examples import Histories, IntArray
 from genrec_unlearn_bench.decoding.beam import beam_search, exact_search, rank_items
@@ -121,14 +121,9 @@ class TransformerRecommender(Recommender):
         trie = self._trie(sids or self.sids)
         items = np.full((len(histories), k), -1, dtype=np.int64)
         log_probs = np.full((len(histories), k), -np.inf, dtype=np.float32)
-        was_training = self.module.training
-        self.module.eval()
-        try:
-            with torch.inference_mode():
-                for rows, part in self._ranked_batches(trie, histories, k, beam=beam, exact=exact):
-                    items[rows], log_probs[rows] = part.items, part.log_probs
-        finally:
-            self.module.train(was_training)
+        with eval_mode(self.module), torch.inference_mode():
+            for rows, part in self._ranked_batches(trie, histories, k, beam=beam, exact=exact):
+                items[rows], log_probs[rows] = part.items, part.log_probs
         return Ranking(items, log_probs)
 
     def _ranked_batches(
@@ -147,7 +142,7 @@ class TransformerRecommender(Recommender):
             yield rows, rank_items(found, trie, k)
 
     def _trie(self, table: SidTable) -> Trie:
-        """The trie over ``table`` without blocked items. The last two are kept, as lists are asked for in batches."""
+        """The trie over ``table`` without blocked items; the last two are cached."""
         blocked = self.serving.blocked
         key = (table.digest, b"" if blocked is None else blocked.tobytes())
         if key not in self._tries:

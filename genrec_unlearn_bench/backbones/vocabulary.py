@@ -23,7 +23,7 @@ SPECIALS = 3
 class SidVocabulary:
     """Token = base + offset of the level + code (+ user tokens at the end).
 
-    Levels never share token ids, unless ``shared`` says that a code is the same token on every level (trees: the digit
+    Levels never share token ids, unless ``shared``: then a code is the same token on every level (trees: the digit
     piece 12 is one word wherever it stands in a number).
 
     Attributes:

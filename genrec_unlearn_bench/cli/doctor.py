@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,13 +15,15 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import print_json, stdout
 from genrec_unlearn_bench.cli.faults import handled
 from genrec_unlearn_bench.cli.show import local_folder
-from genrec_unlearn_bench.config import StrictModel
 
 __all__ = ["Finding", "doctor", "examine"]
 
+HUB = "https://huggingface.co"
 
-class Finding(StrictModel):
-    """One thing that was looked at."""
+
+@dataclass(frozen=True)
+class Finding:
+    """The state of one thing that runs need."""
 
     subject: str
     state: Literal["ok", "note", "fault"]
@@ -37,7 +41,7 @@ def doctor(
     """Look at versions, threads, devices, disk, cache, data and encoders; exit code 1 if something is at fault."""
     found = examine(data_dir, cache_dir, network=network)
     if as_json:
-        print_json([finding.model_dump(mode="json") for finding in found])
+        print_json([asdict(finding) for finding in found])
     else:
         from rich import box
         from rich.table import Table
@@ -55,21 +59,18 @@ def examine(data_dir: Path | None, cache_dir: Path | None, *, network: bool) -> 
     from genrec_unlearn_bench.store.store import default_cache
 
     cache = cache_dir or default_cache()
-    return [
-        *_versions(),
-        *_machine(),
-        *_storage(cache),
-        *_data(data_dir),
-        *_encoders(network=network),
-    ]
+    parts = (_versions(), _machine(), _storage(cache), _data(data_dir), _encoders(), _hub() if network else ())
+    return [finding for part in parts for finding in part]
 
 
-def _versions() -> list[Finding]:
+def _versions() -> Iterator[Finding]:
     from importlib import metadata
 
     from packaging.requirements import Requirement
 
-    out = [Finding(subject="python", state="ok", says=sys.version.split()[0])]
+    from genrec_unlearn_bench.pipeline.environment import version_mismatches
+
+    yield Finding("python", "ok", sys.version.split()[0])
     for line in metadata.requires("genrec-unlearn-bench") or []:
         needed = Requirement(line)
         if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
@@ -77,99 +78,76 @@ def _versions() -> list[Finding]:
         try:
             version = metadata.version(needed.name)
         except metadata.PackageNotFoundError:
-            out.append(Finding(subject=needed.name, state="fault", says=f"not installed, {needed.specifier} is needed"))
+            yield Finding(needed.name, "fault", f"not installed, {needed.specifier} is needed")
             continue
         fits = needed.specifier.contains(version, prereleases=True)
         says = version if fits else f"{version}, but {needed.specifier} is needed"
-        out.append(Finding(subject=needed.name, state="ok" if fits else "fault", says=says))
-    return [*out, *_pinned()]
-
-
-def _pinned() -> list[Finding]:
-    """Deviations from the versions that results are reproduced with."""
-    from genrec_unlearn_bench.pipeline.environment import version_mismatches
-
+        yield Finding(needed.name, "ok" if fits else "fault", says)
     different = version_mismatches(None)
-    says = ", ".join(map(str, different)) if different else "all installed versions are the locked ones"
-    return [Finding(subject="lock", state="note" if different else "ok", says=says)]
+    says = ", ".join(map(str, different)) or "all installed versions are the locked ones"
+    yield Finding("lock", "note" if different else "ok", says)
 
 
-def _machine() -> list[Finding]:
+def _machine() -> Iterator[Finding]:
     import torch
 
     from genrec_unlearn_bench.pipeline.environment import arithmetic, default_threads
 
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-    how = ", ".join(f"{name} {value}" for name, value in arithmetic().items())
-    return [
-        Finding(subject="arithmetic", state="ok", says=how),
-        Finding(
-            subject="threads", state="ok", says=f"{default_threads()} by default, torch has {torch.get_num_threads()}"
-        ),
-        Finding(subject="gpu", state="ok" if gpus else "note", says=", ".join(gpus) or "none: runs use the CPU"),
-    ]
+    yield Finding("arithmetic", "ok", ", ".join(f"{name} {value}" for name, value in arithmetic().items()))
+    yield Finding("threads", "ok", f"{default_threads()} by default, torch has {torch.get_num_threads()}")
+    yield Finding("gpu", "ok" if gpus else "note", ", ".join(gpus) or "none: runs use the CPU")
 
 
-def _storage(cache: Path) -> list[Finding]:
+def _storage(cache: Path) -> Iterator[Finding]:
     place = next((folder for folder in (cache, *cache.parents) if folder.is_dir()), Path("/"))
     free = shutil.disk_usage(place).free / (1 << 30)
-    used = (
-        sum(path.stat().st_size for path in cache.rglob("*") if path.is_file()) / (1 << 20) if cache.is_dir() else 0.0
-    )
-    quarantine = list((cache / "quarantine").glob("*"))
-    out = [
-        Finding(subject="cache", state="ok", says=f"{cache}: {used:.0f} MiB"),
-        Finding(subject="free disk", state="ok" if free > 2 else "fault", says=f"{free:.1f} GiB beside the cache"),
-    ]
-    if quarantine:
+    used = sum(path.stat().st_size for path in cache.rglob("*") if path.is_file()) / (1 << 20)
+    yield Finding("cache", "ok", f"{cache}: {used:.0f} MiB")
+    yield Finding("free disk", "ok" if free > 2 else "fault", f"{free:.1f} GiB beside the cache")
+    if quarantine := list((cache / "quarantine").glob("*")):
         says = f"{len(quarantine)} damaged stages in {cache / 'quarantine'}; check the disk, then remove them"
-        out.append(Finding(subject="quarantine", state="note", says=says))
-    return out
+        yield Finding("quarantine", "note", says)
 
 
-def _data(data_dir: Path | None) -> list[Finding]:
+def _data(data_dir: Path | None) -> Iterator[Finding]:
     from genrec_unlearn_bench.data.catalogue import datasets
 
-    out = []
     for spec in datasets(data_dir).values():
+        folder = local_folder(spec, data_dir) if spec.format != "demo" else None
         if spec.format == "demo":
-            out.append(Finding(subject=f"data {spec.name}", state="ok", says="generated, needs no files"))
-            continue
-        folder = local_folder(spec, data_dir)
-        public = all(file.url for file in spec.files)
-        absent = "not here; public, fetched when it is needed" if public else "not here; see bench show " + spec.name
-        out.append(
-            Finding(
-                subject=f"data {spec.name}", state="ok" if folder else "note", says=str(folder) if folder else absent
-            )
-        )
-    return out
+            says = "generated, needs no files"
+        elif folder is not None:
+            says = str(folder)
+        elif all(file.url for file in spec.files):
+            says = "not here; public, fetched when it is needed"
+        else:
+            says = f"not here; see bench show {spec.name}"
+        yield Finding(f"data {spec.name}", "note" if says.startswith("not here") else "ok", says)
 
 
-def _encoders(*, network: bool) -> list[Finding]:
+def _encoders() -> Iterator[Finding]:
     from importlib.util import find_spec
 
     from genrec_unlearn_bench.errors import BenchError
     from genrec_unlearn_bench.features.encoder_spec import minilm_folder
 
-    out = [Finding(subject="encoder tfidf", state="ok", says="always there")]
+    yield Finding("encoder tfidf", "ok", "always there")
     try:
-        out.append(Finding(subject="encoder minilm", state="ok", says=str(minilm_folder())))
+        yield Finding("encoder minilm", "ok", str(minilm_folder()))
     except BenchError as fault:
-        out.append(Finding(subject="encoder minilm", state="note", says=f"{fault.what}; {fault.hint}"))
-    there = find_spec("sentence_transformers") is not None
-    says = "sentence-transformers is installed" if there else "not installed: pip install 'genrec-unlearn-bench[text]'"
-    out.append(Finding(subject="encoder hub", state="ok" if there else "note", says=says))
-    return [*out, _hub()] if network else out
+        yield Finding("encoder minilm", "note", f"{fault.what}; {fault.hint}")
+    if find_spec("sentence_transformers") is not None:
+        yield Finding("encoder hub", "ok", "sentence-transformers is installed")
+    else:
+        yield Finding("encoder hub", "note", "not installed: pip install 'genrec-unlearn-bench[text]'")
 
 
-def _hub() -> Finding:
-    import urllib.error
-    import urllib.request
+def _hub() -> Iterator[Finding]:
+    from urllib.request import urlopen
 
-    address = "https://huggingface.co"
     try:
-        with urllib.request.urlopen(address, timeout=10):
-            return Finding(subject="hub", state="ok", says=f"{address} answers")
-    except (urllib.error.URLError, OSError) as fault:
-        return Finding(subject="hub", state="note", says=f"{address} cannot be reached: {fault}")
+        with urlopen(HUB, timeout=10):
+            yield Finding("hub", "ok", f"{HUB} answers")
+    except OSError as fault:
+        yield Finding("hub", "note", f"{HUB} cannot be reached: {fault}")

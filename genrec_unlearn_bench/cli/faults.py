@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar
 
 import typer
 
-from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
 
 __all__ = ["handled"]
 
@@ -49,7 +49,7 @@ def handled(verb: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(INTERRUPTED) from None
         except Exception as fault:
             _show_traceback(fault, options)
-            error = _mapped(fault)
+            error = to_user_error(fault)
             _print(f"error: {error.render()}")
             raise typer.Exit(error.exit_code) from None
 
@@ -76,15 +76,6 @@ def _interruptible() -> Iterator[None]:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
-
-
-def _mapped(fault: Exception) -> BenchError:
-    if isinstance(fault, BenchError):
-        return fault
-    # Imported here, as no help text needs it.
-    from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
-
-    return to_user_error(fault)
 
 
 def _show_traceback(fault: BaseException, options: dict[str, object]) -> None:

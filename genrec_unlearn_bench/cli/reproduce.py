@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,63 +94,37 @@ def reproduce(
     A published reference: the training's state is kept in the cache, so that after an interrupt, or with --minutes, the
     same command goes on. A record is written to the results folder after every call.
     """
-    places = _Places(data_dir, results_dir, cache_dir, None if device == "auto" else device, threads)
+    places = {"data_dir": data_dir, "threads": threads}
     if name is None:
         _list(as_json=as_json)
-    elif _is_run(name):
+    elif name not in published_references() and _is_run(name):
         _refuse_training_options(minutes=minutes, changes=set_, seed=seed)
-        _repeat(name, **vars(places), method=method, encoder=encoder, fresh=fresh, floor=floor, as_json=as_json)
+        settings = {**places, "method": method, "encoder": encoder, "device": None if device == "auto" else device}
+        _repeat(name, results_dir, cache_dir, settings, fresh=fresh, floor=floor, as_json=as_json)
     else:
-        _train(name, places, minutes, overrides(set_ or []), seed, test_rows, as_json=as_json)
-
-
-@dataclass(frozen=True)
-class _Places:
-    """Where things lie and on what it runs; None where the record or the machine decides."""
-
-    data_dir: Path | None
-    results_dir: Path
-    cache_dir: Path | None
-    device: str | None
-    threads: int | None
+        settings = {**places, "device": device, "results_dir": results_dir, "minutes": minutes}
+        settings |= {"changes": overrides(set_ or []), "seed": seed, "test_rows": test_rows}
+        _train(name, cache_dir, settings, as_json=as_json)
 
 
 def _is_run(name: str) -> bool:
-    from genrec_unlearn_bench.pipeline.results import names_a_run
+    from genrec_unlearn_bench.reproduce.run_lookup import names_a_run
 
-    return name not in published_references() and names_a_run(name)
+    return names_a_run(name)
 
 
-def _train(
-    name: str,
-    places: _Places,
-    minutes: float | None,
-    changes: dict[str, Any],
-    seed: int,
-    test_rows: int,
-    *,
-    as_json: bool,
-) -> None:
+def _train(name: str, cache_dir: Path | None, settings: dict[str, Any], *, as_json: bool) -> None:
+    """Train a published reference, or go on with it; ``settings`` are fields of the ReproductionRequest."""
     reference = find_reference(name)
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRequest
     from genrec_unlearn_bench.reproduce.reproduction import reproduce as run
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
-    if minutes == 0:
+    if settings["minutes"] == 0:
         raise UsageError("--minutes 0 leaves no time for a single step", hint="give more, or leave it out")
-    request = ReproductionRequest(
-        reference=reference,
-        changes=changes,
-        seed=seed,
-        device=places.device or "auto",
-        threads=places.threads,
-        minutes=minutes,
-        test_rows=test_rows,
-        data_dir=places.data_dir,
-        results_dir=places.results_dir,
-    )
+    request = ReproductionRequest(reference=reference, **settings)
     with progressing() as progress:
-        record, folder = run(request, StageStore(places.cache_dir or default_cache(), progress), progress)
+        record, folder = run(request, StageStore(cache_dir or default_cache(), progress), progress)
     if as_json:
         print_json({"folder": str(folder), "reproduced": record.reproduced, "record": record.model_dump(mode="json")})
         return
@@ -219,48 +192,36 @@ def _verdict(record: ReproductionRecord) -> str:
 
 def _repeat(
     text: str,
-    *,
     results_dir: Path,
     cache_dir: Path | None,
-    data_dir: Path | None,
-    method: str | None,
-    encoder: str | None,
-    device: str | None,
-    threads: int | None,
+    settings: dict[str, Any],
+    *,
     fresh: bool,
     floor: int | None,
     as_json: bool,
 ) -> None:
     """Repeat a run, or measure its noise floor, and print the comparison; exit code 1 where it does not hold."""
-    from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
-    from genrec_unlearn_bench.reproduce.noise_floor import Redo, read_floors
-    from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
+    from genrec_unlearn_bench.evaluation.relearning.held_out import PLACES
+    from genrec_unlearn_bench.pipeline.results import read_record
+    from genrec_unlearn_bench.reproduce.noise_floor import read_floors
+    from genrec_unlearn_bench.reproduce.repeat import Anew, measure_floor, repeat_record
+    from genrec_unlearn_bench.reproduce.run_lookup import find_run
     from genrec_unlearn_bench.store.store import default_cache
 
     folder = find_run(text, tuple(dict.fromkeys([results_dir, *PLACES])))
     record = read_record(folder)
-    redo: Redo = "all" if fresh else "row"
+    anew: Anew = "all" if fresh else "row"
     with progressing() as progress:
 
         def once(floors: tuple[NoiseFloor, ...]) -> Repetition:
-            return repeat_record(
-                record,
-                method=method,
-                cache_dir=cache_dir or default_cache(),
-                data_dir=data_dir,
-                threads=threads,
-                device=device,
-                encoder=encoder,
-                redo=redo,
-                floors=floors,
-                progress=progress,
-            )
+            cache = cache_dir or default_cache()
+            return repeat_record(record, cache_dir=cache, anew=anew, floors=floors, progress=progress, **settings)
 
         progress.info(f"{folder}: {record.command}")
         if floor is None:
             done = once(read_floors(folder))
         else:
-            _, done = measure_floor(folder, record, floor, once, redo=redo, progress=progress)
+            _, done = measure_floor(folder, record, floor, once, anew=anew, progress=progress)
     if as_json:
         print_json(_repetition_document(done, folder))
     else:
@@ -278,7 +239,7 @@ def _repetition_document(done: Repetition, folder: Path) -> dict[str, Any]:
         "basis": done.basis,
         "floor_unused": done.floor_unused,
         "counts": done.counts,
-        "parted": done.first_difference,
+        "parted": done.parted,
         "reused": list(done.reused),
         "changes": [vars(change) for change in done.changes],
         "rows": [{**vars(row), "group": row.group.value} for row in done.rows],
@@ -301,7 +262,7 @@ def _draw_repetition(done: Repetition, folder: Path) -> None:
         *([("noise floor", f"not used: {done.floor_unused}")] if done.floor_unused else []),
         ("surroundings", "\n".join(map(str, done.changes)) or "as they were"),
         ("from the cache", ", ".join(done.reused) or "nothing"),
-        ("first difference", done.first_difference or "none: every stage came out the same"),
+        ("first difference", done.parted or "none: every stage came out the same"),
         ("verdict", "the record holds" if done.matches else "the record does not hold here"),
     ]
     sheets.append(Sheet("", tuple(facts)))

@@ -14,7 +14,9 @@ INTERRUPTED = 130
 
 def run() -> None:
     """Entry point. Nothing has been started while the modules are imported, so an interrupt just ends the process."""
-    signal.signal(signal.SIGINT, _end)
+    # A shell's background job ignores interrupts from its start, and goes on doing so.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _end)
     signal.signal(signal.SIGTERM, _end)
     _open_standard_streams()
     from genrec_unlearn_bench.cli.main import run as run_app

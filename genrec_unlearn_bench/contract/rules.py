@@ -63,13 +63,12 @@ RULES = {
     ),
     "result-whole": (
         "the result is a whole recommender: finite, as trainable as before, the same when saved and loaded",
-        "bound the loss; remove hooks and adapters, restore requires_grad (unlearning/freezing.py, lora.py, taps.py)",
+        "remove hooks and adapters and restore requires_grad (unlearning/freezing.py, lora.py, taps.py)",
     ),
     "lists": ("its recommendation lists are full, in order and without duplicates", "see the line above"),
     "losses": (
         "losses are reported, and finite",
-        'call progress.log("unlearn", step, {"forget": …, "retain": …}) at every step, as descend does; bound the '
-        "loss or lower the learning rate",
+        'call progress.log("unlearn", step, {"forget": …, "retain": …}) at every step, as descend does',
     ),
     "random-state": ("no global random state is used", GENERATOR),
     "request-alone": (

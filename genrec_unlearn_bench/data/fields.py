@@ -99,29 +99,10 @@ def _without_blocks(text: str, opening: str, closing: str) -> str:
     return " ".join(kept)
 
 
-_NO_BRAND = frozenset(
-    {
-        "brand",
-        "by",
-        "does not apply",
-        "generic",
-        "n.a.",
-        "n/a",
-        "na",
-        "nan",
-        "no brand",
-        "none",
-        "not applicable",
-        "not available",
-        "not specified",
-        "null",
-        "store",
-        "tbd",
-        "unbranded",
-        "unknown",
-        "various",
-    }
-)
+_NO_BRAND = frozenset((
+    "brand", "by", "does not apply", "generic", "n.a.", "n/a", "na", "nan", "no brand", "none", "not applicable",
+    "not available", "not specified", "null", "store", "tbd", "unbranded", "unknown", "various",
+))  # fmt: skip
 """Values that mean "no brand", by comparison key. "Generic" is one: nobody can ask for it to be forgotten."""
 
 _LONGEST_BRAND = 120

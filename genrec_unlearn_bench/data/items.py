@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,10 +60,8 @@ class ItemTable:
 
     def take(self, rows: NDArray[np.int64]) -> ItemTable:
         """The chosen rows, in the order given."""
-        columns = {column.name: getattr(self, column.name) for column in fields(self)}
-        return ItemTable(
-            **{
-                name: column[rows] if isinstance(column, np.ndarray) else tuple(column[row] for row in rows)
-                for name, column in columns.items()
-            }
-        )
+        chosen: dict[str, Any] = {}
+        for column in fields(self):
+            values = getattr(self, column.name)
+            chosen[column.name] = tuple(values[row] for row in rows) if isinstance(values, tuple) else values[rows]
+        return ItemTable(**chosen)

@@ -201,6 +201,8 @@ class LocalProcesses:
     def _over(self, one: _Running) -> Ended:
         """How a job whose process is gone ended."""
         one.process.join()
+        # Nothing of it is left, also where the fork server has died and not the job.
+        one.stop(0.0)
         self._release(one)
         seconds = time.time() - one.began
         ended = ended_from(self._folder.state(one.job.name), one.began)

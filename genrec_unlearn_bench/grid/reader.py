@@ -18,7 +18,7 @@ from typing import Any, Literal
 from genrec_unlearn_bench.backbones.catalogue import backbones
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.errors import BenchError, UnknownName
-from genrec_unlearn_bench.evaluation.suites import suites
+from genrec_unlearn_bench.evaluation.suites import measurements, suites
 from genrec_unlearn_bench.grid.grid_file import GRIDS, GROUPS, GridText
 from genrec_unlearn_bench.pipeline.resolve import Catalogue
 from genrec_unlearn_bench.registry import Entry, methods
@@ -243,8 +243,6 @@ class GridReader:
 
     def _measure(self, place: Sequence[str | int], entry: Any) -> Any:
         """Names of measurements, given as a list or joined by +, as one string."""
-        from genrec_unlearn_bench.evaluation.suites import measurements
-
         names = entry.split("+") if isinstance(entry, str) else entry
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             self._fault(place, f"names of measurements are expected, as a list or joined by + (got {entry!r})")

@@ -129,8 +129,8 @@ def _compare(
         table = np.array([[found_[label] for label in labels] for found_ in used])
         found = friedman(table, least_blocks=protocol.friedman_blocks)
         standings = _standings(found, labels, protocol.alpha)
-    told = [part.replace(" ", "-") for part in regime.split(", ") if part]
-    name = "-".join(("across", *told, ruleset, scale, measure.text.replace(":", "-").replace("/", "-beam")))
+    parts = [part.replace(" ", "-") for part in regime.split(", ") if part]
+    name = "-".join(("across", *parts, ruleset, scale, measure.text.replace(":", "-").replace("/", "-beam")))
     return Across(
         name, ruleset, scale, measure, len(used), standings, found, protocol.alpha, why_not, () if why_not else notes
     )

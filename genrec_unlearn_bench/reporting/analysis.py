@@ -1,4 +1,4 @@
-"""What the statistics protocol says about every cell of a board, computed once and read by every format.
+"""Statistics of every cell of a board by the protocol, computed once and read by every format.
 
 Within a block (task × backbone × ruleset) there are two families for the primary measures and two for the exploratory
 ones, each corrected by Holm on its own: all methods against the baseline row, and all pairs of methods. The first

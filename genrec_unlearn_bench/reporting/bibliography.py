@@ -1,4 +1,4 @@
-"""What a table's reader has to be able to look up: BibTeX of its methods, backbones, datasets, statistics and suite.
+"""Bibliography of a table: BibTeX of its methods, backbones, datasets, statistics and suite.
 
 Entries of ours lie in ``leaderboard/references.bib``, those of datasets beside them, and submissions bring their own.
 """
@@ -19,7 +19,7 @@ from genrec_unlearn_bench.reporting.tables import Table
 __all__ = ["Bibliography", "bibliography", "references"]
 
 ALWAYS = ("suite", "statistics:t", "statistics:holm", "statistics:effect", "statistics:tost", "software:scipy")
-"""What every table rests on. Friedman joins from the protocol's number of blocks up, the sign flip from its seeds."""
+"""Sources of every table. Friedman joins from the protocol's number of blocks up, the sign flip from its seeds."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,6 @@ class Bibliography:
     keys: Mapping[str, tuple[str, ...]]
     text: str
     left_out: tuple[str, ...] = ()
-
-    @property
-    def method_keys(self) -> Mapping[str, str]:
-        """Comma-separated keys of every method."""
-        return {
-            name.removeprefix("method:"): ",".join(keys)
-            for name, keys in self.keys.items()
-            if name.startswith("method:")
-        }
 
     def cited(self, *names: str) -> tuple[str, ...]:
         """Keys of some things, each once."""

@@ -51,7 +51,7 @@ class BibEntry:
 
     @property
     def keywords(self) -> tuple[str, ...]:
-        """What the entry belongs to."""
+        """Things that the entry is cited for."""
         return tuple(part.strip() for part in self.fields.get("keywords", "").split(",") if part.strip())
 
     def text(self, key: str = "") -> str:
@@ -72,7 +72,7 @@ def parse_bibtex(text: str, *, where: str, longest: int | None = LONGEST) -> tup
 
 
 def bibtex_faults(text: str) -> tuple[str, ...]:
-    """What is wrong with a text of BibTeX; empty for a good one."""
+    """Faults of a text of BibTeX; empty for a good one."""
     reader = _Reader(text)
     reader.entries()
     return tuple(reader.faults)

@@ -35,7 +35,7 @@ CORE = "core"
 
 @dataclass(frozen=True, order=True)
 class BlockKey:
-    """What a block is of.
+    """The experiment that a block's runs share.
 
     Attributes:
         regime: A suite beyond the core, a number of requests; empty for one request measured by the core. Blocks of two
@@ -161,8 +161,8 @@ def make_board(results: Iterable[Result], protocol: StatisticsProtocol) -> Board
         names = _setup_names([group[0] for group in by_setup.values()])
         for variant, group in zip(names, by_setup.values(), strict=True):
             for ruleset, members in _by_ruleset(group).items():
-                told = ", ".join(part for part in (regime, variant) if part)
-                key = BlockKey(task, backbone, scale, ruleset, told, regime)
+                full_variant = ", ".join(part for part in (regime, variant) if part)
+                key = BlockKey(task, backbone, scale, ruleset, full_variant, regime)
                 blocks.append(_block(key, members, protocol, left_out))
     return Board(tuple(sorted(blocks, key=lambda block: block.key)), tuple(left_out))
 
@@ -196,7 +196,7 @@ def _regime(result: Result) -> str:
 
 
 def _setup(result: Result) -> str:
-    """What has to agree before two runs may be compared: the ground they stand on."""
+    """Digest of everything that two runs must share before they may be compared."""
     parts = [result.dataset_digest, result.task_digest, result.encoder, result.backbone_config, result.sid_config]
     # Nothing is added for the core, whose setups keep their names.
     parts += [result.holdout] if result.holdout else []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AfterValidator
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.reporting.analysis import Cell
@@ -11,6 +13,7 @@ from genrec_unlearn_bench.reporting.board import BlockKey
 from genrec_unlearn_bench.reporting.compare_rows import PairedBlock, PairedMeasure
 from genrec_unlearn_bench.reporting.compare_users import CheckpointPair
 from genrec_unlearn_bench.reporting.formats.escaping import visible
+from genrec_unlearn_bench.reporting.formats.terminal import print_sentences
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.users import CLAIM
 from genrec_unlearn_bench.reporting.tables import decimals
@@ -27,12 +30,16 @@ SCHEMA_VERSION = 1
 Checkpoints = Sequence[tuple[BlockKey, Sequence[CheckpointPair]]]
 
 
+Number = Annotated[float | None, AfterValidator(six)]
+"""Six significant digits."""
+
+
 class SideEntry(StrictModel):
     """One row by itself; ``equivalence`` to the retrained model, null where it could not be tested."""
 
     label: str
-    mean: float | None
-    sd: float | None
+    mean: Number
+    sd: Number
     n: int
     equivalence: str | None
 
@@ -43,18 +50,18 @@ class MeasureEntry(StrictModel):
     measure: str
     first: SideEntry
     second: SideEntry
-    difference: float | None
-    low: float | None
-    high: float | None
+    difference: Number
+    low: Number
+    high: Number
     n: int
-    p: float | None
-    p_holm: float | None
-    p_sign_flip: float | None
-    effect: float | None
+    p: Number
+    p_holm: Number
+    p_sign_flip: Number
+    effect: Number
     exact: bool
     verdict: str
     """better: the first is."""
-    detectable: float | None
+    detectable: Number
     sentence: str
 
 
@@ -73,7 +80,7 @@ class BlockEntry(StrictModel):
 
 
 class PairsDocument(StrictModel):
-    """What ``bench compare --json`` prints."""
+    """The document of ``bench compare --json``."""
 
     kind: Literal["genrec-unlearn-bench comparison"] = "genrec-unlearn-bench comparison"
     schema_version: int = SCHEMA_VERSION
@@ -92,17 +99,17 @@ class CheckpointEntry(StrictModel):
     measure: str
     first: str
     second: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float | None
+    difference: Number
+    low: Number
+    high: Number
+    p: Number
     rows: int
     users: int
     permutations: int
 
 
 class UsersDocument(StrictModel):
-    """What ``bench compare --users --json`` prints; p-values are not corrected."""
+    """The document of ``bench compare --users --json``; p-values are not corrected."""
 
     kind: Literal["genrec-unlearn-bench checkpoints"] = "genrec-unlearn-bench checkpoints"
     schema_version: int = SCHEMA_VERSION
@@ -125,7 +132,6 @@ def users_document(found: Checkpoints, protocol: StatisticsProtocol) -> UsersDoc
 
 def draw_pairs(console: Console, found: Sequence[PairedBlock], protocol: StatisticsProtocol) -> None:
     """Print every block: a line for each measure, what may be said, and what has to be known."""
-    from rich.padding import Padding
     from rich.text import Text
 
     heads = ("measure", "A", "B", "A - B", "p", "p Holm", "sign flip", "g", "seeds")
@@ -133,12 +139,9 @@ def draw_pairs(console: Console, found: Sequence[PairedBlock], protocol: Statist
         names = f"A = {each.first.label}, B = {each.second.label}"
         console.print(Text(visible(f"{each.block.key.title}: {names}"), style="bold"))
         console.print(_grid(heads, [_row(one) for one in each.measures]))
-        for one in each.measures:
-            console.print(Padding(Text(visible(one.sentence)), (0, 0, 0, 2)))
-        for one in each.measures:
-            console.print(Padding(Text(visible(_likeness(one, each, protocol))), (0, 0, 0, 2)))
-        for note in each.notes:
-            console.print(Padding(Text(visible(note)), (0, 0, 0, 2)))
+        sentences = [one.sentence for one in each.measures]
+        sentences += [_likeness(one, each, protocol) for one in each.measures]
+        print_sentences(console, (*sentences, *each.notes))
         console.print()
     tests = " and ".join(dict.fromkeys(f"{each.family}" for each in found))
     console.print(
@@ -233,67 +236,28 @@ def _grid(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 
 def _block(each: PairedBlock) -> BlockEntry:
-    key = each.block.key
-    return BlockEntry(
-        task=key.task,
-        backbone=key.backbone,
-        scale=key.scale,
-        ruleset=key.ruleset,
-        setup=key.variant,
-        seeds=each.seeds,
-        family=each.family,
-        measures=tuple(_measure(one, each) for one in each.measures),
-        notes=each.notes,
-    )
+    measures = (_measure(one, each) for one in each.measures)
+    seeds, key = each.seeds, each.block.key
+    setup = {"setup": key.variant, "seeds": seeds, "family": each.family}
+    return BlockEntry.model_validate({**_cell(key), **setup, "measures": tuple(measures), "notes": each.notes})
+
+
+def _cell(key: BlockKey) -> dict[str, str]:
+    return {"task": key.task, "backbone": key.backbone, "scale": key.scale, "ruleset": key.ruleset}
 
 
 def _measure(one: PairedMeasure, each: PairedBlock) -> MeasureEntry:
-    return MeasureEntry(
-        measure=one.measure.text,
-        first=_side(each.first.label, one.first),
-        second=_side(each.second.label, one.second),
-        difference=six(one.estimate),
-        low=six(one.low),
-        high=six(one.high),
-        n=one.n,
-        p=six(one.p),
-        p_holm=six(one.p_holm),
-        p_sign_flip=six(one.p_sign_flip),
-        effect=six(one.effect),
-        exact=one.exact,
-        verdict=one.verdict.value,
-        detectable=six(one.detectable),
-        sentence=one.sentence,
-    )
+    fields = {name: value for name, value in vars(one).items() if name in MeasureEntry.model_fields}
+    sides = {"first": _side(each.first.label, one.first), "second": _side(each.second.label, one.second)}
+    return MeasureEntry.model_validate({**fields, **sides, "measure": one.measure.text, "difference": one.estimate})
 
 
 def _side(label: str, cell: Cell) -> SideEntry:
-    found = cell.equivalence
-    return SideEntry(
-        label=label,
-        mean=six(cell.mean),
-        sd=six(cell.sd),
-        n=cell.n,
-        equivalence=found.verdict.value if found is not None else None,
-    )
+    equivalence = cell.equivalence.verdict.value if cell.equivalence is not None else None
+    return SideEntry(label=label, mean=cell.mean, sd=cell.sd, n=cell.n, equivalence=equivalence)
 
 
 def _checkpoint(key: BlockKey, pair: CheckpointPair) -> CheckpointEntry:
-    found = pair.found
-    return CheckpointEntry(
-        task=key.task,
-        backbone=key.backbone,
-        scale=key.scale,
-        ruleset=key.ruleset,
-        seed=pair.seed,
-        measure=pair.measure.text,
-        first=pair.first,
-        second=pair.second,
-        difference=six(found.estimate),
-        low=six(found.low),
-        high=six(found.high),
-        p=six(found.p),
-        rows=found.rows,
-        users=found.users,
-        permutations=found.permutations,
-    )
+    fields = {name: value for name, value in vars(pair.found).items() if name in CheckpointEntry.model_fields}
+    place = {"seed": pair.seed, "measure": pair.measure.text, "first": pair.first, "second": pair.second}
+    return CheckpointEntry.model_validate({**_cell(key), **fields, **place, "difference": pair.found.estimate})

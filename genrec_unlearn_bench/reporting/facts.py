@@ -1,4 +1,4 @@
-"""What the tables of one call rest on, counted: seeds, families, verdicts, margins, what diverged or is missing.
+"""Facts behind the tables of one call, counted: seeds, families, verdicts, margins, what diverged or is missing.
 
 The notes below a LaTeX table and the paragraph on the statistics both say these things in words; counted in one place,
 they cannot contradict each other.
@@ -120,12 +120,12 @@ class Facts:
 
     @cached_property
     def verdicts(self) -> Mapping[Verdict, int]:
-        """What the tests against the baseline said, by how often."""
+        """Verdicts of the tests against the baseline, counted."""
         return Counter(cell.difference.verdict for _, _, cell in self._primary() if cell.difference is not None)
 
     @cached_property
     def likeness(self) -> Mapping[Likeness, int]:
-        """What the equivalence tests of the methods said, by how often; diverged rows left out."""
+        """Verdicts of the equivalence tests of the methods, counted; diverged rows left out."""
         return Counter(
             cell.equivalence.verdict
             for _, row, cell in self._primary()

@@ -122,11 +122,8 @@ def scores(values: FloatArray, measure: Measure) -> FloatArray:
     return -np.abs(values) if measure.score(-1.0) == sign else values * sign
 
 
-FloatArray = NDArray[np.float64]
-
-
 class Verdict(StrEnum):
-    """What a test against the baseline says."""
+    """Outcome of a test against the baseline."""
 
     BETTER = "better"
     WORSE = "worse"

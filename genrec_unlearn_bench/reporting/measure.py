@@ -32,7 +32,7 @@ _SIDES = {
 
 
 class Measure(NamedTuple):
-    """What is compared."""
+    """A metric of one group at one beam."""
 
     metric: str
     group: Group

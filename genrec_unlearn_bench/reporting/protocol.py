@@ -14,7 +14,7 @@ __all__ = ["StatisticsProtocol", "statistics_protocol"]
 
 
 class StatisticsProtocol(StrictModel):
-    """What every comparison in every table follows (protocol sec. 6)."""
+    """Rules that every comparison in every table follows (protocol sec. 6)."""
 
     version: int = Field(ge=1)
     """Version of the statistics; rises with any change that can change a mark, a rank or a verdict."""

@@ -91,7 +91,7 @@ class Reported:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What has to be said wherever these numbers are shown."""
+        """Sentences to print wherever these numbers are shown."""
         number = len(self.disagreements)
         return (
             "Reported: the TRACER paper's tables, measured on another preparation of the data with other code; they "
@@ -256,7 +256,7 @@ def beside(tables: Sequence[Table]) -> tuple[Beside, ...]:
 
 
 def beside_notes(found: Sequence[Beside]) -> tuple[str, ...]:
-    """What has to be said below; that there is nothing to show, where there is not."""
+    """Notes below the numbers; where there are none, that there is nothing to show."""
     if not found:
         return ("The paper reports nothing for these tasks, backbones and measures.", *reported().notes)
     broken = sum(bool(pair.broken) for pair in found)

@@ -106,7 +106,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What lies below some folders."""
+    """Results read from some folders."""
 
     results: tuple[Result, ...]
     faults: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a call asks to see: results by task, backbone, method, scale, ruleset and suite, and columns of its own.
+"""Selection for a table: results by task, backbone, method, scale, ruleset and suite, and columns of its own.
 
 Names may be globs. Naming methods hides the others' rows and changes no test: families, ranks and best sets are among
 all methods of a block, or whoever asks for one method alone would get a smaller family and a mark that it did not earn.

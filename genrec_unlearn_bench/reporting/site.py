@@ -34,14 +34,14 @@ def site_files(results: Sequence[Result], protocol: StatisticsProtocol, *, root:
         root: The leaderboard's folder, for ``results/manifests`` and ``health``.
     """
     board = make_board(results, protocol)
-    told = reported()
+    published = reported()
     page = render_html(
         board,
         protocol,
         manifests=root / "results" / "manifests",
         health=root / "health",
-        reported=told.cells,
-        reported_notes=told.notes,
+        reported=published.cells,
+        reported_notes=published.notes,
     )
     files = {"index.html": page.encode("utf-8")}
     for report in _reports(board, results, protocol):
@@ -53,7 +53,7 @@ def site_files(results: Sequence[Result], protocol: StatisticsProtocol, *, root:
 
 
 def differences(files: dict[str, bytes], folder: Path) -> tuple[str, ...]:
-    """What differs between a site and the files in a folder, as sentences."""
+    """Differences between a site and the files in a folder, as sentences."""
     there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     out = [f"{name}: is missing" for name in files if name not in there]
     out += [f"{name}: is not made any more" for name in there if name not in files]

@@ -52,7 +52,7 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """What stands where a line and a column meet; ``cell`` is None where the method was not run on that task."""
+    """The entry of a line and a column; ``cell`` is None where the method was not run on that task."""
 
     column: Column
     cell: Cell | None
@@ -103,7 +103,7 @@ class Table:
 
     @property
     def protocol(self) -> StatisticsProtocol:
-        """What the marks follow."""
+        """The statistics protocol behind the marks."""
         return self.analysis.protocol
 
     @property
@@ -183,7 +183,7 @@ def _tables(
     key = blocks[0].block.key
     tasks = list(dict.fromkeys(_task(block) for block in blocks))
     several = len(tasks) > layout.side_by_side
-    told = [part.replace(" ", "-") for part in key.regime.split(", ") if part]
+    regime = [part.replace(" ", "-") for part in key.regime.split(", ") if part]
     for number, start in enumerate(range(0, len(tasks), layout.side_by_side), start=1):
         here = tasks[start : start + layout.side_by_side]
         members = tuple(block for block in blocks if _task(block) in here)
@@ -196,7 +196,7 @@ def _tables(
         sections = _sections(members, columns, layout, variant_of)
         if sections:
             yield Table(
-                name="-".join((layout.name, *told, key.ruleset, key.scale, *([str(number)] if several else []))),
+                name="-".join((layout.name, *regime, key.ruleset, key.scale, *([str(number)] if several else []))),
                 layout=layout,
                 title=layout.title,
                 caption=layout.caption,

@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock, SoftFileLockProtocolError, SoftReadWriteLock, Timeout
-
 from genrec_unlearn_bench.errors import BenchError, StorageError
 
 if TYPE_CHECKING:
@@ -59,6 +57,9 @@ def held(target: Path, *, waiting: Callable[[], None], poll: float = 0.1) -> Ite
 
 def try_lock(target: Path, *, timeout: float = 0, poll: float = 0.1) -> Callable[[], None] | None:
     """Take the lock of a target; returns a function that releases it, or None where somebody else has it."""
+    # Imported here: it brings asyncio along, and a run whose result is there needs no lock.
+    from filelock import Timeout
+
     path = lock_path(target)
     lock = _system_lock(path)
     try:
@@ -91,11 +92,15 @@ def is_free(target: Path) -> bool:
 
 
 def _system_lock(path: Path) -> BaseFileLock:
+    from filelock import FileLock
+
     # Without the fallback of filelock itself: its soft lock cannot tell that an owner on another machine is gone.
     return FileLock(path, fallback_to_soft=False)
 
 
 def _renewed_lock(path: Path, *, timeout: float, poll: float) -> Callable[[], None] | None:
+    from filelock import SoftFileLockProtocolError, SoftReadWriteLock, Timeout
+
     lock = SoftReadWriteLock(path, heartbeat_interval=RENEWED, poll_interval=poll, is_singleton=False)
     try:
         lock.acquire_write(timeout=timeout)

@@ -70,7 +70,7 @@ def unpack(archive: Path, target: Path) -> Path:
 
 @contextmanager
 def _reading(where: str) -> Iterator[None]:
-    """Around zipfile's calls alone, so that a fault of ours is not told as the archive's. Raises Refused.
+    """Around zipfile's calls alone, so that a fault of ours is not reported as the archive's. Raises Refused.
 
     What they say of broken data (names that are not in the encoding that they claim included) and of a version of the
     format that they do not know. Encryption and other compressions are refused before (``_check``).

@@ -137,7 +137,7 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
             faults["submission"].append(fault.fault)
         except ConfigError as fault:
             faults["submission"] += [
-                Fault(what=line, where=SPEC, hint="mend the field; `bench submit --help` says what each one is")
+                Fault(what=line, where=SPEC, hint="fix the field; `bench submit --help` says what each one is")
                 for line in fault.faults
             ]
     results, manifests = [], {}

@@ -32,7 +32,7 @@ LONGEST_MESSAGE = 1000
 
 
 def odd_text(text: str, *, lines: bool = False) -> str | None:
-    """What is odd about a text, as the end of a sentence, or None. ``lines`` lets line breaks and tabs pass."""
+    """The fault of a text, as the end of a sentence, or None. ``lines`` lets line breaks and tabs pass."""
     if len(text) > TEXT_LENGTH:
         return f"is longer than {TEXT_LENGTH} characters"
     if text.isascii() and text.isprintable():
@@ -76,17 +76,17 @@ def is_finite(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-Told = Annotated[str, AfterValidator(printable)]
+Printable = Annotated[str, AfterValidator(printable)]
 """A message may quote what a stranger wrote, and must not do to a terminal what that was meant to do."""
 
 
 class Fault(StrictModel):
-    """What is wrong, where, and how to mend it."""
+    """One thing that is wrong: what, where, and how to fix it."""
 
-    what: Told
-    where: Told
+    what: Printable
+    where: Printable
     """Path inside the submission, with the field where there is one."""
-    hint: Told
+    hint: Printable
 
     def text(self) -> str:
         """All three, one a line."""

@@ -30,7 +30,7 @@ _TREE = re.compile(rf"^(README\.md|verification\.json|manifests/[a-z0-9_.-]+\.js
 
 
 def unsafe(path: str) -> Fault | None:
-    """What is wrong with a relative path as it stands in an archive or a folder, if anything."""
+    """The fault of a relative path as it stands in an archive or a folder, if anything."""
     shown = ascii(path[:_LONGEST])[1:-1]
 
     def fault(what: str, hint: str = "pack the folder with `bench submit`") -> Fault:

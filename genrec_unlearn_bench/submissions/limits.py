@@ -43,9 +43,9 @@ TEXT_LENGTH = 20_000
 
 TRIALS = 12
 """The most configurations that may be tried for the ruleset ``tuned`` (protocol, sec. 5). Equal to
-``runs.tuning.TRIALS``, which cannot be imported here without torch; a test holds them together."""
+``tuning.tuning.TRIALS``, which cannot be imported here without torch; a test holds them together."""
 REPORTED_SEEDS = range(9000)
-"""Seeds that a result may be reported at; from 9000 (``runs.tuning.TUNING_SEED``) on they are for tuning."""
+"""Seeds that a result may be reported at; from 9000 (``TUNING_SEED``) on they are for tuning."""
 
 SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}\Z")
 """One part of a path: plain letters, so that it means the same on every system. A method may be named ``flat+``."""

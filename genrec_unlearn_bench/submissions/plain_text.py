@@ -71,7 +71,7 @@ def strict_yaml(content: bytes, where: str) -> Any:
         line = f", line {mark.line + 1}" if mark is not None else ""
         problem = getattr(fault, "problem", None) or "it cannot be parsed"
         raise Refused(
-            f"not valid YAML: {problem}", where=f"{where}{line}", hint="mend the line (indentation, quotes)"
+            f"not valid YAML: {problem}", where=f"{where}{line}", hint="fix the line (indentation, quotes)"
         ) from None
     return content
 

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _PLACES = {"--data-dir": "data", "--tuned-dir": "tuned"}
-"""Folders that stand for themselves: what lies in them is told by digests, where they lie is nobody's business."""
+"""Folders that stand for themselves: what lies in them is known by digests; where they lie does not matter."""
 _DROPPED = frozenset({"--results-dir", "--cache-dir", "--json", "--debug"})
 _FLAGS = frozenset({"--json", "--debug"})
 _MACHINES = ("x86_64", "aarch64", "arm64", "AMD64", "ARM64", "i686", "ppc64le", "riscv64", "s390x")
@@ -66,8 +66,8 @@ def plain_command(command: str) -> str:
             continue
         option = name or option
         if option not in _DROPPED:
-            told = _PLACES.get(option) or _last_part(value)
-            out.append(f"{name}={told}" if name else told)
+            plain = _PLACES.get(option) or _last_part(value)
+            out.append(f"{name}={plain}" if name else plain)
         option = ""
     return shlex.join(out)
 

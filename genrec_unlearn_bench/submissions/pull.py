@@ -47,8 +47,6 @@ __all__ = [
     "Place",
     "Pulled",
     "check_protocol",
-    "clear_parts",
-    "fetch_files",
     "find_place",
     "pull_results",
 ]
@@ -63,8 +61,6 @@ CONNECTIONS = 4
 """To one server at a time."""
 GIVING_UP = 8
 """Faults in a row after which the rest is not tried: the server is gone."""
-_ATTEMPTS = 100
-"""At making a folder; each fails only if another download has removed its parent within microseconds."""
 
 T = TypeVar("T")
 Outcome = Literal["new", "here already", "kept", "failed"]
@@ -203,7 +199,7 @@ def _safe_path(place: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class Pulled:
-    """What became of one result."""
+    """The outcome for one result."""
 
     what: str
     outcome: Outcome
@@ -243,6 +239,9 @@ def pull_results(
         finally:
             for future in waiting:
                 future.cancel()
+    with suppress(OSError):
+        # Empty unless something failed.
+        (results_dir / PARTS).rmdir()
     missing = {one.place for one in wanted} - {one.what for one in done}
     done += [Pulled(what, "failed", "not tried any more") for what in sorted(missing)]
     return tuple(sorted(done, key=lambda one: one.what))
@@ -271,7 +270,7 @@ def _pull(place: Place, offered: OfferedResult, results_dir: Path) -> Outcome:
             f"the index names a result that is not taken: {fault.what if fault else 'it has no record'}",
             where=offered.place,
         )
-    target, parts = results_dir / folder, results_dir / PARTS / folder
+    target, parts = results_dir / folder, results_dir / PARTS / offered.files[RECORD].digest
     if target.exists():
         same = all(
             (target / name).is_file() and file_digest(target / name) == file.digest
@@ -279,15 +278,16 @@ def _pull(place: Place, offered: OfferedResult, results_dir: Path) -> Outcome:
         )
         return "here already" if same else "kept"
     with atomic_folder(target, "--results-dir") as draft:
-        fetch_files(place, offered.place, {RECORD: offered.files[RECORD]}, draft, parts)
+        parts.mkdir(parents=True, exist_ok=True)
+        _fetch_files(place, offered.place, {RECORD: offered.files[RECORD]}, draft, parts)
         _check_names(draft / RECORD, offered)
-        fetch_files(place, offered.place, offered.files, draft, parts)
+        _fetch_files(place, offered.place, offered.files, draft, parts)
         record = read_record(draft)
         if (record.key, record.protocol_version) != (offered.key, offered.protocol_version) or (
             result_folder(results_dir, record) != target
         ):
             raise CorruptArtefact("the record is of another run than the index says", where=offered.place)
-    clear_parts(parts, results_dir / PARTS)
+    shutil.rmtree(parts, ignore_errors=True)
     return "new"
 
 
@@ -302,14 +302,13 @@ def _check_names(path: Path, offered: OfferedResult) -> None:
         raise CorruptArtefact(f"the {lacking} does not name the file {name!a} of this result", where=offered.place)
 
 
-def fetch_files(place: Place, at: str, files: dict[str, OfferedFile], draft: Path, parts: Path) -> None:
+def _fetch_files(place: Place, at: str, files: dict[str, OfferedFile], draft: Path, parts: Path) -> None:
     """Fetch files of a result into a draft.
 
     Each lies in ``parts`` by its digest until the result is complete, so that an interrupted pull goes on with it.
     """
     for name in files:
         _safe_path(at, name)
-    _make_folder(parts)
     for name, offered in files.items():
         part = parts / f"{offered.digest}.part"
         whole = parts / f"{offered.digest}.whole"
@@ -319,26 +318,3 @@ def fetch_files(place: Place, at: str, files: dict[str, OfferedFile], draft: Pat
         target = draft / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(whole, target)
-
-
-def _make_folder(parts: Path) -> None:
-    """Make a folder whose empty parents another download may be removing just now."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            parts.mkdir(parents=True, exist_ok=True)
-        except (FileNotFoundError, FileExistsError):
-            # The latter where a parent was there and is gone at the next look.
-            if attempt == _ATTEMPTS - 1:
-                raise
-        else:
-            return
-
-
-def clear_parts(parts: Path, top: Path) -> None:
-    """Remove the parts of a result that is complete now, and the folders above them that have become empty."""
-    shutil.rmtree(parts, ignore_errors=True)
-    with suppress(OSError):
-        for folder in parts.parents:
-            folder.rmdir()
-            if folder == top:
-                return

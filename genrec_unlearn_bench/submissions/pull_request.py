@@ -6,6 +6,7 @@ import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from importlib import resources
 
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.pipeline.record import RunRecord
@@ -30,7 +31,22 @@ _MENTION = "@\u200b"
 
 def pull_request(spec: Submission, records: Sequence[RunRecord], verification: Verification) -> str:
     """Markdown. What the authors wrote is escaped, so that it shows as they wrote it and does nothing."""
-    return "\n".join([*_head(spec), *_rows(records), *_deviations(spec), *_checks(verification), *_checklist()]) + "\n"
+    import jinja2
+
+    environment = jinja2.Environment(  # noqa: S701 - Markdown, escaped by the filter ``plain``
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    environment.filters |= {"plain": plain, "quoted": quoted}
+    place = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "submission" / "pull_request.md"
+    return environment.from_string(place.read_text(encoding="utf-8")).render(
+        spec=spec,
+        authors=[f"{one.name}, {one.affiliation}" if one.affiliation else one.name for one in spec.authors],
+        beam=BEAM,
+        heads=["task", "backbone", "scale", "ruleset", "method", "seeds", *(head for head, _, _ in _COLUMNS)],
+        rows=list(_rows(records)),
+        verification=verification,
+        statements=list(STATEMENTS.values()),
+    )
 
 
 def plain(text: str) -> str:
@@ -43,42 +59,16 @@ def quoted(text: str) -> str:
     return f"`{' '.join(text.replace('`', ' ').split())}`"
 
 
-def _head(spec: Submission) -> Iterator[str]:
-    yield f"# Submission: {plain(spec.title)}"
-    yield ""
-    authors = [plain(f"{one.name}, {one.affiliation}" if one.affiliation else one.name) for one in spec.authors]
-    yield f"- **method**: `{spec.method.name}`, in `leaderboard/submissions/{spec.name}/`"
-    yield f"- **authors**: {'; '.join(authors)}"
-    yield f"- **contact**: {quoted(spec.contact)}"
-    if spec.paper is not None:
-        place = spec.paper.url or (f"arXiv {spec.paper.arxiv}" if spec.paper.arxiv else "no link")
-        yield f"- **paper**: {plain(spec.paper.title)} ({plain(place)})"
-    if spec.code is not None:
-        yield f"- **code**: {plain(spec.code)}"
-    yield f"- **licence**: {plain(spec.licence)}"
-    yield f"- **protocol**: version {spec.protocol_version}; rulesets {', '.join(spec.rulesets)}"
-    yield f"- **seeds**: {', '.join(map(str, spec.seeds))}"
-    space = "declared in the method's file" if spec.tuning.space == "declared" else "none"
-    yield f"- **search space**: {space}" + (f"; {plain(spec.tuning.note)}" if spec.tuning.note else "")
-    yield ""
-
-
-def _rows(records: Sequence[RunRecord]) -> Iterator[str]:
-    yield f"## Results (mean and standard deviation over seeds, beam {BEAM})"
-    yield ""
-    heads = ["task", "backbone", "scale", "ruleset", "method", "seeds", *(head for head, _, _ in _COLUMNS)]
-    yield f"| {' | '.join(heads)} |"
-    yield f"|{'---|' * len(heads)}"
+def _rows(records: Sequence[RunRecord]) -> Iterator[list[str]]:
+    """Cells of the table of results, escaped: a row for each task, backbone, scale, ruleset and method."""
     cells: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
     for record in records:
         cell = record.cell
         cells[cell.task, record.backbone_label or cell.backbone, cell.scale, cell.ruleset, cell.method].append(record)
     for key, group in sorted(cells.items()):
-        numbers = [_spread(group, metric, side) for _, metric, side in _COLUMNS]
         diverged = sum(record.diverged for record in group)
         seeds = f"{len(group)}" + (f", {diverged} diverged" if diverged else "")
-        yield f"| {' | '.join([*(plain(part) for part in key), seeds, *numbers])} |"
-    yield ""
+        yield [*map(plain, key), seeds, *(_spread(group, metric, side) for _, metric, side in _COLUMNS)]
 
 
 def _spread(records: Sequence[RunRecord], metric: str, group: Group) -> str:
@@ -93,33 +83,3 @@ def _spread(records: Sequence[RunRecord], metric: str, group: Group) -> str:
     mean = statistics.fmean(values)
     digits = 1 if metric.startswith("cost.") else 4
     return f"{mean:.{digits}f}" + (f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else "")
-
-
-def _deviations(spec: Submission) -> Iterator[str]:
-    yield "## Deviations from the paper"
-    yield ""
-    yield from (f"- {plain(text)}" for text in spec.deviations or ("none declared",))
-    yield ""
-
-
-def _checks(verification: Verification) -> Iterator[str]:
-    yield "## What `bench verify` found"
-    yield ""
-    yield f"- content `{verification.content_digest}`, {verification.results} results"
-    yield f"- {len(verification.rescored)} metrics computed again from the per-user tables; badge so far: " + (
-        f"**{verification.badge.value}**"
-    )
-    if verification.withheld:
-        yield f"- withheld columns: {', '.join(verification.withheld)}; what rests on them stays self-reported"
-    yield from (f"- {plain(notice)}" for notice in verification.notices)
-    yield ""
-
-
-def _checklist() -> Iterator[str]:
-    yield "## Checklist"
-    yield ""
-    yield "- [ ] `bench verify leaderboard/submissions/<name>` passes on a clean clone, the demo cell included"
-    yield "- [ ] only files below `leaderboard/submissions/<name>/` are changed"
-    yield "- [ ] `submission.yaml` names the paper, the code and every deviation"
-    yield "- [ ] the authors affirm RULES.md:"
-    yield from (f"  - [x] {statement}" for statement in STATEMENTS.values())

@@ -1,4 +1,4 @@
-"""What the authors of a submission affirm, by name; RULES.md says each with examples and how it is checked."""
+"""The file ``submission.yaml``, and the statements that its authors affirm (explained in RULES.md)."""
 
 from __future__ import annotations
 

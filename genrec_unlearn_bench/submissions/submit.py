@@ -41,7 +41,7 @@ _SHOWN = 12
 
 
 class SubmitRequest(StrictModel):
-    """What is to be submitted, and the authors' words; what is None stays as an earlier submission.yaml has it."""
+    """One call of ``bench submit``; a field that is None stays as an earlier submission.yaml has it."""
 
     name: str
     """The submission's name, and its folder's."""
@@ -67,7 +67,7 @@ class SubmitRequest(StrictModel):
 
 @dataclass(frozen=True, eq=False)
 class Submitted:
-    """What was written."""
+    """A submission that was written."""
 
     folder: Path
     spec: Submission
@@ -119,7 +119,7 @@ def _earlier(target: Path) -> Submission | None:
         raise UsageError(
             f"the submission.yaml that is there cannot be read: {fault.what}",
             where=fault.where or str(target / SPEC),
-            hint="mend it, so that your words are kept, or remove the folder to begin anew",
+            hint="fix it, so that your words are kept, or remove the folder to begin anew",
         ) from None
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["FAMILIES", "clusters", "known_families", "published_bytes", "read_published", "read_table", "rests_on"]
+__all__ = ["FAMILIES", "clusters", "known_families", "published_bytes", "read_table", "rests_on"]
 
 FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -133,16 +132,6 @@ def read_table(content: bytes, where: str) -> tuple[pd.DataFrame, frozenset[str]
     return typed, withheld
 
 
-def read_published(folder: Path) -> tuple[pd.DataFrame, frozenset[str]]:
-    """The per-user frame of a published result's folder, with the withheld families. Raises Refused."""
-    path = folder / "per_user.parquet"
-    try:
-        content = path.read_bytes()
-    except OSError as fault:
-        raise Refused(f"the table cannot be read: {fault.strerror}", where=str(path), hint=_AGAIN) from None
-    return read_table(content, str(path))
-
-
 def _type(name: str) -> Any:
     import pyarrow as pa
 
@@ -168,9 +157,9 @@ def _check_schema(file: Any, where: str) -> None:
 
 
 def _withheld(file: Any, where: str) -> tuple[str, ...]:
-    told = (file.schema_arrow.metadata or {}).get(_WITHHELD)
-    names = (told or b"").decode("utf-8", "replace").split(",")
+    metadata = (file.schema_arrow.metadata or {}).get(_WITHHELD)
+    names = (metadata or b"").decode("utf-8", "replace").split(",")
     unknown = [name for name in names if name and name not in FAMILIES]
-    if told is None or unknown:
+    if metadata is None or unknown:
         raise Refused("the table does not say which columns are withheld", where=where, hint=_AGAIN)
     return known_families(names)

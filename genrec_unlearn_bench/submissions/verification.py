@@ -75,7 +75,7 @@ class Verification(StrictModel):
     withheld: tuple[str, ...] = ()
     """Column families that at least one table leaves out."""
     notices: tuple[str, ...] = ()
-    """What is allowed and a reader should know: diverged runs, tasks nobody else has run."""
+    """Facts that are allowed and a reader should know: diverged runs, tasks nobody else has run."""
     demo: DemoRun | None = None
     """None where it was not run again."""
 
@@ -119,7 +119,7 @@ def trusted_badge(folder: Path) -> Badge:
     return found.badge if fits else Badge.SELF_REPORTED
 
 
-_MEND = "make it anew with `bench verify PATH --write`, or remove it"
+_HINT = "make it anew with `bench verify PATH --write`, or remove it"
 
 
 def check_claim(bundle: Bundle, found: Verification) -> Iterable[Fault]:
@@ -129,11 +129,11 @@ def check_claim(bundle: Bundle, found: Verification) -> Iterable[Fault]:
         return
     claimed = read_verification(bundle.root)
     if claimed is None:
-        yield Fault(what="verification.json cannot be read", where=VERIFICATION, hint=_MEND)
+        yield Fault(what="verification.json cannot be read", where=VERIFICATION, hint=_HINT)
         return
     if claimed.content_digest != found.content_digest:
         what = "verification.json is of another content than this: something was changed after it was made"
-        yield Fault(what=what, where=f"{VERIFICATION}: content_digest", hint=_MEND)
+        yield Fault(what=what, where=f"{VERIFICATION}: content_digest", hint=_HINT)
         return
     possible: tuple[Badge, ...] = (Badge.REPRODUCED, Badge.RE_SCORED, Badge.SELF_REPORTED)
     if found.badge is not Badge.RE_SCORED or found.withheld:
@@ -144,14 +144,14 @@ def check_claim(bundle: Bundle, found: Verification) -> Iterable[Fault]:
             what=f"verification.json claims the badge {claimed.badge.value!r}, what was found gives at most "
             f"{possible[0].value!r}",
             where=f"{VERIFICATION}: badge",
-            hint=_MEND,
+            hint=_HINT,
         )
     for name in ("protocol_version", "name", "results", "passed", "rescored", "self_reported", "withheld"):
         if getattr(claimed, name) != getattr(found, name):
             yield Fault(
                 what=f"verification.json says something else than was found about: {name}",
                 where=f"{VERIFICATION}: {name}",
-                hint=_MEND,
+                hint=_HINT,
             )
 
 

@@ -66,7 +66,7 @@ the bundle or a table is read."""
 
 @dataclass
 class _Findings:
-    """What comes together while results are looked at one by one."""
+    """Findings, collected result by result."""
 
     faults: dict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
     fingerprints: dict[str, str | None] = field(default_factory=dict)

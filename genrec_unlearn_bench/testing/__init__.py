@@ -1,7 +1,6 @@
-"""What a method's own tests need: a recommender trained in seconds, with a concept whose tokens are known.
+"""Test data for unlearning methods: a recommender trained in seconds, with a concept whose tokens are known.
 
-Public, so that a method in a repository of its own is tested on the same thing as those that are shipped. Nothing here
-imports pytest.
+Public API for methods in other repositories. Does not import pytest.
 """
 
 from __future__ import annotations

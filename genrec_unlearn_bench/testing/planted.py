@@ -1,9 +1,8 @@
-"""A planted recommender whose concept is known to sit in certain tokens.
+"""A synthetic dataset and recommender in which every token of the concept is shared with retain items.
 
 64 items in 8 groups of 8; level-1 code = group, so every group's items share their first token, and the deeper codes
-repeat in every group. Sequences walk in circles inside a group, now and then staying where they are or crossing to the
-next group. The concept is one item of every group, so every token it uses is shared with retain items: suppressing
-tokens must hurt, moving the items need not.
+repeat in every group. Sequences cycle through a group, sometimes repeating an item or crossing to the next group. The
+concept is one item of every group: suppressing its tokens must hurt retain items, reassigning them need not.
 
     world = build()
     result = MyMethod(MyMethodConfig(max_steps=20)).unlearn(world.original, world.request, Progress())
@@ -47,17 +46,17 @@ __all__ = [
 
 GROUPS, MEMBERS, CODES = 8, 8, 16
 HISTORY = 4
-"""Items of a history that the recommender reads."""
+"""History limit of the recommender."""
 
 
 @dataclass(frozen=True, eq=False)
 class Planted:
-    """A trained original and what it is asked to forget. Methods leave it as it is, so one serves many tests.
+    """A trained original and a request. Methods must not change it, so it can be shared between tests.
 
     Attributes:
-        table: Its semantic IDs, with codebooks and latents.
-        request: What a method is given.
-        test: Test examples, for the test's own measurements.
+        table: Semantic IDs, with codebooks and latents.
+        request: Argument for ``unlearn``.
+        test: Test examples for measurements.
     """
 
     table: SidTable
@@ -67,7 +66,7 @@ class Planted:
 
 
 def sids(seed: int = 0) -> SidTable:
-    """3 levels of 16 codes; latents are sums of their codewords plus noise, so argmin gives the codes back."""
+    """3 levels of 16 codes; latents are sums of codewords plus noise, so that quantisation recovers the codes."""
     rng = np.random.default_rng(seed)
     books = [(rng.normal(size=(CODES, 8)) * scale).astype(np.float32) for scale in (4.0, 1.5, 0.5)]
     items = np.arange(GROUPS * MEMBERS)
@@ -100,7 +99,7 @@ def concept() -> BoolArray:
 
 
 def sequences(users: int, length: int, seed: int) -> list[list[int]]:
-    """Walks in circles inside a group, now and then staying where they are or crossing to the next group."""
+    """Random walks that cycle through a group, sometimes repeating an item or crossing to the next group."""
     rng = np.random.default_rng(seed)
     out = []
     for _ in range(users):
@@ -118,7 +117,7 @@ def sequences(users: int, length: int, seed: int) -> list[list[int]]:
 
 
 def examples(walks: list[list[int]]) -> Examples:
-    """Every prefix of every walk."""
+    """One example for every prefix of every walk."""
     events = np.concatenate([np.asarray(w) for w in walks]).astype(np.int64)
     owners = np.repeat(np.arange(len(walks)), [len(w) for w in walks]).astype(np.int64)
     starts, ends, offset = [], [], 0
@@ -140,7 +139,7 @@ def examples(walks: list[list[int]]) -> Examples:
 
 
 def groups(part: Examples, marked: BoolArray) -> Groups:
-    """Examples whose target is marked, and the others."""
+    """Split examples by whether their target is marked."""
     hit = marked[part.targets]
     return Groups(part.subset(hit), part.subset(~hit))
 
@@ -154,7 +153,7 @@ def features(table: SidTable) -> ItemFeatures:
 
 
 def catalogue() -> ItemTable:
-    """Titles that name an item's group and place in it."""
+    """Items titled by group and member."""
     count = GROUPS * MEMBERS
     names = tuple(f"group {item // MEMBERS} member {item % MEMBERS}" for item in range(count))
     nothing = ("",) * count
@@ -169,7 +168,7 @@ def nll(model: Recommender, part: Examples) -> float:
 
 
 def build(seed: int = 0) -> Planted:
-    """Train the original, which takes some seconds on one thread."""
+    """Train the original; takes a few seconds on one thread."""
     torch.set_num_threads(1)
     table, marked = sids(), concept()
     train, valid, test = (examples(sequences(n, 9, s)) for n, s in ((300, 1), (40, 2), (60, 3)))

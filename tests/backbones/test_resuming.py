@@ -163,7 +163,7 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path, whole: Piece, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(snapshots, "_put", full)
-        with pytest.raises(StorageError, match="No space left"):
+        with pytest.raises(StorageError, match="cannot write"):
             piece(tmp_path, minutes=INSTANT)
     second = piece(tmp_path, minutes=INSTANT)
     assert second.outcome.steps == 2

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.executors.pool import Pool
-from genrec_unlearn_bench.executors.limits import Machine
-from genrec_unlearn_bench.grid.schedule import Job
-from genrec_unlearn_bench.grid.journal import Journal
 from genrec_unlearn_bench.cli.sweep import sweep
+from genrec_unlearn_bench.executors.limits import Machine
+from genrec_unlearn_bench.executors.pool import Pool
+from genrec_unlearn_bench.grid.journal import Journal
+from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.run import run_cell

@@ -12,9 +12,8 @@ from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.grid.expand import expand
 from genrec_unlearn_bench.grid.spec import read_grid
 from genrec_unlearn_bench.store.store import StageStore
-from tests.grid.planned_world import fake_run, lay_grounds
+from tests.grid.light_graphs import LightBuilder, run_all
 from tests.grid.test_plan import tree_digest
-from tests.grid.test_recorded_stages import record
 
 GRID = """\
 name: mini
@@ -32,10 +31,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cells = expand(
         read_grid(str(root / "grid.yaml")), data_dir=None, results_dir=results, tuned_dir=root / "tuned", device=None
     )
-    lay_grounds(StageStore(root / "cache"), ["demo-brand"])
     ran = [cell for cell in cells if cell.request.backbone == "tiger" and cell.request.seed == 0]
-    fake_run(StageStore(root / "cache"), ran)
+    run_all(ran, LightBuilder(), StageStore(root / "cache"))
     return root
+
+
+@pytest.fixture(autouse=True)
+def light(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genrec_unlearn_bench.grid.expand.graph_builder", lambda **_: LightBuilder())
 
 
 def called(world: Path, *words: str, grid: str = "grid.yaml", columns: int = 100) -> Result:
@@ -62,26 +65,13 @@ def test_the_table_fits_a_hundred_columns_and_nothing_is_written(world: Path) ->
     assert "disk: " in shown.stdout
 
 
-def test_a_newcomer_is_told_what_it_took_elsewhere(world: Path, tmp_path: Path) -> None:
-    record(tmp_path / "results")
-    places = ["--cache-dir", str(tmp_path / "cache"), "--results-dir", str(tmp_path / "results")]
-    runner = CliRunner(env={"COLUMNS": "100"})
-    shown = runner.invoke(app, ["plan", str(world / "grid.yaml"), *places]).stdout
-    assert "jobs by results, made on: " in shown
-    assert "Some Processor, 4 threads" in shown
-    assert "disk: " not in shown, "results do not say how large a stage is"
-    told = json.loads(runner.invoke(app, ["plan", str(world / "grid.yaml"), *places, "--json"]).stdout)
-    assert "Some Processor, 4 threads" in told["outlook"]["machines"]
-    assert not (tmp_path / "cache").exists()
-
-
 def test_as_json_every_cell_has_its_standing(world: Path) -> None:
     told = json.loads(called(world, "--json").stdout)
     assert told["counts"] == {"done": 4, "missing": 12, "stale": 0, "impossible": 0}
     assert len(told["cells"]) == 16
     assert told["cells"][0]["standing"] == "done"
     assert told["cells"][0]["result"].startswith(str(world / "results"))
-    assert {stage["until"] for stage in told["shared"]} == {"tokens", "original", "retrain"}
+    assert {stage["until"] for stage in told["shared"]} == {"sids", "original", "retrain"}
     assert len(json.loads(called(world, "--json", "--standing", "done").stdout)["cells"]) == 4
 
 

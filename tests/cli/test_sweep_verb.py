@@ -12,13 +12,13 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.tuning.selection import choose as choosing
 from genrec_unlearn_bench.executors.local import InProcess
 from genrec_unlearn_bench.grid.expand import GridCell
-from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.plan import Plan, PlannedCell
-from genrec_unlearn_bench.grid.sweep_facts import read_facts
+from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
+from genrec_unlearn_bench.grid.sweep_facts import read_facts
+from genrec_unlearn_bench.tuning.selection import choose as choosing
 
 GRID = """
 name: two

@@ -91,12 +91,12 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize(("change", "rule", "words"), BAD_FILES.values(), ids=BAD_FILES)
-def test_a_bad_file_is_told_by_its_rule(check: Check, change: tuple[str, str], rule: str, words: str) -> None:
+def test_a_bad_file_breaks_its_rule(check: Check, change: tuple[str, str], rule: str, words: str) -> None:
     found = broken(check(change))
     assert rule in found
-    told = " ".join(found[rule].reasons)
-    assert words in told
+    text = " ".join(found[rule].reasons)
+    assert words in text
     assert found[rule].hint
-    assert "Traceback" not in told
+    assert "Traceback" not in text
     # A variant's name begins with the method's, so it breaks with it.
     assert set(found) <= {rule} | ({"variants"} if rule == "name" else set())

@@ -9,7 +9,7 @@ import pytest
 from genrec_unlearn_bench.contract.check import check_method, shortened
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 from genrec_unlearn_bench.progress import Progress
-from tests.contract.conftest import Check, broken
+from tests.contract.conftest import GOOD, Check, broken
 
 HERE = "        # here\n"
 NAME = '    name = "toy"\n'
@@ -112,12 +112,12 @@ BAD_CALLS = {
 
 
 @pytest.mark.parametrize(("change", "rule", "words"), BAD_CALLS.values(), ids=BAD_CALLS)
-def test_a_bad_call_is_told_by_its_rule(check: Check, change: tuple[str, str], rule: str, words: str) -> None:
+def test_a_bad_call_breaks_its_rule(check: Check, change: tuple[str, str], rule: str, words: str) -> None:
     found = broken(check(change))
     assert rule in found
     assert words in " ".join(found[rule].reasons)
     assert found[rule].hint
-    # What follows from it may be told as well; rules that have nothing to do with it stay quiet.
+    # Consequences may be reported as well; unrelated rules may not.
     follows = {
         "original-untouched": {"changed", "result-whole"},
         "request-untouched": {"deterministic"},
@@ -162,7 +162,10 @@ def test_other_kinds_and_backbones_are_tried_and_refusals_are_no_fault(check: Ch
 
 
 def test_what_is_no_method_is_a_wrong_call(tmp_path: Path) -> None:
-    for text, kind in (("retrain", UsageError), ("trcaer", UnknownName), (str(tmp_path / "gone.py"), UsageError)):
+    path = tmp_path / "toy.py"
+    path.write_text(GOOD, encoding="utf-8")
+    wrong = {"retrain": UsageError, "trcaer": UnknownName, f"{path}:Tyo": UnknownName, f"{path}.py": UsageError}
+    for text, kind in wrong.items():
         with pytest.raises(kind):
             check_method(text, cache_dir=tmp_path, progress=Progress())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,17 @@ def test_broken_specification(tmp_path: Path) -> None:
     assert find_dataset("demo", tmp_path / "x").name == "demo"
     with pytest.raises(ConfigError):
         find_dataset("mine", tmp_path / "x")
+
+
+def test_tasks_datasets_and_their_digests_need_no_numbers() -> None:
+    code = (
+        "import sys\n"
+        "from genrec_unlearn_bench.data.catalogue import find_dataset\n"
+        "from genrec_unlearn_bench.data.locate import source_digests\n"
+        "from genrec_unlearn_bench.data.tasks import find_task\n"
+        "assert find_task('demo-brand').kind == 'brand'\n"
+        "assert source_digests(find_dataset('demo'), None) == ()\n"
+        "print(sorted({'torch', 'pandas', 'numpy', 'pyarrow', 'scipy', 'ssl'} & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "[]"

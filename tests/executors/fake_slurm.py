@@ -24,10 +24,6 @@ if [ ! -e "$HERE/queue" ]; then echo "slurm_load_jobs error: Unable to contact s
 if [ ! -s "$HERE/queue" ]; then echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1; fi
 cat "$HERE/queue"
 """,
-    "sacct": """
-if [ ! -e "$HERE/accounts" ]; then echo "Slurm accounting storage is disabled" >&2; exit 1; fi
-cat "$HERE/accounts"
-""",
 }
 
 
@@ -45,10 +41,6 @@ class FakeSlurm:
     def queue(self, *lines: str) -> None:
         """What ``squeue`` says: ``id|STATE|reason``; nothing means that it knows none of the jobs."""
         (self.root / "queue").write_text("".join(f"{line}\n" for line in lines))
-
-    def accounts(self, *lines: str) -> None:
-        """What ``sacct`` says: ``id|STATE|nodes``."""
-        (self.root / "accounts").write_text("\n".join(["JobID|State|NodeList", *lines]) + "\n")
 
     def submitted(self) -> list[str]:
         """The scripts that ``sbatch`` was given, in their order."""

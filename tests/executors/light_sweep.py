@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
 from pathlib import Path
 
-from genrec_unlearn_bench.executors.pool import Pool
+from genrec_unlearn_bench.executors.base import run_jobs
 from genrec_unlearn_bench.executors.limits import Machine
+from genrec_unlearn_bench.executors.local import LocalProcesses
 from genrec_unlearn_bench.grid.schedule import Job
-from genrec_unlearn_bench.grid.journal import Journal
-from genrec_unlearn_bench.cli.sweep import sweep
 from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.store.store import StageStore
 from tests.executors.light_work import WORK, job
 
 METHODS = ("original", "filter", "grad-diff", "npo", "rmu", "tracer")
@@ -49,8 +50,16 @@ def main() -> int:
     cache = given.root / "cache"
     folder = SweepFolder.of(cache, "light")
     cores = max(2, given.processes)
-    pool = Pool(folder, cache, processes=given.processes, machine=Machine(cores=cores, gpus=()), work=WORK)
-    outcome = sweep(jobs(given.root, given.seeds, given.seconds), pool, folder, Journal(folder.events), Said())
+    machine = Machine(cores=cores, gpus=())
+    local = LocalProcesses(folder, cache, processes=given.processes, machine=machine, work=WORK)
+    wanted = jobs(given.root, given.seeds, given.seconds)
+    store = StageStore(cache)
+
+    def is_done(job: Job) -> Path | None:
+        return cache if not job.keys or store.contains(job.until, job.keys[-1]) else None
+
+    outcome = run_jobs(wanted, local, folder, Said(), is_done=is_done)
+    print(json.dumps(sorted(outcome.done)), flush=True)
     return 130 if outcome.interrupted else 1 if outcome.failed or outcome.left else 0
 
 

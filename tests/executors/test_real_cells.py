@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.executors.local import InProcess
-from genrec_unlearn_bench.executors.pool import Pool
+from genrec_unlearn_bench.executors.base import SweepOutcome, run_jobs
 from genrec_unlearn_bench.executors.limits import Machine
-from genrec_unlearn_bench.grid.schedule import Job
-from genrec_unlearn_bench.grid.journal import Journal
-from genrec_unlearn_bench.grid.log import read_log
-from genrec_unlearn_bench.executors.base import SweepOutcome
-from genrec_unlearn_bench.cli.sweep import sweep
+from genrec_unlearn_bench.executors.local import InProcess, LocalProcesses
+from genrec_unlearn_bench.grid.expand import GridCell, graph_builder
+from genrec_unlearn_bench.grid.plan import make_plan
+from genrec_unlearn_bench.grid.schedule import Job, schedule
 from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.store.store import StageStore
 from tests.pipeline.conftest import TINY, TINY_TRACER
 
 TIMES = {
@@ -31,11 +30,11 @@ TIMES = {
 COSTS = ("cost.", "unlearn", "peak", "seconds", "share")
 
 
-def jobs(results: Path) -> list[Job]:
-    """The original, and on it a row that trains nothing and a method that does."""
+def jobs(results: Path, cache: Path) -> list[Job]:
+    """A row that trains nothing and a method that does, and what they share."""
 
-    def request(method: str, **changes: Any) -> RunRequest:
-        return RunRequest(
+    def cell(method: str, **changes: Any) -> GridCell:
+        request = RunRequest(
             task="demo-brand",
             method=method,
             device="cpu",
@@ -44,12 +43,10 @@ def jobs(results: Path) -> list[Job]:
             oracle_seeds=0,
             **changes,
         )
+        return GridCell(method, request, axes={"dataset": "demo"})
 
-    return [
-        Job(name="original of the demo", request=request("original"), until="original"),
-        Job(name="filter", request=request("filter"), needs=("original of the demo",)),
-        Job(name="tracer", request=request("tracer", method_set=TINY_TRACER), needs=("original of the demo",)),
-    ]
+    cells = [cell("filter"), cell("tracer", method_set=TINY_TRACER)]
+    return list(schedule(make_plan(cells, graph_builder(), StageStore(cache), Progress())))
 
 
 def run(root: Path, kind: str) -> SweepOutcome:
@@ -59,13 +56,15 @@ def run(root: Path, kind: str) -> SweepOutcome:
     executor = (
         InProcess(folder, cache)
         if kind == "in-process"
-        else Pool(folder, cache, processes=int(kind[-1]), machine=machine)
+        else LocalProcesses(folder, cache, processes=int(kind[0]), machine=machine)
     )
-    outcome = sweep(jobs(root / kind / "results"), executor, folder, Journal(folder.events), Progress())
+    wanted = jobs(root / kind / "results", cache)
+    outcome = run_jobs(wanted, executor, folder, Progress())
     assert outcome.failed == {}, [failure.error for failure in outcome.failed.values()]
-    lines = read_log(folder.log("original of the demo"))
-    assert {line.stage for line in lines if line.event == "stage"} >= {"sids", "original"}
-    assert any(line.losses for line in lines)
+    original = next(job for job in wanted if job.until == "original")
+    log = folder.log(original.name).read_text()
+    assert "original: computing" in log
+    assert "step 0: loss" in log
     return outcome
 
 
@@ -84,7 +83,7 @@ def _is_cost(part: Any) -> bool:
 
 @pytest.mark.slow
 def test_records_do_not_depend_on_the_executor(tmp_path: Path) -> None:
-    kinds = ("in-process", "pool of 1", "pool of 2")
+    kinds = ("in-process", "1 process", "2 processes")
     outcomes = {kind: run(tmp_path, kind) for kind in kinds}
     for name in ("filter", "tracer"):
         folders = [Path(outcomes[kind].done[name].result) for kind in kinds]

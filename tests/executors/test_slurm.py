@@ -12,19 +12,12 @@ import pytest
 
 from genrec_unlearn_bench.errors import MissingExtra, UsageError
 from genrec_unlearn_bench.executors.base import Executor
-from genrec_unlearn_bench.executors.slurm import Slurm
-from genrec_unlearn_bench.executors.slurm_folder import kept_job
+from genrec_unlearn_bench.executors.slurm import Slurm, SlurmState, job_arrays, slurm_states
 from genrec_unlearn_bench.executors.slurm_settings import SlurmSettings
-from genrec_unlearn_bench.executors.slurm import SlurmTask
-from genrec_unlearn_bench.grid.event import Event
-from genrec_unlearn_bench.grid.journal import Journal, latest
+from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from tests.executors import light_work
 from tests.executors.conftest import World
 from tests.executors.fake_slurm import FakeSlurm
-
-
-def last(world: World, job: str) -> Event | None:
-    return latest(Journal(world.folder.events).events()).get(job)
 
 
 def until(held: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -35,13 +28,13 @@ def until(held: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def over(world: World, *jobs: str) -> bool:
-    found = [last(world, job) for job in jobs]
-    return all(event is not None and event.state in ("done", "failed", "lost", "skipped") for event in found)
+    found = [world.folder.state(job) for job in jobs]
+    return all(state is not None and state.state in ("done", "failed", "lost", "skipped") for state in found)
 
 
 def local(world: World, **settings: object) -> Slurm:
     chosen = SlurmSettings.model_validate({"grace_seconds": 5, **settings})
-    return Slurm(world.folder, world.cache, chosen, cluster="local", work=light_work.WORK)
+    return Slurm(world.folder, world.cache, chosen, local=True, work=light_work.WORK)
 
 
 def test_a_sweep_is_handed_over_and_done_elsewhere(world: World) -> None:
@@ -54,60 +47,37 @@ def test_a_sweep_is_handed_over_and_done_elsewhere(world: World) -> None:
     outcome = world.sweep(jobs, local(world))
     assert outcome.handed == 3
     until(lambda: over(world, "good", "bad", "late"))
-    states = {job.name: last(world, job.name) for job in jobs}
-    assert {name: event.state for name, event in states.items() if event} == {
+    states = {job.name: world.state(job.name) for job in jobs}
+    assert {name: state.state for name, state in states.items()} == {
         "good": "done",
         "bad": "failed",
         "late": "skipped",
     }
-    good, late = states["good"], states["late"]
-    assert good is not None
-    assert good.executor == "slurm"
-    assert good.place.isdigit()
-    assert Path(good.result, "result.json").exists()
-    assert late is not None
-    assert "needs 'bad', which was not done: a line is broken" in late.error
-    assert [event.state for event in world.events("good")][:2] == ["queued", "running"]
+    assert (states["good"].executor, states["good"].place.isdigit()) == ("slurm", True)
+    assert Path(states["good"].result, "result.json").exists()
+    assert "needs 'bad', which was not done: a line is broken" in states["late"].error
+
+
+def hanging(world: World, job: str) -> JobState:
+    until(lambda: "original: " in world.log(job))
+    return world.state(job)
 
 
 def test_a_job_whose_time_is_over_is_queued_again_and_goes_on(world: World) -> None:
-    slurm = local(world)
-    slurm.submit([world.job("slow", ends="hangs once", seed=2)], [1])
+    local(world).submit([world.job("slow", ends="hangs once", seed=2)], [1])
     until(lambda: (world.root / "results" / ".slow.met").exists())
-    running = last(world, "slow")
-    assert running is not None
-    os.kill(running.pid, signal.SIGUSR2)
-    until(lambda: over(world, "slow") and last(world, "slow").state == "done")  # type: ignore[union-attr]
-    told = [(event.state, event.attempt) for event in world.events("slow") if event.state != "alive"]
-    assert told == [("queued", 1), ("running", 1), ("lost", 1), ("retried", 1), ("running", 2), ("done", 2)]
+    os.kill(hanging(world, "slow").pid, signal.SIGUSR2)
+    until(lambda: world.state("slow").state == "done")
+    assert world.state("slow").attempts == 2
     # What the first attempt stored was found by the second.
-    assert "original: from the cache" in world.folder.log("slow").read_text()
+    assert "original: from the cache" in world.log("slow")
 
 
-def test_a_job_may_be_queued_again_so_often_and_not_more_often(world: World) -> None:
-    local(world, restarts=0).submit([world.job("endless", ends="hangs"), world.job("taken", ends="hangs")], [1, 1])
-    for name, number in (("endless", signal.SIGUSR2), ("taken", signal.SIGTERM)):
-        until(lambda: "original: " in _log(world, name))  # noqa: B023
-        running = last(world, name)
-        assert running is not None
-        os.kill(running.pid, number)
-    until(
-        lambda: all(
-            "hint" in _error(world, name) or "taken back" in _error(world, name) for name in ("endless", "taken")
-        )
-    )
-    assert "raise `minutes`" in _error(world, "endless")
-    assert "taken back for another job" in _error(world, "taken")
-
-
-def _log(world: World, job: str) -> str:
-    path = world.folder.log(job)
-    return path.read_text() if path.exists() else ""
-
-
-def _error(world: World, job: str) -> str:
-    event = last(world, job)
-    return event.error if event is not None else ""
+def test_a_job_that_may_not_be_queued_again_is_lost(world: World) -> None:
+    local(world, restarts=0).submit([world.job("endless", ends="hangs")], [1])
+    os.kill(hanging(world, "endless").pid, signal.SIGUSR2)
+    until(lambda: over(world, "endless"))
+    assert world.state("endless").state == "lost"
 
 
 @pytest.fixture
@@ -121,7 +91,7 @@ def test_what_slurm_is_given(world: World, cluster: FakeSlurm) -> None:
         world.job("first", until="original", gpus=2, cores=4, minutes=30),
         *(world.job(name, needs=("first",), memory_mib=700) for name in ("one", "two")),
     ]
-    slurm = Slurm(world.folder, world.cache, settings, info=world.told.info)
+    slurm = Slurm(world.folder, world.cache, settings, info=world.shown.info)
     slurm.submit(jobs, [1, 1, 3])
     first, cells = cluster.submitted()
     for line in ("partition=gpu", "gpus-per-node=2", "cpus-per-task=4", "time=30", "nice=5", "signal=USR2@90"):
@@ -134,21 +104,21 @@ def test_what_slurm_is_given(world: World, cluster: FakeSlurm) -> None:
     assert "#SBATCH --array=0-1%1\n" in cells
     assert "#SBATCH --mem=700M\n" in cells
     assert "#SBATCH --job-name=bench-light\n" in cells
-    told = {event.job: event for event in Journal(world.folder.events).events()}
-    assert {name: event.place for name, event in told.items()} == {"first": "1", "one": "2_0", "two": "2_1"}
-    assert told["two"].attempt == 3
-    assert kept_job(world.folder, "two").needs == ("first",)
-    assert world.told.lines == ["submitted 3 jobs to Slurm in 2 arrays"]
+    states = {job.name: world.state(job.name) for job in jobs}
+    assert {name: state.place for name, state in states.items()} == {"first": "1", "one": "2_0", "two": "2_1"}
+    assert all(state.state == "queued" and state.owned for state in states.values())
+    assert states["two"].attempts == 3
+    assert world.shown.lines == ["submitted 3 jobs to Slurm in 2 arrays"]
 
 
 def test_what_is_queued_or_runs_is_not_submitted_again(world: World, cluster: FakeSlurm) -> None:
     jobs = [world.job("first", until="original"), world.job("cell", needs=("first",)), world.job("other")]
     Slurm(world.folder, world.cache).submit(jobs[:1], [1])
     cluster.queue("1|RUNNING|None")
-    Slurm(world.folder, world.cache, info=world.told.info).submit(jobs, [2, 1, 1])
+    Slurm(world.folder, world.cache, info=world.shown.info).submit(jobs, [2, 1, 1])
     assert len(cluster.submitted()) == 3
     assert any("dependency=afterany:1\n" in text for text in cluster.submitted())
-    assert "1 jobs are in Slurm's queue, or running, since an earlier call" in world.told.lines
+    assert "1 jobs are in Slurm's queue, or running, since an earlier call" in world.shown.lines
     cluster.queue("1|COMPLETED|None", "2|CANCELLED|None", "3|PENDING|Resources")
     Slurm(world.folder, world.cache).submit(jobs[1:], [2, 2])
     assert len(cluster.submitted()) == 4
@@ -172,14 +142,108 @@ def test_a_machine_without_slurm_says_so(world: World, monkeypatch: pytest.Monke
         Slurm(world.folder, world.cache)
 
 
-def test_a_node_that_does_not_see_the_folder_says_so(world: World) -> None:
-    with pytest.raises(UsageError, match="not in the sweep's folder"):
-        SlurmTask(str(world.folder.root), "cell", str(world.cache))()
-
-
 def test_it_is_an_executor(world: World) -> None:
     slurm: Executor = local(world)
-    assert slurm.returns_at_once
-    assert slurm.room_for(world.job("any"))
+    assert slurm.detached
+    assert slurm.has_capacity(world.job("any"))
     assert slurm.ended(0.0) == []
     slurm.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> SweepFolder:
+    return SweepFolder(tmp_path / "sweep")
+
+
+def write(folder: SweepFolder, job: str, state: str, place: str, ago: float = 1000.0) -> None:
+    folder.slurm.mkdir(parents=True, exist_ok=True)
+    fields = {"job": job, "state": state, "executor": "slurm", "place": place, "updated": time.time() - ago}
+    folder.write(JobState.model_validate(fields))
+
+
+def states_of(folder: SweepFolder, *jobs: str) -> dict[str, str]:
+    found = {job: folder.state(job) for job in jobs}
+    return {job: state.state for job, state in found.items() if state is not None}
+
+
+def error_of(folder: SweepFolder, job: str) -> str:
+    state = folder.state(job)
+    return state.error if state is not None else ""
+
+
+def test_nothing_is_asked_where_nothing_is_open(folder: SweepFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert slurm_states(folder) == {}
+    folder.slurm.mkdir(parents=True)
+    write(folder, "a", "done", "1")
+    assert slurm_states(folder) == {}
+
+
+def test_the_queue_says_what_became_of_jobs_that_cannot(folder: SweepFolder, cluster: FakeSlurm) -> None:
+    names = ["waits", "runs", "cancelled", "killed", "ended", "late", "gone"]
+    for number, name in enumerate(names):
+        write(folder, name, "running" if number else "queued", f"7_{number}", ago=5.0 if name == "late" else 1000.0)
+    rows = ("PENDING", "RUNNING", "CANCELLED", "OUT_OF_MEMORY", "COMPLETED", "COMPLETED")
+    cluster.queue(*(f"7_{number}|{row}" for number, row in enumerate(rows)))
+    found = slurm_states(folder)
+    assert found["waits"] == SlurmState("7_0", "PENDING")
+    assert [name for name, state in found.items() if state.waits] == ["waits", "runs"]
+    ended = dict.fromkeys(("cancelled", "killed", "ended", "gone"), "lost")
+    assert states_of(folder, *names) == {"waits": "queued", "runs": "running", "late": "running", **ended}
+    assert "7_2: it was cancelled" in error_of(folder, "cancelled")
+    assert "memory_mib" in error_of(folder, "killed")
+    assert "no longer in the queue" in error_of(folder, "gone")
+    assert set(slurm_states(folder)) == {"waits", "runs", "late"}
+
+
+def test_a_preempted_job_is_lost_by_its_own_word_and_queued_again(folder: SweepFolder, cluster: FakeSlurm) -> None:
+    for name, place in (("preempted", "3"), ("cancelled", "4"), ("leaving", "5")):
+        write(folder, name, "lost", place)
+    cluster.queue("3|PENDING", "4|CANCELLED", "5|COMPLETING")
+    assert {name: state.place for name, state in slurm_states(folder).items() if state.waits} == {"preempted": "3"}
+    assert states_of(folder, "preempted", "cancelled", "leaving") == {
+        "preempted": "queued",
+        "cancelled": "lost",
+        "leaving": "lost",
+    }
+    cluster.queue("3|CANCELLED")
+    assert slurm_states(folder)["preempted"].state == "CANCELLED"
+    assert states_of(folder, "preempted") == {"preempted": "lost"}
+
+
+def test_what_failed_before_it_could_speak_shows_its_error_output(folder: SweepFolder, cluster: FakeSlurm) -> None:
+    write(folder, "a", "queued", "3")
+    cluster.queue("3|FAILED")
+    (folder.slurm / "3_0_log.err").write_text("bash: module: command not found\n")
+    slurm_states(folder)
+    assert states_of(folder, "a") == {"a": "failed"}
+    assert error_of(folder, "a").endswith("module: command not found")
+
+
+def test_silence_decides_nothing(folder: SweepFolder, cluster: FakeSlurm) -> None:
+    write(folder, "a", "running", "5")
+    assert slurm_states(folder)["a"].state == "UNKNOWN"
+    assert states_of(folder, "a") == {"a": "running"}
+
+
+def test_arrays_hold_what_needs_the_same(world: World) -> None:
+    jobs = [
+        world.job("first", until="original"),
+        world.job("second", until="original", seed=1),
+        *(world.job(f"a{number}", needs=("first",)) for number in range(3)),
+        *(world.job(f"b{number}", needs=("second", "gone")) for number in range(2)),
+        world.job("wide", needs=("first",), cores=4),
+    ]
+    arrays = job_arrays(jobs, SlurmSettings(array_size=2))
+    assert [[job.name for job in array.jobs] for array in arrays] == [
+        ["first", "second"],
+        ["a0", "a1"],
+        ["a2"],
+        ["b0", "b1"],
+        ["wide"],
+    ]
+    assert [array.needs for array in arrays] == [(), ("first",), ("first",), ("second",), ("first",)]
+    # A bound on what runs at once is Slurm's for one array alone.
+    bounded = job_arrays(jobs, SlurmSettings(max_parallel=3), queued=["gone"])
+    assert [len(array.jobs) for array in bounded] == [2, 5, 1]
+    assert bounded[1].needs == ("first", "second", "gone")

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.executors.slurm import Slurm
+from genrec_unlearn_bench.executors.slurm import Slurm, slurm_states
 from genrec_unlearn_bench.executors.slurm_settings import SlurmSettings
-from genrec_unlearn_bench.executors.slurm import slurm_states
 from genrec_unlearn_bench.grid.event import Event
 from genrec_unlearn_bench.grid.journal import Journal, latest
 from genrec_unlearn_bench.grid.state import SweepFolder

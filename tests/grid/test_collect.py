@@ -11,14 +11,11 @@ from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.grid.collect import FILE, Collected, collect, read_collected
 from genrec_unlearn_bench.grid.expand import GridCell
-from genrec_unlearn_bench.grid.collect import collect
-from genrec_unlearn_bench.grid.collect import FILE, Collected, read_collected
-from genrec_unlearn_bench.grid.event import Event
-from genrec_unlearn_bench.grid.schedule import Job
-from genrec_unlearn_bench.grid.journal import Journal
 from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, Standing
-from genrec_unlearn_bench.grid.state import SweepFolder
+from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.state import JobState, SweepFacts, SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.progress import Progress
@@ -95,14 +92,14 @@ def test_a_result_that_was_changed_is_damaged_and_stays_behind(results: list[Pla
 def test_what_is_not_there_says_why(tmp_path: Path) -> None:
     sweep = SweepFolder.of(tmp_path / "cache", "mine")
     request = RunRequest(task="demo-brand", method="filter")
-    sweep.write_jobs([Job(name=name, request=request) for name in ("failed", "runs", "fell", "waits")])
-    journal = Journal(sweep.events)
+    jobs = [Job(name=name, request=request) for name in ("failed", "runs", "fell", "waits")]
+    sweep.begin(SweepFacts(grid="mine", started=1.0, host="h", command="", results_dir=""), jobs)
     for name, state, more in (
         ("failed", "failed", {"error": "no such thing\n  where: here"}),
         ("fell", "skipped", {"error": "it needs failed, which failed"}),
-        ("runs", "alive", {"stage": "original"}),
+        ("runs", "running", {"stage": "original"}),
     ):
-        journal.append(Event(time=1e9, job=name, state=state, host="n17", pid=1, **more))  # type: ignore[arg-type]
+        sweep.write(JobState.model_validate({"job": name, "state": state, "updated": 1e9, "host": "n17", **more}))
     cells = [planned(name, reason="by the plan") for name in ("failed", "runs", "fell", "waits")]
     cells += [planned("old", "stale", reason="its method's code is another"), planned("no", "impossible", reason="no")]
     found = gather(cells, tmp_path / "out", sweep)
@@ -119,7 +116,7 @@ def test_the_command_gathers_and_shows_the_table(
     results: list[PlannedCell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = Plan((*results, planned("late", reason="it is not unlearned yet")))
-    monkeypatch.setattr("genrec_unlearn_bench.grid.plan.make_plan", lambda cells, store, progress: plan)
+    monkeypatch.setattr("genrec_unlearn_bench.grid.plan.make_plan", lambda cells, build, store, progress: plan)
     out = tmp_path / "out"
     call = ["collect", "smoke", "--cache-dir", str(tmp_path / "cache"), "--out", str(out)]
     done = CliRunner().invoke(app, call)

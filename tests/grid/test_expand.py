@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.errors import CapabilityMissing, ConfigError
-from genrec_unlearn_bench.grid.expand import GridCell
-from genrec_unlearn_bench.grid.expand import expand
-from genrec_unlearn_bench.grid.settled import Settler
-from genrec_unlearn_bench.grid.spec import GridSpec, read_grid
+from genrec_unlearn_bench.grid.expand import GridCell, expand
 from genrec_unlearn_bench.grid.grid_file import ready_grids
+from genrec_unlearn_bench.grid.spec import GridSpec, read_grid
+from genrec_unlearn_bench.pipeline.resolve import Catalogue, resolve
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
 
 PLACES: dict[str, Any] = {"data_dir": None, "results_dir": Path("results"), "tuned_dir": Path("tuned"), "device": None}
@@ -309,14 +308,14 @@ def test_every_ready_grid_holds(name: str) -> None:
     assert grid.resources.memory_mib
     found = expand(grid, **PLACES)
     assert len(set(names(found))) == len(found)
-    settle, refused = Settler(), 0
+    catalogue, refused = Catalogue(), 0
     for cell in found:
         request = cell.request
         if request.encoder == "minilm":
             # Its weights are an extra; which encoder it is has no say in whether a cell can be run.
             request = request.model_copy(update={"encoder": "tfidf"})
         try:
-            settle(request.model_copy(update={"device": "cpu"}))
+            resolve(request.model_copy(update={"device": "cpu"}), catalogue=catalogue)
         except CapabilityMissing:
             refused += 1
     assert refused == 0, "what cannot be run is excluded by the grid, with its reason"

@@ -10,11 +10,10 @@ import yaml
 
 from genrec_unlearn_bench.backbones.catalogue import backbones
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
-from genrec_unlearn_bench.grid.reader import groups
 from genrec_unlearn_bench.grid.expand import expand
-from genrec_unlearn_bench.grid.spec import Resources
-from genrec_unlearn_bench.grid.spec import GridSpec, ResourceChanges, find_grid, read_grid
-from genrec_unlearn_bench.grid.grid_file import ready_grids
+from genrec_unlearn_bench.grid.grid_file import find_grid, ready_grids
+from genrec_unlearn_bench.grid.reader import groups
+from genrec_unlearn_bench.grid.spec import GridSpec, ResourceChanges, Resources, read_grid
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
 
 PAPER = {"tracer", "elm", "rmu", "repnoise", "flat", "blur", "pisces"}

@@ -1,4 +1,4 @@
-"""The main line on real data: minutes of training, so only where it is asked for (`-m slow`) and files are there."""
+"""The main line on real data: minutes of training, so only where it is asked for (`-m huge`) and files are there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.store.store import StageStore
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.huge,
     pytest.mark.skipif("GENREC_UNLEARN_BENCH_DATA" not in os.environ, reason="needs the Industrial files"),
 ]
 

@@ -17,7 +17,7 @@ LIMIT = 8 * 1024
 """MiB of resident memory."""
 
 
-@pytest.mark.slow
+@pytest.mark.huge
 @pytest.mark.skipif(not can_reset(), reason="the system does not forget earlier peaks of memory")
 def test_a_million_items_and_users_within_eight_gigabytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``SCALE_ITEMS`` sets another size."""

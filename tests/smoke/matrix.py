@@ -16,12 +16,13 @@ import torch
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.contract.reduced_settings import reduced_fields
 from genrec_unlearn_bench.contract.soundness import fingerprint, list_faults, result_faults
-from genrec_unlearn_bench.contract.world import trial_inputs
 from genrec_unlearn_bench.data.forget import Groups
-from genrec_unlearn_bench.pipeline.context import StageContext
+from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
 from genrec_unlearn_bench.pipeline.environment import determinism
+from genrec_unlearn_bench.pipeline.graph import recommender_stages
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import resolve
+from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, load_class
@@ -54,7 +55,8 @@ def run_cell(name: str, backbone: str, task: str, context: StageContext) -> tupl
     resolved = resolve(request)
     assert resolved.method is not None
     with determinism(resolved.threads):
-        inputs = trial_inputs(resolved, context)
+        data, _, original, _ = recommender_stages(resolved, context.progress)
+        inputs = Inputs(Stage("cell", 1, inputs={**data, "original": original}), context)
         prepared = prepare_task(inputs, resolved.encoder.key, holdout=False)
         recommender = inputs["original"]
         assert isinstance(recommender, Recommender)

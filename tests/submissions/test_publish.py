@@ -14,7 +14,7 @@ from genrec_unlearn_bench.evaluation.rescore import recompute
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import read_record
 from genrec_unlearn_bench.submissions.publish import plain_command, plain_platform, publish_tree
-from genrec_unlearn_bench.submissions.table import FAMILIES, published_bytes, read_published, read_table
+from genrec_unlearn_bench.submissions.table import FAMILIES, published_bytes, read_table
 from tests.submissions.honest import demo_manifest, other_manifest, per_user
 
 EVERYTHING = tuple(FAMILIES)
@@ -86,7 +86,7 @@ def test_a_tree_is_published_whole(home: Path, tmp_path: Path) -> None:
             assert "/home" not in published.command
             assert "/tmp" not in published.command
             assert "--data-dir data" in published.command
-            frame, withheld = read_published(path.parent)
+            frame, withheld = read_table((path.parent / "per_user.parquet").read_bytes(), "table")
             assert withheld == set(EVERYTHING)
             # Whoever reads tables in the usual way can read this one, too.
             assert read_per_user(path.with_name("per_user.parquet")).equals(frame)

@@ -7,8 +7,7 @@ import functools
 import http.server
 import json
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +20,7 @@ from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.results import record_text, result_folder
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.submissions import pull
-from genrec_unlearn_bench.submissions.pull import Place, Pulled, clear_parts, fetch_files, find_place, pull_results
+from genrec_unlearn_bench.submissions.pull import Place, Pulled, find_place, pull_results
 from genrec_unlearn_bench.submissions.pull_index import INDEX, PullIndex, index_of, site_index
 from tests.reporting.boards import make_records
 
@@ -300,45 +299,3 @@ def test_only_files_that_index_and_record_both_name_are_taken(offered: Path, ser
             own = tmp_path / f"own{number}"
             assert pulled(source, own) == {"failed": 1}
             assert not [path for path in own.rglob("*") if path.is_file() and pull.PARTS not in path.parts]
-
-
-class Nothing:
-    """A place that nothing is fetched from."""
-
-    index: Any = None
-
-    def fetch(self, *_: Any) -> None:
-        raise AssertionError("there is no file to fetch")
-
-
-def again_and_again(top: Path, number: int) -> int:
-    """Makes and clears folders that share all their parents with those of others; returns how often."""
-    for turn in range(400):
-        parts = top / "task" / "backbone" / "method" / f"{number}-{turn}"
-        fetch_files(Nothing(), "here", {}, top.parent / "draft", parts)
-        assert parts.is_dir()
-        clear_parts(parts, top)
-    return 400
-
-
-def test_clearing_up_behind_one_download_does_not_stop_another(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        turns = [pool.submit(again_and_again, tmp_path / "parts", number) for number in range(4)]
-        assert sum(turn.result() for turn in turns) == 1600
-    assert not (tmp_path / "parts").exists(), "the last one clears the folder they shared"
-
-
-def test_a_parent_that_goes_away_while_a_folder_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mkdir: Callable[..., None] = Path.mkdir
-    gone: list[Path] = []
-
-    def taken_away(path: Path, *words: Any, **more: Any) -> None:
-        if path.name == "result" and len(gone) < 3:
-            gone.append(path)
-            raise FileNotFoundError(path)
-        mkdir(path, *words, **more)
-
-    monkeypatch.setattr(Path, "mkdir", taken_away)
-    fetch_files(Nothing(), "here", {}, tmp_path / "draft", tmp_path / "parts" / "method" / "result")
-    assert (tmp_path / "parts" / "method" / "result").is_dir()
-    assert len(gone) == 3

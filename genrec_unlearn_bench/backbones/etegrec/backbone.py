@@ -44,7 +44,7 @@ class Etegrec(Backbone):
 
     @classmethod
     def tokenise(cls, config: SidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress) -> SidTable:
-        """Pre-train the tokenizer; the table carries it (``SidTable.network``) for joint training to go on with."""
+        """Pre-train the tokenizer; the table carries it (``SidTable.network``) into joint training."""
         from genrec_unlearn_bench.backbones.etegrec.tokenizer import item_vectors, pretrain
 
         own = expect(config, EtegrecSidConfig)

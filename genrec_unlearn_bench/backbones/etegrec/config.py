@@ -18,7 +18,7 @@ class EtegrecSidConfig(SidConfig):
     """The RQ-VAE before joint training, what it reads, and the collision token."""
 
     quantiser: Literal["rqvae"] = "rqvae"
-    """Joint training goes on with a network, so residual k-means will not do."""
+    """Joint training needs a network, which residual k-means has not."""
     collision_token: Literal[True] = True
     """Always there: a running index within the collision group, in item order. Never learned."""
     collision_slack: int = Field(default=0, ge=0, le=0)

@@ -34,12 +34,12 @@ _VECTORS, _BETA = "vectors", "beta"
 
 
 def item_vectors(config: EtegrecSidConfig, data: TrainingData) -> FloatArray:
-    """[N, D] item vectors as ``config.item_features`` says.
+    """[N, D] item vectors of the kind ``config.item_features``.
 
     ``cf`` and ``text`` are taken as they are (the tokenizer centres and scales its input itself).
 
     Raises:
-        DataFault: Collaborative vectors are asked for and there are none, or a vector is not finite.
+        DataFault: Collaborative vectors are needed and missing, or a vector is not finite.
     """
     parts: list[FloatArray] = []
     if config.item_features in ("cf", "both"):

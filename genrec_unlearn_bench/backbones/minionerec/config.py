@@ -236,7 +236,7 @@ class MiniOneRecConfig(BackboneConfig):
 
 
 # Hub ids. TRACER names Qwen2.5-7B. MiniOneRec takes its base model as a parameter; its issues name 0.5B to 7B and the
-# public reproductions with numbers are those of 1.5B, so that one can be held against them.
+# public reproductions with numbers are those of 1.5B, so that one can be compared with them.
 _PAPER, _OFFICIAL = "Qwen/Qwen2.5-7B", "Qwen/Qwen2.5-1.5B"
 
 PRESETS = {

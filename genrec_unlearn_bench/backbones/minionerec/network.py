@@ -83,7 +83,7 @@ def extend_vocabulary(model: Qwen2ForCausalLM, text_tokens: int, added: int, *, 
 
 
 def adapted(model: Qwen2ForCausalLM, shape: CausalShape, *, seed: int) -> Qwen2ForCausalLM:
-    """Put adapters in and switch checkpointing on, as the shape says. Changes ``model`` and returns it.
+    """Add the shape's adapters and gradient checkpointing. Changes ``model`` and returns it.
 
     Raises:
         ConfigError: A name among the adapters' targets fits no layer.

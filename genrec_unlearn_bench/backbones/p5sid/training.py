@@ -1,4 +1,4 @@
-"""P5-SID before and in training: the untrained network with its users, and next items asked for in many wordings."""
+"""P5-SID in training: the untrained network with its users, and next items prompted in many wordings."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Ranker, length_batches
+from genrec_unlearn_bench.backbones.early_stopping import mean_ndcg
+from genrec_unlearn_bench.backbones.recommender import Ranker, eval_mode, length_batches
 from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
 from genrec_unlearn_bench.backbones.sasrec.network import SasRecNetwork
 from genrec_unlearn_bench.backbones.sasrec.training import train_network, train_sequences
@@ -30,7 +31,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+    from genrec_unlearn_bench.data.examples import BoolArray
 
 __all__ = ["SasRec"]
 
@@ -99,7 +100,7 @@ class SasRec(Ranker):
             config,
             sequences,
             seen=torch.from_numpy(np.flatnonzero(seen)),
-            validate=lambda: _ndcg(ranker.recommend(histories, 10), chosen.targets),
+            validate=lambda: mean_ndcg(ranker.recommend(histories, 10), chosen.targets),
             seed=seed,
             device=device,
             progress=progress,
@@ -123,16 +124,11 @@ class SasRec(Ranker):
         items = np.full((len(histories), k), PAD, dtype=np.int64)
         log_probs = np.full((len(histories), k), -np.inf, dtype=np.float32)
         histories = histories.latest(self.network.positions.num_embeddings)
-        was_training = self.network.training
-        self.network.eval()
-        try:
-            with torch.inference_mode():
-                for rows in length_batches(histories.lengths, max(_SCORES // len(self.counts), 1)):
-                    found, values = _best(self._log_probs(histories.rows(rows)), k)
-                    items[rows, : found.shape[1]] = found.cpu().numpy()
-                    log_probs[rows, : found.shape[1]] = values.cpu().numpy()
-        finally:
-            self.network.train(was_training)
+        with eval_mode(self.network), torch.inference_mode():
+            for rows in length_batches(histories.lengths, max(_SCORES // len(self.counts), 1)):
+                found, values = _best(self._log_probs(histories.rows(rows)), k)
+                items[rows, : found.shape[1]] = found.cpu().numpy()
+                log_probs[rows, : found.shape[1]] = values.cpu().numpy()
         return Ranking(items, log_probs)
 
     def item_vectors(self) -> NDArray[np.float32]:
@@ -200,8 +196,3 @@ def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     columns, order = columns.sort(dim=1)
     values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
     return columns.gather(1, order), values
-
-
-def _ndcg(ranking: Ranking, targets: IntArray) -> float:
-    ranks = ranking.ranks(targets)
-    return float(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0).mean())

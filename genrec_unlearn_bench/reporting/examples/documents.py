@@ -7,17 +7,14 @@ document may define anew. Text is escaped before a template sees it.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import string
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib import resources
 
 from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples import page as words
-from genrec_unlearn_bench.reporting.examples.page import Example, Item, Page, ShownList, clipped
+from genrec_unlearn_bench.reporting.examples.page import Example, Item, Page, ShownList, clipped, split
 from genrec_unlearn_bench.reporting.formats.escaping import visible
+from genrec_unlearn_bench.reporting.html.render import html_environment, inline_hash, template_file, trusted
 from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
 from genrec_unlearn_bench.reporting.latex.render import template
 
@@ -29,32 +26,17 @@ WIDTH = 90
 
 def render_html(page: Page) -> str:
     """The whole page. The same page gives the same bytes."""
-    import jinja2
-    from markupsafe import Markup
-
-    style = _file("style.css")
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    style = template_file("examples", "style.css")
+    environment = html_environment()
     environment.filters["visible"] = visible
-    digest = base64.b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")
-    return environment.from_string(_file("page.html.j2")).render(
+    return environment.from_string(template_file("examples", "page.html.j2")).render(
         page=page,
         words=words,
         clipped=clipped,
         width=WIDTH,
-        style=Markup(style),  # noqa: S704 - our own file
-        style_hash=f"sha256-{digest}",
+        style=trusted(style),
+        style_hash=inline_hash(style),
     )
-
-
-def _file(name: str) -> str:
-    place = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "examples" / name
-    return place.read_text(encoding="utf-8")
 
 
 PACKAGES = ("array", "booktabs", "adjustbox")
@@ -69,29 +51,6 @@ WORD = 12
 """Characters of a word that fits every column; longer ones may be broken, unless TeX knows their syllables."""
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Some of an example's lists, as one tabular; all strings are TeX."""
-
-    columns: int
-    head: str
-    lines: tuple[str, ...]
-    sums: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Float:
-    """One example as the template fills it in; all strings are TeX."""
-
-    short: str
-    caption: str
-    label: str
-    past: str
-    history: tuple[tuple[int, str], ...]
-    parts: tuple[_Part, ...]
-    notes: str
-
-
 def render_latex(page: Page, *, standalone: bool = False) -> str:
     """One float an example; with ``standalone`` a document that compiles by itself. The same page, the same bytes."""
     name = label(f"{page.task}-{page.backbone}-{page.scale}-seed{page.seed}")
@@ -99,7 +58,7 @@ def render_latex(page: Page, *, standalone: bool = False) -> str:
     return template("examples.tex").render(packages=PACKAGES, floats=floats, standalone=standalone)
 
 
-def _float(page: Page, example: Example, name: str) -> _Float:
+def _float(page: Page, example: Example, name: str) -> dict[str, object]:
     place = f"{page.task}, {page.backbone}, {page.scale}"
     key = f"tab:example-{name}"
     notes = [r"\textsuperscript{\textdagger}\,to be forgotten; \textsuperscript{*}\,the target."]
@@ -107,24 +66,18 @@ def _float(page: Page, example: Example, name: str) -> _Float:
         notes += [escape(note) for note in words.notes(page)]
     else:
         notes.append(rf"Further notes: Table~\ref{{{key}-1}}.")
-    return _Float(
-        short=escape(f"{words.heading(example)} ({place})"),
-        caption=f"{escape(words.heading(example))} ({escape(place)}). Target: {_named(example.target, LONG)}.",
-        label=f"{key}-{example.number}",
-        past=escape(words.past(example) if example.history_length else words.EMPTY_HISTORY.capitalize()),
-        history=tuple((place, _named(item, LONG)) for place, item in enumerate(example.history, start=1)),
-        parts=tuple(_part(page, lists) for lists in _parts(example.lists)),
-        notes=" ".join(notes),
-    )
+    return {
+        "short": escape(f"{words.heading(example)} ({place})"),
+        "caption": f"{escape(words.heading(example))} ({escape(place)}). Target: {_named(example.target, LONG)}.",
+        "label": f"{key}-{example.number}",
+        "past": escape(words.past(example) if example.history_length else words.EMPTY_HISTORY.capitalize()),
+        "history": tuple((place, _named(item, LONG)) for place, item in enumerate(example.history, start=1)),
+        "parts": tuple(_part(page, lists) for lists in split(example.lists, SIDE_BY_SIDE)),
+        "notes": " ".join(notes),
+    }
 
 
-def _parts(lists: Sequence[ShownList]) -> list[Sequence[ShownList]]:
-    tables = -(-len(lists) // SIDE_BY_SIDE)
-    size = -(-len(lists) // tables)
-    return [lists[start : start + size] for start in range(0, len(lists), size)]
-
-
-def _part(page: Page, lists: Sequence[ShownList]) -> _Part:
+def _part(page: Page, lists: Sequence[ShownList]) -> dict[str, object]:
     room = CHARACTERS // len(lists)
 
     def line(head: str, cell: Callable[[ShownList], str]) -> str:
@@ -134,16 +87,16 @@ def _part(page: Page, lists: Sequence[ShownList]) -> _Part:
         return lambda shown: _named(shown.items[place], room) if place < len(shown.items) else "--"
 
     longest = max(LIST_LENGTH, *(len(shown.items) for shown in lists))
-    return _Part(
-        columns=len(lists),
-        head=" & ".join(rf"\textbf{{{_words(shorten(shown.label))}}}" for shown in lists),
-        lines=tuple(line(str(place + 1), at(place)) for place in range(longest)),
-        sums=(
+    return {
+        "columns": len(lists),
+        "head": " & ".join(rf"\textbf{{{_words(shorten(shown.label))}}}" for shown in lists),
+        "lines": tuple(line(str(place + 1), at(place)) for place in range(longest)),
+        "sums": (
             line("To forget", lambda shown: words.concept_items(shown)),
             line("Target at", lambda shown: escape(words.target_place(shown, page))),
             line("Changed", lambda shown: escape(words.change(shown))),
         ),
-    )
+    }
 
 
 def _named(item: Item, room: int) -> str:

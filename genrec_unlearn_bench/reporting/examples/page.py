@@ -40,6 +40,7 @@ __all__ = [
     "make_page",
     "notes",
     "past",
+    "split",
     "target_place",
 ]
 
@@ -113,7 +114,7 @@ class Item(StrictModel):
 
 
 class ShownList(StrictModel):
-    """What one run recommends."""
+    """The list that one run recommends."""
 
     label: str
     items: tuple[Item, ...]
@@ -156,7 +157,7 @@ class Page(StrictModel):
     """Places of a whole list; only the first ten are shown."""
     kind: ConceptKind
     concept: str
-    """What is to be forgotten, in words."""
+    """The concept to be forgotten, in words."""
     rule: str
     """How the examples were chosen."""
     examples: tuple[Example, ...]
@@ -277,7 +278,7 @@ def heading(example: Example) -> str:
 
 
 def past(example: Example) -> str:
-    """What the list of a history is headed with."""
+    """Heading of a history."""
     shown, whole = len(example.history), example.history_length
     if shown == whole:
         return f"History, {whole} {'item' if whole == 1 else 'items'}, oldest first"
@@ -300,7 +301,7 @@ def change(shown: ShownList) -> str:
 
 
 def notes(page: Page) -> tuple[str, ...]:
-    """What has to be said about the page, one sentence each."""
+    """Notes on the page, one sentence each."""
     return (
         f"To be forgotten: {page.concept}.",
         f"Top-{LIST_LENGTH} lists of seed {page.seed} at beam {page.beam} (suite {page.suite}); the target is looked "
@@ -308,3 +309,9 @@ def notes(page: Page) -> tuple[str, ...]:
         page.rule,
         "Examples show what a change looks like; how often it happens is what the metrics are for.",
     )
+
+
+def split(lists: Sequence[ShownList], most: int) -> list[Sequence[ShownList]]:
+    """The lists in as few tables of at most ``most`` columns as they need, all of about one width."""
+    size = -(-len(lists) // -(-len(lists) // most))
+    return [lists[start : start + size] for start in range(0, len(lists), size)]

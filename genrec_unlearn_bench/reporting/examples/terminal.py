@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples import page as words
-from genrec_unlearn_bench.reporting.examples.page import Item, Page, ShownList
+from genrec_unlearn_bench.reporting.examples.page import Item, Page, ShownList, split
 from genrec_unlearn_bench.reporting.formats.escaping import visible
+from genrec_unlearn_bench.reporting.formats.terminal import print_sentences, rendered
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["draw", "render_terminal"]
 
-WIDTH = 120
-"""Of text that goes into a file."""
 NARROWEST = 20
 """Columns of the screen below which a name says too little; then lists go below each other in several tables."""
 FIRST = 10
@@ -40,7 +39,7 @@ def draw(console: Console, page: Page) -> None:
     from rich.text import Text
 
     console.print(Text(visible(page.title), style="bold"))
-    _say(console, (*words.notes(page), f"{words.CONCEPT} to be forgotten, {words.TARGET} the target"))
+    print_sentences(console, (*words.notes(page), f"{words.CONCEPT} to be forgotten, {words.TARGET} the target"))
     for example in page.examples:
         console.print()
         console.print(Text(visible(words.heading(example)), style="bold"))
@@ -48,31 +47,13 @@ def draw(console: Console, page: Page) -> None:
         for item in example.history:
             console.print(_line("    ", item, console.width), no_wrap=True)
         console.print(_line("  Target: ", example.target, console.width), no_wrap=True)
-        for part in _parts(example.lists, console.width):
+        for part in split(example.lists, max(1, (console.width - FIRST - EDGES) // (NARROWEST + GAP))):
             console.print(_grid(console, page, part))
 
 
 def render_terminal(page: Page) -> str:
     """The same as plain text of 120 columns."""
-    import io
-
-    from rich.console import Console
-
-    out = io.StringIO()
-    # Neither the environment nor the terminal at hand may change the bytes.
-    console = Console(
-        file=out, width=WIDTH, color_system=None, force_terminal=False, highlight=False, markup=False, _environ={}
-    )
-    draw(console, page)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
-
-
-def _parts(lists: Sequence[ShownList], width: int) -> list[Sequence[ShownList]]:
-    """The lists in as few tables as leave each a readable column; all of about one width."""
-    most = max(1, (width - FIRST - EDGES) // (NARROWEST + GAP))
-    tables = -(-len(lists) // most)
-    size = -(-len(lists) // tables)
-    return [lists[start : start + size] for start in range(0, len(lists), size)]
+    return rendered(lambda console: draw(console, page))
 
 
 def _grid(console: Console, page: Page, lists: Sequence[ShownList]) -> Grid:
@@ -138,11 +119,3 @@ def _name(item: Item) -> str:
 
 def _style(item: Item) -> str:
     return "bold red" if item.concept else "bold green" if item.target else ""
-
-
-def _say(console: Console, sentences: Sequence[str]) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    for sentence in sentences:
-        console.print(Padding(Text(visible(sentence)), (0, 0, 0, 2)))

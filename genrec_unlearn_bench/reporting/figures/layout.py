@@ -11,6 +11,7 @@ from genrec_unlearn_bench.reporting.figures.model import Panel, Series, Width
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.lines import Line2D
 
 __all__ = ["add_legend", "draw_forest", "draw_lines", "make_canvas"]
 
@@ -47,7 +48,7 @@ def make_canvas(panels: int, width: Width, *, height: float = PANEL_INCHES) -> t
     return figure, grid[:panels]
 
 
-def add_legend(figure: Canvas, handles: Sequence[object], labels: Sequence[str], columns: int, **options: Any) -> None:
+def add_legend(figure: Canvas, handles: Sequence[Line2D], labels: Sequence[str], columns: int, **options: Any) -> None:
     """A legend without a frame below all axes."""
     settings = {"columnspacing": 1.0, "handletextpad": 0.4, "labelspacing": 0.25, "borderaxespad": 0.2, **options}
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, borderpad=0.0, **settings)
@@ -169,7 +170,7 @@ def _line(axes: Axes, series: Series, shift: float, *, whiskers: bool) -> None:
         linewidth=look.width,
         linestyle=(0.0, dash) if dash else "-",
         # A line without marks would be nothing where there is one point.
-        marker=look.marker or ("_" if len(places) == 1 else None),  # type: ignore[arg-type]
+        marker=look.marker or ("_" if len(places) == 1 else None),
         markerfacecolor="white" if series.second else look.colour,
         markeredgecolor=look.colour,
         markeredgewidth=0.8,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.board import Block
@@ -55,6 +56,7 @@ STREAM_COLUMNS = (
 """Columns of ``stream.csv``: title, axis, and the metric that declares which way is better."""
 MOST_APART = 4
 """Layers up to which marks stand beside each other."""
+K = TypeVar("K")
 Points = list[tuple[float, Estimate]]
 
 
@@ -75,7 +77,7 @@ class Source:
         interval: tuple[str, str] | None = None,
         where: Mapping[str, str] | None = None,
     ) -> Iterator[tuple[str, dict[tuple[str, ...], Estimate]]]:
-        """What was measured on each row; see ``estimates``."""
+        """Estimates of each row; see ``estimates``."""
         for label in self.labels:
             found = estimates(self.tables.of(label), key, value, self.protocol, interval=interval, where=where)
             yield label, {place: each for place, each in found.items() if each.seeds}
@@ -101,7 +103,7 @@ class _Kind:
     missing: str
     options: str
     caption: Callable[[str, str], tuple[str, ...]]
-    panels: Callable[[Source], Sequence[Panel]]
+    panels: Callable[[Source], Iterable[Panel]]
     variants: tuple[str, str] = ("", "")
     forest: bool = False
     floor: bool = False
@@ -245,8 +247,8 @@ def _stream(source: Source) -> Iterator[Panel]:
             )
 
 
-def _grouped(points: Iterable[tuple[object, float, Estimate]]) -> Iterator[tuple[object, Points]]:
-    out: dict[object, Points] = {}
+def _grouped(points: Iterable[tuple[K, float, Estimate]]) -> Iterator[tuple[K, Points]]:
+    out: dict[K, Points] = {}
     for key, x, each in points:
         out.setdefault(key, []).append((x, each))
     return iter(out.items())

@@ -85,7 +85,7 @@ def _panels(columns: Sequence[tuple[str, Values]], cast: Cast, band: tuple[float
     out = []
     levels = sorted({int(found[1]) for _, values in columns for name in values if (found := _LEVEL.fullmatch(name))})
     by_level = [
-        (label, [(float(level), found) for level in levels if (found := values.get(f"overlap.level{level}"))])
+        (label, [(float(level), value) for level in levels if (value := values.get(f"overlap.level{level}"))])
         for label, values in columns
     ]
     series = tuple(Series.of(label, cast.looks[label], points) for label, points in by_level if points)

@@ -1,4 +1,4 @@
-"""What a call asks of all kinds of figures, whom a block's figures show, and their names, axes and captions."""
+"""The request for figures, the rows that a block's figures show, and names, axes and captions of figures."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Cast:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a call asks for.
+    """One request for figures.
 
     Attributes:
         methods: Names or globs; all where there are none.
@@ -180,7 +180,7 @@ def panel_figure(
 
 
 def _reading(panels: Sequence[Panel]) -> Iterator[str]:
-    """What bands and whiskers are, and over how many seeds."""
+    """Caption sentences: the meaning of bands and whiskers, and the number of seeds."""
     series = [each for panel in panels for each in panel.series]
     estimates = [each for one in series for each in one.y if each.seeds]
     kinds = {each.interval for each in estimates if each.banded}

@@ -1,4 +1,4 @@
-"""What a cell says in a text table, part by part; each format puts the parts together in its own way.
+"""Cells of a text table, part by part; each format puts the parts together in its own way.
 
 So markdown and the terminal cannot differ in what they show, only in how.
 """
@@ -12,7 +12,7 @@ from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Equ
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line
 from genrec_unlearn_bench.reporting.wording import fixed
 
-__all__ = ["DIVERGED", "SIGNS", "Shown", "column_title", "line_label", "show"]
+__all__ = ["DIVERGED", "SIGNS", "Shown", "column_title", "line_label", "mean_text", "show"]
 
 SIGNS = {
     Verdict.BETTER: "▲",
@@ -95,3 +95,10 @@ def column_title(column: Column) -> str:
 def line_label(line: Line) -> str:
     """The row's name, not escaped; rows with a diverged run carry a dagger."""
     return f"{line.label} {DIVERGED}" if line.diverged else line.label
+
+
+def mean_text(value: float | None, sd: float | None, decimals: int) -> str:
+    """A mean with its spread, as reported numbers are shown."""
+    if value is None:
+        return "–"
+    return fixed(value, decimals) + (f" ± {fixed(sd, decimals)}" if sd is not None else "")

@@ -123,7 +123,7 @@ class RowEntry(StrictModel):
 
 
 class BlockEntry(StrictModel):
-    """What may be compared: one task on one backbone at one scale under one ruleset."""
+    """A block of comparable rows: one task on one backbone at one scale under one ruleset."""
 
     task: str
     backbone: str
@@ -157,7 +157,7 @@ class SectionEntry(StrictModel):
 
 
 class TableEntry(StrictModel):
-    """What stands where; numbers are found in ``blocks`` by task, backbone, scale, ruleset, row and measure."""
+    """Layout of one table; numbers are found in ``blocks`` by task, backbone, scale, ruleset, row and measure."""
 
     name: str
     layout: str

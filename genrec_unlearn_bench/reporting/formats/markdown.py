@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
-from genrec_unlearn_bench.reporting.formats.cells import Shown, column_title, line_label, show
+from genrec_unlearn_bench.reporting.formats.cells import Shown, column_title, line_label, mean_text, show
 from genrec_unlearn_bench.reporting.formats.escaping import markdown_text
 from genrec_unlearn_bench.reporting.formats.notes import notes
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.tables import Column, Line, Table
-from genrec_unlearn_bench.reporting.wording import fixed
 
 __all__ = ["render_markdown"]
 
@@ -89,19 +88,14 @@ def _reported(found: Sequence[Beside]) -> Iterable[str]:
                 markdown_text(pair.block),
                 markdown_text(pair.method),
                 markdown_text(pair.title),
-                _mean(pair.reported, pair.reported_sd, min(3, pair.decimals)) + (f" {pair.mark}" if pair.mark else ""),
-                _mean(pair.ours, pair.ours_sd, pair.decimals),
+                mean_text(pair.reported, pair.reported_sd, min(3, pair.decimals))
+                + (f" {pair.mark}" if pair.mark else ""),
+                mean_text(pair.ours, pair.ours_sd, pair.decimals),
             ]
             for pair in found
         ]
         yield _grid(["block", "method", "measure", "reported", "ours"], rows, left=3)
     yield _list(beside_notes(found))
-
-
-def _mean(value: float | None, sd: float | None, decimals: int) -> str:
-    if value is None:
-        return "–"
-    return fixed(value, decimals) + (f" ± {fixed(sd, decimals)}" if sd is not None else "")
 
 
 def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:

@@ -1,4 +1,4 @@
-"""What stands below a table: protocol, seeds, families, marks, power, and what was left out; plain sentences.
+"""Notes below a table: protocol, seeds, families, marks, power, and what was left out; plain sentences.
 
 A number without them says more than was measured, so every format prints them.
 """
@@ -46,7 +46,7 @@ def notes(table: Table, *, best: str = "Bold", second: str = "italic") -> tuple[
 
 
 def legend(table: Table, *, best: str = "Bold", second: str = "italic or underlined") -> tuple[str, ...]:
-    """What the marks mean, of those that stand in the table."""
+    """Legend of the marks, of those that stand in the table."""
     shown = [show(entry) for section in table.sections for line in section.lines for entry in line.entries]
     baselines = listed(_baselines(table))
     oracle = table.protocol.oracle
@@ -122,7 +122,7 @@ def _seeds(table: Table) -> Iterable[str]:
 
 
 def _power(table: Table) -> Iterable[str]:
-    """What these seeds could have found; without it "not significant" has two meanings."""
+    """The differences these seeds could have found; without it "not significant" has two meanings."""
     found = facts((table,))
     seen = [(measure, found.detectable(measure)) for measure in found.primary]
     parts = [f"{number:.2g} on {measure.title}" for measure, number in seen if number is not None]

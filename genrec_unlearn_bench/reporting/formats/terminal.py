@@ -5,24 +5,25 @@ Text from outside is shown character by character: no markup, no escape sequence
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import io
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
-from genrec_unlearn_bench.reporting.formats.cells import Shown, column_title, line_label, show
+from genrec_unlearn_bench.reporting.formats.cells import Shown, column_title, line_label, mean_text, show
 from genrec_unlearn_bench.reporting.formats.escaping import visible
 from genrec_unlearn_bench.reporting.formats.notes import notes
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.tables import Column, Section, Table
-from genrec_unlearn_bench.reporting.wording import bare, fixed
+from genrec_unlearn_bench.reporting.wording import bare
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as Grid
     from rich.text import Text
 
-__all__ = ["draw", "render_terminal"]
+__all__ = ["draw", "print_sentences", "render_terminal", "rendered"]
 
 STYLES = {Mark.BEST: "bold", Mark.SECOND: "underline", Mark.PLAIN: ""}
 SIGNS = {Mark.BEST: "*", Mark.SECOND: "_", Mark.PLAIN: ""}
@@ -56,7 +57,8 @@ def draw(
                 console.print(Text(visible(f"{task} on {section.title}"), style="italic"))
                 for grid in _grids(section, task, console.width, typed=typed):
                     console.print(grid)
-        _say(console, notes(table, best="Bold" if typed else "*", second="underlined" if typed else "_"))
+        print_sentences(console, notes(table, best="Bold" if typed else "*", second="underlined" if typed else "_"))
+        console.print()
     if across:
         console.print(Text("Across blocks", style="bold"))
         for each in across:
@@ -65,15 +67,19 @@ def draw(
         console.print(Text("Reported beside ours", style="bold"))
         if reported:
             console.print(_reported(reported))
-        _say(console, beside_notes(reported))
+        print_sentences(console, beside_notes(reported))
+        console.print()
 
 
 def render_terminal(
     tables: Sequence[Table], *, across: Sequence[Across] = (), reported: Sequence[Beside] | None = None
 ) -> str:
     """The same as plain text of 120 columns, best sets marked ``*`` and second ones ``_`` in place of type."""
-    import io
+    return rendered(lambda console: draw(console, tables, across=across, reported=reported))
 
+
+def rendered(draw: Callable[[Console], None]) -> str:
+    """Output of ``draw`` as plain text of 120 columns."""
     from rich.console import Console
 
     out = io.StringIO()
@@ -81,8 +87,17 @@ def render_terminal(
     console = Console(
         file=out, width=WIDTH, color_system=None, force_terminal=False, highlight=False, markup=False, _environ={}
     )
-    draw(console, tables, across=across, reported=reported)
+    draw(console)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def print_sentences(console: Console, sentences: Iterable[str]) -> None:
+    """Print sentences, each a paragraph that is set in by two columns."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    for sentence in sentences:
+        console.print(Padding(Text(visible(sentence)), (0, 0, 0, 2)))
 
 
 def _grids(section: Section, task: str, width: int, *, typed: bool) -> Iterable[Grid]:
@@ -151,14 +166,16 @@ def _cell(shown: Shown, *, typed: bool) -> Text:
 def _across(console: Console, each: Across) -> None:
     from rich.text import Text
 
-    _say(console, (each.sentence,))
+    print_sentences(console, (each.sentence,))
+    console.print()
     if each.found is None:
         return
     grid = _grid([Text("mean rank"), Text("group")])
     for place in each.standings:
         grid.add_row(Text(visible(place.label)), Text(f"{place.mean_rank:.2f}"), Text(place.letters))
     console.print(grid)
-    _say(console, each.notes)
+    print_sentences(console, each.notes)
+    console.print()
 
 
 def _reported(found: Sequence[Beside]) -> Grid:
@@ -171,22 +188,7 @@ def _reported(found: Sequence[Beside]) -> Grid:
             Text(visible(f"{pair.task} on {pair.backbone}")),
             Text(visible(pair.method)),
             Text(pair.title),
-            Text(_mean(pair.reported, pair.reported_sd, min(3, pair.decimals)) + mark),
-            Text(_mean(pair.ours, pair.ours_sd, pair.decimals)),
+            Text(mean_text(pair.reported, pair.reported_sd, min(3, pair.decimals)) + mark),
+            Text(mean_text(pair.ours, pair.ours_sd, pair.decimals)),
         )
     return grid
-
-
-def _mean(value: float | None, sd: float | None, decimals: int) -> str:
-    if value is None:
-        return "–"
-    return fixed(value, decimals) + (f" ± {fixed(sd, decimals)}" if sd is not None else "")
-
-
-def _say(console: Console, sentences: Iterable[str]) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    for sentence in sentences:
-        console.print(Padding(Text(visible(sentence)), (0, 0, 0, 2)))
-    console.print()

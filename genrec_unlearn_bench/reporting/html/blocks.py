@@ -19,7 +19,6 @@ from genrec_unlearn_bench.reporting.html.payload_model import (
     ProtocolData,
     Reported,
     RunColumns,
-    SourceData,
 )
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
@@ -41,7 +40,6 @@ __all__ = [
     "published_beside",
     "run_columns",
     "seconds_of",
-    "source_data",
 ]
 
 KEY_DIGITS = 16
@@ -49,7 +47,7 @@ _SLOTS = ("task", "backbone", "method", "seed", "scale")
 
 
 class Ledger:
-    """What many runs share, each once."""
+    """Strings, configurations and environments that runs share, each once."""
 
     def __init__(self) -> None:
         self.strings: Table[str] = Table([""])
@@ -199,7 +197,7 @@ def block_values(block: Block, measures: Iterable[Measure], numbers: Mapping[Mea
 
 
 def measure_data(measure: Measure, protocol: StatisticsProtocol) -> MeasureData:
-    """What the page says about a measure."""
+    """A measure as the page shows it."""
     spec = measure.spec
     low, high = spec.range
     primary = measure in protocol.primary_measures(measure.beam)
@@ -234,18 +232,6 @@ def protocol_data(protocol: StatisticsProtocol, *, baseline: str, most_seeds: in
         t=tuple(_quantile(n, protocol.confidence) for n in counts),
         t90=tuple(_quantile(n, 1.0 - 2.0 * LEVEL) for n in counts),
         hedges=tuple(_correction(n) for n in counts),
-    )
-
-
-def source_data(source: Source) -> SourceData:
-    """Whose results they are."""
-    return SourceData(
-        name=source.name,
-        title=source.title,
-        authors=source.authors,
-        link=source.link,
-        bibtex=source.bibtex,
-        badge=source.badge.value,
     )
 
 

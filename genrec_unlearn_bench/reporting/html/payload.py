@@ -19,11 +19,10 @@ from genrec_unlearn_bench.reporting.html.blocks import (
     protocol_data,
     published_beside,
     seconds_of,
-    source_data,
 )
 from genrec_unlearn_bench.reporting.html.method_pages import known_methods, method_pages
 from genrec_unlearn_bench.reporting.html.packing import Table
-from genrec_unlearn_bench.reporting.html.payload_model import BlockData, BlockView, Code, Payload, ViewData
+from genrec_unlearn_bench.reporting.html.payload_model import BlockData, BlockView, Code, Payload, SourceData, ViewData
 from genrec_unlearn_bench.reporting.html.task_pages import task_pages
 from genrec_unlearn_bench.reporting.html.views import View, block_view, made_table, plan_views
 from genrec_unlearn_bench.reporting.measure import Measure
@@ -42,7 +41,7 @@ BUDGET = 1_850_000
 
 @dataclass(frozen=True)
 class Extras:
-    """What the page shows beside the board.
+    """Content of the page beside the board.
 
     Attributes:
         manifests, health: Folders; see ``task_pages``.
@@ -118,7 +117,7 @@ class _Builder:
             blocks=tuple(blocks),
             codes=(),
             strings=self.ledger.strings.things,
-            sources=tuple(source_data(source) for source in self.sources.things),
+            sources=tuple(SourceData.model_validate(source) for source in self.sources.things),
             configs=self.ledger.parsed(self.ledger.configs),
             environments=self.ledger.parsed(self.ledger.environments),
             methods=method_pages(list(names), known=self.known),

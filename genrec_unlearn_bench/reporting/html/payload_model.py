@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from pydantic import ConfigDict
+
 from genrec_unlearn_bench.config import StrictModel
 
 __all__ = [
@@ -88,7 +90,7 @@ class HealthReport(StrictModel):
 
 
 class TaskPage(StrictModel):
-    """What a task asks to forget, on which data, and what it resolved to."""
+    """A task: the request, its data, and what it resolved to."""
 
     title: str
     text: str = ""
@@ -111,13 +113,13 @@ Uniform: TypeAlias = int | tuple[int, ...]
 """One number where all are the same, else one for each run."""
 
 Code: TypeAlias = tuple[str, int, int, str, str, str]
-"""What is decided about a cell: mark (b, s, or empty), first and last rank (0 = not ranked), letters, verdict against
+"""Decisions about a cell: mark (b, s, or empty), first and last rank (0 = not ranked), letters, verdict against
 the baseline (b better, w worse, n not separable, u underpowered, empty = no test; upper case where every seed differs
 by the same number) and equivalence to the oracle (e, i identical, d different, n not shown, u underpowered, empty)."""
 
 
 class ProtocolData(StrictModel):
-    """What the numbers follow."""
+    """The statistics protocol, with its quantiles."""
 
     name: str
     alpha: float
@@ -242,7 +244,9 @@ class BlockData(StrictModel):
 
 
 class SourceData(StrictModel):
-    """Whose results they are."""
+    """Whose results they are: a ``Source`` as the page reads it."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     name: str
     title: str

@@ -8,9 +8,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.formats.cells import line_label, show
@@ -21,27 +21,18 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.reported import ReportedCell
 from genrec_unlearn_bench.reporting.tables import Table
 
-__all__ = ["SCRIPTS", "StaticTable", "data_block", "render_html", "static_table"]
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["SCRIPTS", "data_block", "html_environment", "inline_hash", "render_html", "template_file", "trusted"]
 
 
-@dataclass(frozen=True)
-class StaticTable:
-    """A table as plain text.
+def static_table(table: Table) -> dict[str, object]:
+    """The first section of a table, which the page shows before any script runs, as its template reads it.
 
-    Attributes:
-        heads: Head and number of its columns.
-        lines: Label, whether it is a reference row, and (number, what stands behind it, mark) by column.
+    ``heads``: head and number of its columns; ``lines``: label, whether it is a reference row, and (number, what
+    stands behind it, mark) by column.
     """
-
-    caption: str
-    heads: tuple[tuple[str, int], ...]
-    columns: tuple[tuple[str, str], ...]
-    lines: tuple[tuple[str, bool, tuple[tuple[str, str, str], ...]], ...]
-    notes: tuple[str, ...]
-
-
-def static_table(table: Table) -> StaticTable:
-    """The first section of a table."""
     heads: list[tuple[str, int]] = []
     for column in table.columns:
         if heads and heads[-1][0] == column.head:
@@ -55,13 +46,13 @@ def static_table(table: Table) -> StaticTable:
         cells = tuple((part.number, part.tail, part.mark.value) for part in parts)
         lines.append((line_label(line), line.kind == "reference", cells))
     where = f"{', '.join(table.tasks)} · {section.title} · {table.scale} · {table.ruleset}"
-    return StaticTable(
-        caption=f"{table.title}: {where}",
-        heads=tuple(heads),
-        columns=tuple((column.title, column.measure.arrow) for column in table.columns),
-        lines=tuple(lines),
-        notes=notes(table, second="underlined"),
-    )
+    return {
+        "caption": f"{table.title}: {where}",
+        "heads": tuple(heads),
+        "columns": tuple((column.title, column.measure.arrow) for column in table.columns),
+        "lines": tuple(lines),
+        "notes": notes(table, second="underlined"),
+    }
 
 
 TITLE = "Unlearning in generative recommendation"
@@ -106,31 +97,26 @@ def render_html(
         reported_notes: What has to be said about them (``reported().notes``).
         budget: Bytes of data; views beyond it are left out, and the page names them.
     """
-    import jinja2
-
     extras = Extras(
         baseline=baseline, manifests=manifests, health=health, reported=reported, reported_notes=reported_notes
     )
     built = build_payload(board, protocol, title=title, extras=extras, budget=budget)
-    style = _file("style.css")
-    script = "(() => {\n'use strict';\n" + "\n".join(_file(name) for name in SCRIPTS) + "\n})();\n"
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.from_string(_file("page.html.j2")).render(
-        title=title,
-        protocol=protocol,
-        payload=built.payload,
-        table=static_table(built.first) if built.first is not None else None,
-        style=_trusted(style),
-        style_hash=_hash(style),
-        script=_trusted(script),
-        script_hash=_hash(script),
-        data=_trusted(data_block(built.payload)),
+    style = template_file("site", "style.css")
+    script = "(() => {\n'use strict';\n" + "\n".join(template_file("site", name) for name in SCRIPTS) + "\n})();\n"
+    return (
+        html_environment()
+        .from_string(template_file("site", "page.html.j2"))
+        .render(
+            title=title,
+            protocol=protocol,
+            payload=built.payload,
+            table=static_table(built.first) if built.first is not None else None,
+            style=trusted(style),
+            style_hash=inline_hash(style),
+            script=trusted(script),
+            script_hash=inline_hash(script),
+            data=trusted(data_block(built.payload)),
+        )
     )
 
 
@@ -142,18 +128,28 @@ def data_block(payload: Payload) -> str:
     return text
 
 
-def _file(name: str) -> str:
-    place = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "site" / name
+def html_environment() -> Environment:
+    """Templates of pages: all values are escaped, and a name that is not there is a fault."""
+    from jinja2 import Environment, StrictUndefined
+
+    return Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+
+
+def template_file(folder: str, name: str) -> str:
+    """The text of a file below ``leaderboard/templates``."""
+    place = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / folder / name
     return place.read_text(encoding="utf-8")
 
 
-def _trusted(text: str) -> str:
+def trusted(text: str) -> str:
     """Our own files and the escaped data block, which autoescaping would break."""
     from markupsafe import Markup
 
     return Markup(text)  # noqa: S704 - see above
 
 
-def _hash(text: str) -> str:
+def inline_hash(text: str) -> str:
     """As a content security policy names an inline script or style."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

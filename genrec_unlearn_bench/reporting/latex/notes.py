@@ -1,4 +1,4 @@
-"""What stands below a LaTeX table: the marks that occur in it, seeds, families, gaps, and the protocol.
+"""Notes below a LaTeX table: the marks that occur in it, seeds, families, gaps, and the protocol.
 
 The same facts as below tables in other formats (``reporting.formats.notes``), in the few lines and signs of a paper.
 """

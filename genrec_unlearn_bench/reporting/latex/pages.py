@@ -41,7 +41,7 @@ class Page:
     total: int
 
     def entries(self, line: Line) -> tuple[Entry, ...]:
-        """What the page shows of a line."""
+        """Entries of a line that are on this page."""
         return tuple(entry for entry in line.entries if entry.column in self.shapes)
 
 

@@ -6,7 +6,6 @@ Deterministic: the same tables give the same bytes. Whatever comes from records 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -22,22 +21,7 @@ from genrec_unlearn_bench.reporting.wording import fixed
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["PACKAGES", "TexFloat", "render_latex", "reported_floats", "template"]
-
-
-@dataclass(frozen=True)
-class TexFloat:
-    """One float as the template fills it in; all strings are TeX."""
-
-    environment: str
-    caption: str
-    short: str
-    label: str
-    again: bool
-    columns: str
-    head: tuple[str, ...]
-    body: tuple[str, ...]
-    notes: str
+__all__ = ["PACKAGES", "render_latex", "reported_floats", "template"]
 
 
 @cache
@@ -74,7 +58,7 @@ def reported_floats(found: Sequence[Beside]) -> list[str]:
     return out
 
 
-def _float(block: str, found: Sequence[Beside]) -> TexFloat:
+def _float(block: str, found: Sequence[Beside]) -> dict[str, object]:
     titles = list(dict.fromkeys(pair.title for pair in found))
     methods = list(dict.fromkeys(pair.method for pair in found))
     cells = {(pair.method, pair.title): pair for pair in found}
@@ -85,17 +69,17 @@ def _float(block: str, found: Sequence[Beside]) -> TexFloat:
     for method in methods:
         parts = [_pair(cells.get((method, title))) for title in titles]
         body.append(f"{escape(method)} & {' & '.join(parts)} " + r"\\")
-    return TexFloat(
-        environment="table*" if width > 6 else "table",
-        caption=f"Reported numbers beside ours: {escape(block)}.",
-        short=f"Reported beside ours: {escape(block)}",
-        label=f"tab:reported-{label(block)}",
-        again=False,
-        columns="l" + "r" * width,
-        head=(rf"& {heads} \\", rules, "& " + " & ".join(["reported & ours"] * len(titles)) + r" \\"),
-        body=tuple(body),
-        notes=" ".join(escape(note) for note in beside_notes(found)),
-    )
+    return {
+        "environment": "table*" if width > 6 else "table",
+        "caption": f"Reported numbers beside ours: {escape(block)}.",
+        "short": f"Reported beside ours: {escape(block)}",
+        "label": f"tab:reported-{label(block)}",
+        "again": False,
+        "columns": "l" + "r" * width,
+        "head": (rf"& {heads} \\", rules, "& " + " & ".join(["reported & ours"] * len(titles)) + r" \\"),
+        "body": tuple(body),
+        "notes": " ".join(escape(note) for note in beside_notes(found)),
+    }
 
 
 def _pair(pair: Beside | None) -> str:
@@ -117,7 +101,6 @@ def render_latex(
     tables: Sequence[Table],
     *,
     standalone: bool = False,
-    cite: bool = False,
     versions: Mapping[str, str] | None = None,
     reported: Sequence[Beside] | None = None,
 ) -> str:
@@ -127,29 +110,25 @@ def render_latex(
         tables: Of one call of ``make_tables``.
         standalone: A whole document: tables, the paragraph on the statistics, and the bibliography, which it writes
             beside itself as ``<job name>.bib`` when it is compiled.
-        cite: Whether the rows of methods cite their papers, by the keys of ``bibliography(tables)``.
         versions: See ``statistical_paragraph``.
         reported: A paper's numbers beside ours (``beside(tables)``), as further tables; none where it is None.
     """
-    from genrec_unlearn_bench.reporting.bibliography import bibliography
-
-    books = bibliography(tables) if cite or standalone else None
-    keys = books.method_keys if books is not None and cite else {}
-    floats = [text for table in tables for text in _floats(table, keys)]
+    floats = [text for table in tables for text in _floats(table)]
     floats += reported_floats(reported) if reported is not None else []
-    if books is None or not standalone:
+    if not standalone:
         return template("fragment.tex").render(packages=PACKAGES, floats=floats)
+    from genrec_unlearn_bench.reporting.bibliography import bibliography
     from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
 
     return template("document.tex").render(
         packages=PACKAGES,
         floats=floats,
         paragraph=statistical_paragraph(tables, versions=versions).latex,
-        bibliography=books.text,
+        bibliography=bibliography(tables).text,
     )
 
 
-def _floats(table: Table, keys: Mapping[str, str]) -> list[str]:
+def _floats(table: Table) -> list[str]:
     pages = pages_of(table)
     title = f"{escape(table.title)} ({escape(table.ruleset)}, {escape(table.scale)})"
     out = []
@@ -157,22 +136,22 @@ def _floats(table: Table, keys: Mapping[str, str]) -> list[str]:
         first, last = page.number == 1, page.number == page.total
         part = "" if page.total == 1 else f", part {page.number} of {page.total}"
         name = f"tab:{label(table.name)}" + ("" if first else f"-part{page.number}")
-        filled = TexFloat(
-            environment="table*" if width_of(page) > ONE_COLUMN else "table",
-            caption=f"{title}{part}." + (f" {escape(table.caption)}" if first else ""),
-            short=title,
-            label=name,
-            again=not first,
-            columns="l" + "".join(page.shapes[column].format for column in page.columns),
-            head=tuple(head_lines(page.columns)),
-            body=tuple(_body(page, keys)),
-            notes=" ".join(notes_of(table)) if last else "Notes: below the last part.",
-        )
+        filled = {
+            "environment": "table*" if width_of(page) > ONE_COLUMN else "table",
+            "caption": f"{title}{part}." + (f" {escape(table.caption)}" if first else ""),
+            "short": title,
+            "label": name,
+            "again": not first,
+            "columns": "l" + "".join(page.shapes[column].format for column in page.columns),
+            "head": tuple(head_lines(page.columns)),
+            "body": tuple(_body(page)),
+            "notes": " ".join(notes_of(table)) if last else "Notes: below the last part.",
+        }
         out.append(template("table.tex").render(table=filled))
     return out
 
 
-def _body(page: Page, keys: Mapping[str, str]) -> list[str]:
+def _body(page: Page) -> list[str]:
     width = 1 + 2 * len(page.columns)
     lines = []
     for number, section in enumerate(page.sections):
@@ -187,18 +166,15 @@ def _body(page: Page, keys: Mapping[str, str]) -> list[str]:
             if before == "reference" and line.kind == "method":
                 lines.append(rf"\cmidrule(l){{2-{width}}}")
             before = line.kind
-            lines.append(_line(page, line, _name(line, seen, keys)))
+            lines.append(_line(page, line, _name(line, seen)))
     return lines
 
 
-def _name(line: Line, seen: dict[str, int], keys: Mapping[str, str]) -> str:
+def _name(line: Line, seen: dict[str, int]) -> str:
     """The row's label, told apart from others that were cut to the same."""
     short = shorten(line.label)
     seen[short] = seen.get(short, 0) + 1
-    text = escape(short if seen[short] == 1 else f"{short} ({seen[short]})")
-    methods = {entry.row.method for entry in line.entries if entry.row is not None}
-    cited = [keys[method] for method in sorted(methods) if keys.get(method)]
-    return rf"{text}~\cite{{{','.join(cited)}}}" if cited and line.kind == "method" else text
+    return escape(short if seen[short] == 1 else f"{short} ({seen[short]})")
 
 
 def _line(page: Page, line: Line, name: str) -> str:

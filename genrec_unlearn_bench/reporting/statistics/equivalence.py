@@ -31,7 +31,7 @@ LEVEL = 0.05
 
 
 class Verdict(StrEnum):
-    """What the seeds show about a method and retraining."""
+    """Outcome of the equivalence test of a method and retraining."""
 
     EQUIVALENT = "equivalent"
     """Both one-sided tests reject: the difference is inside the margin."""

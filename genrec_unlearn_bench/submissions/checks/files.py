@@ -51,14 +51,14 @@ def check_pairs(bundle: Bundle) -> Iterable[Fault]:
             yield Fault(what="there is a per-user table without a record", where=path, hint="submit both, or neither")
     yield from _measured(bundle)
     for result in bundle.results:
-        told, found = result.record.per_user_digest, bundle.inventory.digests.get(result.table_path, "")
-        if told and found and told != found:
+        recorded, found = result.record.per_user_digest, bundle.inventory.digests.get(result.table_path, "")
+        if recorded and found and recorded != found:
             yield Fault(
                 what="the per-user table is not the one that the record names",
                 where=f"{result.table_path} (per_user_digest in result.json)",
                 hint="publish the result again with `bench submit`",
             )
-        if found and not told:
+        if found and not recorded:
             yield Fault(
                 what="the record says that nothing was measured, yet there is a per-user table",
                 where=result.table_path,
@@ -82,7 +82,7 @@ def _measured(bundle: Bundle) -> Iterable[Fault]:
             yield Fault(what="there is a measurement's table that no record names", where=path, hint=hint)
 
 
-_MEND = "submit the manifest as `bench run` wrote it, and only results that were made on it"
+_HINT = "submit the manifest as `bench run` wrote it, and only results that were made on it"
 
 
 def check_manifests(bundle: Bundle) -> Iterable[Fault]:
@@ -91,14 +91,14 @@ def check_manifests(bundle: Bundle) -> Iterable[Fault]:
     for task, manifest in bundle.manifests.items():
         where = f"manifests/{task}.json"
         if manifest.task != task:
-            yield Fault(what=f"the manifest is of the task {manifest.task!a}", where=where, hint=_MEND)
+            yield Fault(what=f"the manifest is of the task {manifest.task!a}", where=where, hint=_HINT)
             continue
         if manifest_digest(manifest) != manifest.digest:
-            yield Fault(what="the manifest was changed: it does not match its own digest", where=where, hint=_MEND)
+            yield Fault(what="the manifest was changed: it does not match its own digest", where=where, hint=_HINT)
             continue
         for place, value in values_of(manifest.model_dump(mode="json")):
             if isinstance(value, str) and (odd := odd_text(value)):
-                yield Fault(what=f"a text of the manifest {odd}", where=f"{where}: {place}", hint=_MEND)
+                yield Fault(what=f"a text of the manifest {odd}", where=f"{where}: {place}", hint=_HINT)
         if task not in used and not bundle.is_tree:
             yield Fault(what="no result is of this manifest's task", where=where, hint="remove it")
         known = _known(bundle, task)
@@ -108,7 +108,7 @@ def check_manifests(bundle: Bundle) -> Iterable[Fault]:
             check_manifest(known, manifest)
         except BenchError as fault:
             what = f"the manifest is not what the task {task!r} resolves to: {fault.what}"
-            yield Fault(what=what, where=f"{where} ({fault.where})", hint=_MEND)
+            yield Fault(what=what, where=f"{where} ({fault.where})", hint=_HINT)
             continue
         if known.version != manifest.version:
             what = f"the manifest is of version {manifest.version} of the task, its version here is {known.version}"
@@ -122,19 +122,19 @@ def check_task(bundle: Bundle, result: Result) -> Iterable[Fault]:
     path = f"manifests/{record.cell.task}.json"
     if manifest is None:
         if not any(fault.where == path for fault in bundle.faults["manifests"]):
-            yield Fault(what=f"there is no manifest of the task {record.cell.task!a}", where=path, hint=_MEND)
+            yield Fault(what=f"there is no manifest of the task {record.cell.task!a}", where=path, hint=_HINT)
         return
     if record.task_digest != manifest.digest:
         yield Fault(
             what="the result was made on another resolution of its task than the manifest's",
             where=f"{result.record_path}: task_digest, and {path}: digest",
-            hint=_MEND,
+            hint=_HINT,
         )
     if record.dataset_digest != manifest.dataset_digest:
         yield Fault(
             what="the result was made on another dataset than the manifest's",
             where=f"{result.record_path}: dataset_digest, and {path}: dataset_digest",
-            hint=_MEND,
+            hint=_HINT,
         )
 
 
@@ -144,7 +144,7 @@ def unknown_tasks(bundle: Bundle) -> tuple[str, ...]:
 
 
 def _known(bundle: Bundle, task: str) -> TaskManifest | None:
-    """What a task resolves to: worked out for the demo, and as the leaderboard's results have it for the others."""
+    """The manifest a task resolves to: computed for the demo, taken from the leaderboard's results for others."""
     if task in demo_tasks():
         return _resolved(task)
     if bundle.leaderboard is None:

@@ -101,13 +101,13 @@ def check_names(bundle: Bundle) -> Iterable[Fault]:
 
 
 def source_faults(content: bytes, name: str) -> Iterator[Fault]:
-    """What a look at a method's source shows. ``name`` is what the class should be called by."""
+    """Faults that a method's source shows when it is read. ``name`` is what the class should be called by."""
     hint = "a method uses the recommender and the request it is given, and nothing else (leaderboard/RULES.md)"
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
         line = getattr(fault, "lineno", None) or 1
-        yield Fault(what=f"the method's file is no Python: {fault}", where=f"{FILE}, line {line}", hint="mend the line")
+        yield Fault(what=f"the method's file is no Python: {fault}", where=f"{FILE}, line {line}", hint="fix the line")
         return
     if name not in {text for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for text in _names(node)}:
         what = f"the method's file has no class with name = {name!r}"

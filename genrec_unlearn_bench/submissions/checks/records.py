@@ -69,18 +69,18 @@ def check_place(bundle: Bundle, result: Result) -> Iterable[Fault]:
 def check_command(bundle: Bundle, result: Result) -> Iterable[Fault]:
     """The command repeats this very cell."""
     record, cell = result.record, result.record.cell
-    told = {"--requests": "1", **_options(record.command)}
+    given = {"--requests": "1", **_options(record.command)}
     wanted = {"--seed": str(cell.seed), "--scale": cell.scale, "--requests": str(cell.requests)}
-    wanted |= {"--task": cell.task} if not told.get("--task", "").endswith((".yaml", ".yml")) else {}
-    wanted |= {"--method": cell.method} if ".py" not in told.get("--method", "") else {}
+    wanted |= {"--task": cell.task} if not given.get("--task", "").endswith((".yaml", ".yml")) else {}
+    wanted |= {"--method": cell.method} if ".py" not in given.get("--method", "") else {}
     wanted |= {"--ruleset": cell.ruleset} if cell.ruleset != "default" else {}
     if not record.command.startswith("bench run "):
         yield Fault(what="the command is no call of `bench run`", where=f"{result.record_path}: command", hint=_PUBLISH)
         return
     for option, value in wanted.items():
-        if told.get(option) != value:
+        if given.get(option) != value:
             yield Fault(
-                what=f"the command has {option} {told.get(option, '(none)')}, the record is of {value}",
+                what=f"the command has {option} {given.get(option, '(none)')}, the record is of {value}",
                 where=f"{result.record_path}: command",
                 hint="results are not relabelled: submit the run that the record describes",
             )

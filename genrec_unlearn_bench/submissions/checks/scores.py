@@ -28,18 +28,18 @@ Key = tuple[str, Group, int | None]
 
 def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterable[Fault]:
     """Every USER-level aggregate, computed again from the per-user table: value, n and standard deviation."""
-    told, found = by_key(result.record.metrics), by_key(recompute(table))
+    recorded, found = by_key(result.record.metrics), by_key(recompute(table))
     users = _user_level()
     hint = "numbers are not edited: submit what `bench run` wrote"
     wrong = []
     for key, value in found.items():
         if rests_on(key[0]) in withheld:
             continue
-        if key not in told:
+        if key not in recorded:
             wrong.append((key, "is missing"))
-        elif difference := _difference(told[key], value):
+        elif difference := _difference(recorded[key], value):
             wrong.append((key, difference))
-    wrong += [(key, "is not measured by the suite") for key in told if key[0] in users and key not in found]
+    wrong += [(key, "is not measured by the suite") for key in recorded if key[0] in users and key not in found]
     if not wrong:
         return
     other = _owner(bundle, result, found)
@@ -58,7 +58,7 @@ def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld
 
 
 def check_bounds(bundle: Bundle, result: Result) -> Iterable[Fault]:
-    """What holds between metrics of the same lists, in this result and in the oracle that its gaps imply."""
+    """Invariants between metrics of the same lists, in this result and in the oracle that its gaps imply."""
     hint = "no ranked lists can give these numbers: submit what `bench run` wrote"
     for sentence in check_invariants(result.record.metrics)[:_SHOWN]:
         yield Fault(what=f"an invariant is broken: {sentence}", where=f"{result.record_path}: metrics", hint=hint)
@@ -70,22 +70,22 @@ def check_bounds(bundle: Bundle, result: Result) -> Iterable[Fault]:
 
 def check_derived(bundle: Bundle, result: Result) -> Iterable[Fault]:
     """``gap``, ``gapz`` and the collateral excess are what their parts give, and none is left out."""
-    told = by_key(result.record.metrics)
+    recorded = by_key(result.record.metrics)
     where, hint = f"{result.record_path}: metrics", "numbers are not edited: submit what `bench run` wrote"
-    gaps = {key for key in told if key[0].startswith("gap.")}
+    gaps = {key for key in recorded if key[0].startswith("gap.")}
     known = metric_specs()
-    wanted = {(f"gap.{name}", group, beam) for name, group, beam in told if f"gap.{name}" in known}
+    wanted = {(f"gap.{name}", group, beam) for name, group, beam in recorded if f"gap.{name}" in known}
     if gaps and gaps != wanted:
         name = _name(sorted(gaps ^ wanted, key=str)[0])
         yield Fault(what=f"{name}: gaps are given for some metrics and left out for others", where=where, hint=hint)
     for name, group, beam in sorted(gaps, key=str):
-        gap, scaled = told[(name, group, beam)], told.get((f"gapz.{name.removeprefix('gap.')}", group, beam))
+        gap, scaled = recorded[(name, group, beam)], recorded.get((f"gapz.{name.removeprefix('gap.')}", group, beam))
         if fault := _scaled_fault(gap, scaled):
             yield Fault(what=f"{_name((name, group, beam))}: {fault}", where=where, hint=hint)
-    for (name, group, beam), value in told.items():
+    for (name, group, beam), value in recorded.items():
         if name.startswith("collateral-excess.") and value.value is not None:
             change = f"collateral-change.{name.removeprefix('collateral-excess.')}"
-            near, far = (told.get((change, side, beam)) for side in (Group.NEIGHBOURS, Group.REST))
+            near, far = (recorded.get((change, side, beam)) for side in (Group.NEIGHBOURS, Group.REST))
             parts = (near.value if near else None, far.value if far else None)
             if parts[0] is None or parts[1] is None or abs(parts[0] - parts[1] - value.value) > EXACT:
                 shown = _name((name, group, beam))
@@ -109,19 +109,19 @@ def _user_level() -> frozenset[str]:
     return frozenset(name for name, spec in metric_specs().items() if spec.level is Level.USER)
 
 
-def _difference(told: MetricValue, found: MetricValue) -> str | None:
-    for part, one, other in (("", told.value, found.value), ("sd ", told.sd, found.sd)):
+def _difference(recorded: MetricValue, found: MetricValue) -> str | None:
+    for part, one, other in (("", recorded.value, found.value), ("sd ", recorded.sd, found.sd)):
         if (one is None) != (other is None) or (one is not None and other is not None and abs(one - other) > EXACT):
             return f"is {part}{_shown(one)} in the record, the table gives {part}{_shown(other)}"
-    if told.n != found.n:
-        return f"is said to be over {told.n} examples, the table has {found.n}"
+    if recorded.n != found.n:
+        return f"is said to be over {recorded.n} examples, the table has {found.n}"
     # Metrics have been given intervals since the first results were published, so a record may lack one.
-    if told.interval is None:
+    if recorded.interval is None:
         return None
     if found.interval is None:
-        return f"has the interval {told.interval} in the record, the table gives none"
-    if max(map(_distance, told.interval, found.interval)) > 1e-9:
-        return f"has the interval {told.interval} in the record, the table gives {found.interval}"
+        return f"has the interval {recorded.interval} in the record, the table gives none"
+    if max(map(_distance, recorded.interval, found.interval)) > 1e-9:
+        return f"has the interval {recorded.interval} in the record, the table gives {found.interval}"
     return None
 
 
@@ -133,17 +133,17 @@ def _owner(bundle: Bundle, result: Result, found: Mapping[Key, MetricValue]) -> 
     for other in bundle.results:
         if other is result or other.record.cell.task != result.record.cell.task:
             continue
-        told = by_key(other.record.metrics)
-        if all(key in told and told[key].value == value for key, value in sample):
+        recorded = by_key(other.record.metrics)
+        if all(key in recorded and recorded[key].value == value for key, value in sample):
             return other.place
     return None
 
 
 def _implied_oracle(values: Sequence[MetricValue]) -> Iterable[MetricValue]:
     """The oracle's means: value minus gap. Means keep every bound, as all bounds are linear."""
-    told = by_key(values)
-    for (name, group, beam), gap in told.items():
-        base = told.get((name.removeprefix("gap."), group, beam))
+    recorded = by_key(values)
+    for (name, group, beam), gap in recorded.items():
+        base = recorded.get((name.removeprefix("gap."), group, beam))
         if name.startswith("gap.") and base and base.value is not None and gap.value is not None:
             yield MetricValue(metric=base.metric, group=group, beam=beam, value=base.value - gap.value)
 

@@ -45,7 +45,7 @@ class Answers:
         self.pool: IntArray = ranked if kind == "random" else ranked[:POOL]
         """Items to draw from, most popular first."""
         if len(self.pool) < 2:
-            raise BenchError("fewer than two retain items can be given as good answers")
+            raise BenchError("fewer than two items are left to give as good answers")
         self._near: IntArray | None = None
         if kind == "nearest":
             distinct = np.unique(request.train.forget.targets)

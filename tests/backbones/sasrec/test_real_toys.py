@@ -1,4 +1,4 @@
-"""SASRec on real data against published numbers: minutes of training, so only where it is asked for (`-m slow`)."""
+"""SASRec on real data against published numbers: minutes of training, so only where it is asked for (`-m huge`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.progress import Progress
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.huge,
     pytest.mark.skipif("GENREC_UNLEARN_BENCH_DATA" not in os.environ, reason="needs the Toys and Industrial files"),
 ]
 

@@ -69,7 +69,7 @@ def test_odd_names_print_and_do_nothing(tmp_path: Path) -> None:
         methods=methods,
         seeds=(0, 1),
     )
-    text = render_latex(make_synthetic_tables("main", records), standalone=True, cite=True)
+    text = render_latex(make_synthetic_tables("main", records), standalone=True)
     compiled(tmp_path, text, cites=True)
     assert not list(tmp_path.glob("owned*"))
     if shutil.which("pdftotext"):

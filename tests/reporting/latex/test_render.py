@@ -105,12 +105,6 @@ def test_one_seed_says_that_nothing_can_be_tested() -> None:
     assert r"\gubbest 0" not in text
 
 
-def test_rows_cite_their_papers_on_request() -> None:
-    tables = make_synthetic_tables("main")
-    assert r"tracer-no-coherence~\cite{chen2026tracer} &" in render_latex(tables, cite=True)
-    assert r"\cite" not in render_latex(tables)
-
-
 def test_reported_numbers_stand_beside_ours_with_the_broken_ones_marked() -> None:
     tables = make_synthetic_tables("main")
     pairs = beside(tables)

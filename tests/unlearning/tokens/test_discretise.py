@@ -63,7 +63,7 @@ def test_codes_of_retain_items_and_of_earlier_concept_items_are_never_taken() ->
     assert outcome.collisions == 2
 
 
-def test_exhausted_candidates_move_the_last_level() -> None:
+def test_without_free_candidates_the_last_level_takes_a_free_code() -> None:
     outcome = discretise(table(), np.array([0]), scores((1, 1)), candidates=1)
     assert outcome.fallback_items == 1
     assert outcome.table.codes[0, 0] == 1

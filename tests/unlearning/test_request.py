@@ -1,4 +1,4 @@
-"""Requests at their edges: what is refused in words, and what is odd and must work all the same."""
+"""Edge cases of requests: those that are refused, and unusual ones that must work."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def with_train(request: ForgetRequest, forget: Examples, retain: Examples) -> Fo
 
 
 def refused(request: ForgetRequest, words: str) -> None:
-    with pytest.raises(DataFault, match=words) as told:
+    with pytest.raises(DataFault, match=words) as refusal:
         check_request(request, task="demo-brand")
-    assert told.value.where == "demo-brand"
-    assert told.value.hint
-    assert told.value.exit_code == 1
+    assert refusal.value.where == "demo-brand"
+    assert refusal.value.hint
+    assert refusal.value.exit_code == 1
 
 
 def test_a_request_needs_something_to_forget_and_something_to_keep(world: Planted) -> None:

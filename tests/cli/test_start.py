@@ -1,0 +1,101 @@
+"""The console script from outside: interrupts at any moment, closed streams, poor encodings."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+BENCH = str(Path(sys.executable).with_name("bench"))
+
+
+def started(*words: str) -> subprocess.Popen[str]:
+    """``bench``, as soon as its handlers are installed."""
+    # The import of everything else is what takes time; an interrupt meets it there.
+    program = (
+        "import sys, genrec_unlearn_bench.cli.start as start\n"
+        "prepare = start._open_standard_streams\n"
+        "start._open_standard_streams = lambda: (prepare(), print('started', file=sys.stderr, flush=True))\n"
+        "start.run()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell's background job ignores interrupts, and so would every process that it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "started\n"
+    return process
+
+
+@pytest.mark.parametrize("presses", [1, 3])
+@pytest.mark.parametrize("delay", [0.0, 0.1, 0.3, 1.0, 2.0])
+def test_an_interrupt_at_any_moment_ends_with_130(tmp_path: Path, delay: float, presses: int) -> None:
+    process = started("run", "--task", "demo-brand", "--method", "filter", "--cache-dir", str(tmp_path / "cache"))
+    time.sleep(delay)
+    for _ in range(presses):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_a_job_that_ignores_interrupts_goes_on_ignoring_them(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [BENCH, "ls", "tasks"],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "demo-brand" in out
+
+
+def shell(command: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        ["bash", "-c", command, "bash", BENCH], capture_output=True, check=False, env={**os.environ, **environment}
+    )
+
+
+def test_a_closed_stdout_is_an_error_of_the_call() -> None:
+    done = shell('"$1" ls >&-')
+    assert done.returncode == 2
+    assert done.stderr == b"error: stdout is closed\n  hint:  redirect it to a file, or to /dev/null\n"
+    assert shell('"$1" ls tasks 2>&- <&-').returncode == 0
+
+
+def test_a_full_stdout_is_told() -> None:
+    done = shell('"$1" ls metrics > /dev/full')
+    assert done.returncode == 1
+    assert b"the disk is full" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_an_encoding_without_our_characters_ends_nothing(encoding: str) -> None:
+    done = shell('"$1" ls metrics', PYTHONIOENCODING=encoding)
+    assert done.returncode == 0, done.stderr
+    assert b"?" in done.stdout
+    content = shell('"$1" ls metrics --json', PYTHONIOENCODING=encoding)
+    assert json.loads(content.stdout) == json.loads(shell('"$1" ls metrics --json', PYTHONUTF8="1").stdout)
+
+
+def test_a_small_address_space_is_exhausted_memory(tmp_path: Path) -> None:
+    done = shell(f'ulimit -v 700000; "$1" run --task demo-brand --method filter --cache-dir "{tmp_path}"')
+    assert done.returncode == 1, done.stderr
+    assert b"memory is exhausted" in done.stderr
+    assert b"fault of the suite" not in done.stderr

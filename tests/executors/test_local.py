@@ -1,0 +1,216 @@
+"""Local processes: limits hold, deaths stay where they are, memory is not promised twice, nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from genrec_unlearn_bench.executors.base import Ended
+from genrec_unlearn_bench.executors.limits import BY_SCALE, Machine, available_mib, gpus_here, total_mib
+from genrec_unlearn_bench.executors.local import LocalProcesses
+from genrec_unlearn_bench.executors.task import Assignment, launch_command, perform
+from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Resources
+from genrec_unlearn_bench.pipeline.request import RunRequest
+from tests.executors.conftest import ROOT, World
+
+
+def end(local: LocalProcesses) -> Ended:
+    """The next attempt that ends."""
+    for _ in range(100):
+        ended = local.ended(1.0)
+        if ended:
+            return ended[0]
+    raise AssertionError("nothing ended")
+
+
+def running(world: World, *jobs: str, seconds: float = 60.0) -> list[psutil.Process]:
+    """The processes of jobs that hang, once they do."""
+    until = time.monotonic() + seconds
+    while not all("original: " in world.log(job) for job in jobs):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return [psutil.Process(world.state(job).pid) for job in jobs]
+
+
+def test_limits_stop_a_job_and_nothing_else(world: World) -> None:
+    jobs = [
+        world.job("long", ends="hangs", minutes=0.02),
+        world.job("fat", ends="grows", mib=900, memory_mib=600),
+        world.job("after"),
+    ]
+    outcome = world.sweep(jobs, world.local(1))
+    assert sorted(outcome.done) == ["after"]
+    long, fat = outcome.failed["long"], outcome.failed["fat"]
+    assert (long.how, fat.how, long.attempts, fat.attempts) == ("over time", "over memory", 1, 1)
+    assert "it may take 0.02 minutes" in long.error
+    assert "it may take 600 MiB" in fat.error
+    assert any("stopped after" in line for line in long.tail)
+    assert world.state("long").state == "failed"
+
+
+def test_a_process_that_dies_takes_its_own_job_with_it(world: World) -> None:
+    jobs = [
+        world.job("once", ends="killed once"),
+        world.job("always", ends="killed"),
+        world.job("leaves", ends="exit"),
+        world.job("fine"),
+        world.job("noisy", ends="warns"),
+        world.job("bad", ends="diverges"),
+    ]
+    outcome = world.sweep(jobs, world.local(2))
+    assert sorted(outcome.done) == ["bad", "fine", "noisy", "once"]
+    assert (outcome.failed["always"].how, outcome.failed["always"].attempts) == ("died", 2)
+    assert "its process ended without a word, by signal SIGKILL" in outcome.failed["always"].error
+    assert any("SIGKILL" in line for line in outcome.failed["always"].tail)
+    assert outcome.failed["leaves"].error.startswith("the job's code ended its process (exit code 3)")
+    assert "RuntimeWarning: look here" in world.folder.log("noisy").with_suffix(".out").read_text()
+    assert [name for name, ended in outcome.done.items() if ended.diverged] == ["bad"]
+
+
+def test_a_damaged_stage_is_computed_again_and_the_sweep_says_so(world: World) -> None:
+    world.sweep([world.job("first")])
+    for path in world.cache.glob("stages/original/*/*/stage.json"):
+        path.write_text("{")
+    assert sorted(world.sweep([world.job("second")], world.local(1)).done) == ["second"]
+    assert any("warning: second: the stored stage 'original' was damaged" in line for line in world.shown.lines)
+    assert world.state("second").quarantined
+
+
+def test_memory_is_not_promised_twice(world: World) -> None:
+    free = [1000.0]
+    machine = Machine(cores=4, gpus=(), available=lambda: free[0], total=lambda: 2000.0)
+    jobs = [world.job(f"large{number}", memory_mib=600) for number in range(2)]
+    assert machine.has_memory(jobs[0], [])
+    # The first has not taken what it was promised, so 1000 MiB seem free. They are not.
+    assert not machine.has_memory(jobs[1], [(600, 0.0)])
+    assert machine.has_memory(world.job("small", memory_mib=200), [(600, 0.0)])
+    assert machine.has_memory(jobs[1], [(600, 600.0)])
+    # Alone it may start whatever is free just now.
+    free[0] = 10.0
+    assert machine.has_memory(jobs[0], [])
+    bounded = Machine(cores=4, gpus=(), memory_mib=1000, available=lambda: 1e6, total=lambda: 1e6)
+    assert not bounded.has_memory(world.job("two", memory_mib=400), [(700, 100.0)])
+    assert bounded.has_memory(world.job("three", memory_mib=200), [(700, 100.0)])
+
+
+def test_what_was_killed_is_tried_again_alone(world: World) -> None:
+    local = world.local(2)
+    victim, other = world.job("victim", ends="hangs"), world.job("other", ends="hangs")
+    local.submit([victim], [1])
+    (process,) = running(world, "victim")
+    process.kill()
+    ended = end(local)
+    assert (ended.how, ended.transient) == ("died", True)
+    local.submit([other], [1])
+    assert not local.has_capacity(victim)
+    local.close()
+    assert local.has_capacity(victim)
+
+
+def test_nothing_outlives_a_sweep_that_is_killed(world: World) -> None:
+    script = world.root / "sweep.py"
+    script.write_text(
+        "import sys, time; from pathlib import Path; from tests.executors.conftest import Lines, World\n"
+        "if __name__ == '__main__':\n"
+        "    world = World(Path(sys.argv[1]), Lines()); local = world.local(2)\n"
+        "    local.submit([world.job('a', ends='hangs'), world.job('b', ends='hangs')], [1, 1]); time.sleep(60)\n"
+    )
+    sweep = subprocess.Popen([sys.executable, str(script), str(world.root)], cwd=ROOT)
+    processes = running(world, "a", "b")
+    sweep.send_signal(signal.SIGKILL)
+    sweep.wait()
+    _, left = psutil.wait_procs(processes, timeout=15)
+    assert left == []
+    # They ended politely and wrote so.
+    assert world.state("a").state == "lost"
+
+
+def test_gpus_are_given_to_who_may_use_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def on(device: str, **given: int) -> Job:
+        job = world.job("job", **given)
+        return job.model_copy(update={"request": job.request.model_copy(update={"device": device})})
+
+    machine = Machine(cores=8, gpus=("0", "1"))
+    assert machine.gpus_for(on("cpu")) == 0
+    assert machine.gpus_for(on("auto")) == 1
+    assert Machine(cores=8, gpus=()).gpus_for(on("auto")) == 0
+    assert machine.gpus_for(on("cuda", gpus=2)) == 2
+    assert machine.gpus_for(on("cuda:1")) is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, 5")
+    assert gpus_here() == ("3", "5")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert gpus_here() == ()
+
+
+def test_needs_are_the_grids_or_a_guess_by_scale(world: World) -> None:
+    machine = Machine(cores=1, gpus=())
+    assert machine.memory_for(world.job("told", memory_mib=7)) == 7
+    assert machine.memory_for(world.job("job")) == BY_SCALE["smoke"]
+    assert 0 < available_mib() <= total_mib()
+    assert os.cpu_count()
+
+
+def assignment(root: Path, job: Job, *, attempt: int = 2) -> Assignment:
+    return Assignment(job=job, folder=root / "sweep", cache=root / "cache", attempt=attempt, executor="local")
+
+
+def test_the_command_line_starts_one_process_a_gpu(world: World) -> None:
+    job = world.job("original", gpus=4, cores=9)
+    command = launch_command(assignment(world.root, job), world.root / "given.json")
+    options = dict(zip(command[3:-3:2], command[4:-3:2], strict=True))
+    assert options["--num_processes"] == "4"
+    assert options["--num_cpu_threads_per_process"] == "2"
+    # Two such jobs on one machine do not ask for the same port.
+    assert options["--main_process_port"] == "0"
+    assert Path(options["--config_file"]).name == "multi_gpu.yaml"
+    assert command[-3:] == ["--module", "genrec_unlearn_bench.executors.task", str(world.root / "given.json")]
+    split = job.model_copy(update={"resources": Resources(gpus=8, fsdp=True)})
+    command = launch_command(assignment(world.root, split), world.root / "given.json")
+    config = yaml.safe_load(Path(command[command.index("--config_file") + 1]).read_text())
+    assert config["distributed_type"] == "FSDP"
+    # What backbones/distributed.py asks of it.
+    assert config["fsdp_config"]["fsdp_version"] == 2
+    assert not config["fsdp_config"]["fsdp_cpu_ram_efficient_loading"]
+    assert not config["fsdp_config"]["fsdp_offload_params"]
+
+
+def test_a_launcher_that_does_not_start_is_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    given = assignment(world.root, world.job("original", gpus=2))
+    ended = perform(given)
+    assert ended.how == "died"
+    assert "ended with 1 before the first could report" in ended.error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fsdp", [False, True])
+def test_two_processes_train_together(tmp_path: Path, fsdp: bool) -> None:
+    """On CPUs they find each other over gloo."""
+    from genrec_unlearn_bench.grid.expand import graph_builder
+
+    request = RunRequest(
+        task="demo-brand",
+        method="original",
+        backbone="mor",
+        scale="smoke",
+        device="cpu",
+        threads=1,
+        backbone_set={"training.max_steps": 2},
+        results_dir=tmp_path / "results",
+    )
+    key = graph_builder()(request).stages["original"].key
+    job = Job(name="original", request=request, until="original", keys=(key,), resources=Resources(gpus=2, fsdp=fsdp))
+    ended = perform(assignment(tmp_path, job))
+    assert ended.how == "done", ended.error
+    (notes,) = (tmp_path / "cache" / "stages" / "original").rglob("notes.json")
+    assert json.loads(notes.read_text())["notes"]["train.processes"] == 2
