@@ -98,7 +98,7 @@ def test_what_is_said_and_what_acknowledging_does(tmp_path: Path) -> None:
     assert not faults(tool.read_lock(path), raised)
 
     lowered = {"sids": Locked(1, "b")}
-    assert "was lowered, 3 to 1" in faults(raised, lowered)[0]
+    assert "was lowered from 3 to 1" in faults(raised, lowered)[0]
     with pytest.raises(SystemExit, match="versions of sids were lowered"):
         tool.acknowledge(lowered, path)
     assert tool.read_lock(path) == raised
