@@ -108,7 +108,7 @@ def reproduce(
 
 
 def _is_run(name: str) -> bool:
-    from genrec_unlearn_bench.reproduce.run_lookup import names_a_run
+    from genrec_unlearn_bench.pipeline.results import names_a_run
 
     return names_a_run(name)
 
@@ -201,27 +201,25 @@ def _repeat(
     as_json: bool,
 ) -> None:
     """Repeat a run, or measure its noise floor, and print the comparison; exit code 1 where it does not hold."""
-    from genrec_unlearn_bench.evaluation.relearning.held_out import PLACES
-    from genrec_unlearn_bench.pipeline.results import read_record
-    from genrec_unlearn_bench.reproduce.noise_floor import read_floors
-    from genrec_unlearn_bench.reproduce.repeat import Anew, measure_floor, repeat_record
-    from genrec_unlearn_bench.reproduce.run_lookup import find_run
+    from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
+    from genrec_unlearn_bench.reproduce.noise_floor import Redo, read_floors
+    from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
     from genrec_unlearn_bench.store.store import default_cache
 
     folder = find_run(text, tuple(dict.fromkeys([results_dir, *PLACES])))
     record = read_record(folder)
-    anew: Anew = "all" if fresh else "row"
+    redo: Redo = "all" if fresh else "row"
     with progressing() as progress:
 
         def once(floors: tuple[NoiseFloor, ...]) -> Repetition:
             cache = cache_dir or default_cache()
-            return repeat_record(record, cache_dir=cache, anew=anew, floors=floors, progress=progress, **settings)
+            return repeat_record(record, cache_dir=cache, redo=redo, floors=floors, progress=progress, **settings)
 
         progress.info(f"{folder}: {record.command}")
         if floor is None:
             done = once(read_floors(folder))
         else:
-            _, done = measure_floor(folder, record, floor, once, anew=anew, progress=progress)
+            _, done = measure_floor(folder, record, floor, once, redo=redo, progress=progress)
     if as_json:
         print_json(_repetition_document(done, folder))
     else:
@@ -239,7 +237,7 @@ def _repetition_document(done: Repetition, folder: Path) -> dict[str, Any]:
         "basis": done.basis,
         "floor_unused": done.floor_unused,
         "counts": done.counts,
-        "parted": done.parted,
+        "parted": done.first_difference,
         "reused": list(done.reused),
         "changes": [vars(change) for change in done.changes],
         "rows": [{**vars(row), "group": row.group.value} for row in done.rows],
@@ -262,7 +260,7 @@ def _draw_repetition(done: Repetition, folder: Path) -> None:
         *([("noise floor", f"not used: {done.floor_unused}")] if done.floor_unused else []),
         ("surroundings", "\n".join(map(str, done.changes)) or "as they were"),
         ("from the cache", ", ".join(done.reused) or "nothing"),
-        ("first difference", done.parted or "none: every stage came out the same"),
+        ("first difference", done.first_difference or "none: every stage came out the same"),
         ("verdict", "the record holds" if done.matches else "the record does not hold here"),
     ]
     sheets.append(Sheet("", tuple(facts)))

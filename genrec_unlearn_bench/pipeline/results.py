@@ -8,15 +8,16 @@ depends on the cache, so the cache may be removed.
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
 from genrec_unlearn_bench.files import atomic_folder, file_digest
 from genrec_unlearn_bench.pipeline.record import Cell, RunRecord
 
@@ -28,10 +29,13 @@ if TYPE_CHECKING:
 __all__ = [
     "MEASUREMENTS",
     "PER_USER",
+    "PLACES",
     "RECORD",
     "find_result",
+    "find_run",
     "folder_prefix",
     "looks_whole",
+    "names_a_run",
     "read_record",
     "record_text",
     "result_folder",
@@ -47,6 +51,12 @@ LOSSES = "losses.jsonl"
 MANIFEST = "manifest.json"
 MEASUREMENTS = "measurements"
 
+PLACES = (Path("results"), Path("leaderboard/results"), Path("leaderboard/submissions"))
+"""Where runs are looked for by key."""
+
+_KEY = re.compile(r"[0-9a-f]{4,64}")
+_KEY_DIGITS = 10
+"""Digits of the key in a folder's name."""
 
 _OF_SOME_RECORDS = ("measuring", "holdout", "tables", "arithmetic", "off_lock")
 """Fields that are left out where a record has nothing to say about them: so older ones keep their bytes."""
@@ -54,7 +64,7 @@ _OF_SOME_RECORDS = ("measuring", "holdout", "tables", "arithmetic", "off_lock")
 
 def result_folder(root: Path, record: RunRecord) -> Path:
     """Where a record belongs under the results folder."""
-    return row_folder(root, record.cell) / f"{folder_prefix(record.cell)}{record.key[:10]}"
+    return row_folder(root, record.cell) / f"{folder_prefix(record.cell)}{record.key[:_KEY_DIGITS]}"
 
 
 def row_folder(root: Path, cell: Cell) -> Path:
@@ -73,7 +83,7 @@ def find_result(root: Path, cell: Cell, key: str) -> Path | None:
 
     Looks at names and at the ends of files only; ``read_record`` checks every digest.
     """
-    folder = row_folder(root, cell) / f"{folder_prefix(cell)}{key[:10]}"
+    folder = row_folder(root, cell) / f"{folder_prefix(cell)}{key[:_KEY_DIGITS]}"
     return folder if looks_whole(folder) else None
 
 
@@ -172,3 +182,45 @@ def read_record(folder: Path) -> RunRecord:
         if not table.is_file() or file_digest(table) != digest:
             raise CorruptArtefact("a measurement's table is missing or was changed", where=str(table), hint=hint)
     return record
+
+
+def names_a_run(text: str) -> bool:
+    """Whether a text can only mean a run: a path, or hexadecimal digits."""
+    return "/" in text or text.endswith(".json") or Path(text).is_dir() or _KEY.fullmatch(text) is not None
+
+
+def find_run(text: str, places: Sequence[Path] = PLACES) -> Path:
+    """Find the folder of a run by its folder, its ``result.json``, or the beginning of its key.
+
+    Raises UsageError where there is none, where several keys begin so, or where a folder holds no record.
+    """
+    path = Path(text)
+    if path.is_file():
+        path = path.parent
+    if path.is_dir():
+        if not (path / RECORD).is_file():
+            inside = sorted(path.rglob(RECORD))
+            raise UsageError(
+                f"the folder holds no {RECORD}" + (f", and {len(inside)} folders below it do" if inside else ""),
+                where=str(path),
+                hint=f"name one of them, such as {inside[0].parent}" if inside else "name the folder of one run",
+            )
+        return path
+    if not _KEY.fullmatch(text):
+        raise UsageError(
+            f"there is no run {text!r}", hint="name its folder, its result.json, or four digits of its key"
+        )
+    folders = [found.parent for place in places if place.is_dir() for found in sorted(place.rglob(RECORD))]
+    matching = [folder for folder in folders if folder.name.rpartition("-")[2].startswith(text[:_KEY_DIGITS])]
+    if not matching:
+        raise UsageError(
+            f"no run's key begins with {text!r}",
+            where=", ".join(map(str, places)),
+            hint="name its folder, or look elsewhere: --results-dir",
+        )
+    if len(matching) > 1:
+        listing = "".join(f"\n  - {folder}" for folder in matching[:8])
+        raise UsageError(
+            f"{len(matching)} runs have a key that begins with {text!r}:{listing}", hint="name one of them"
+        )
+    return matching[0]
