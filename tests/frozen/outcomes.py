@@ -1,4 +1,4 @@
-"""Outcomes of whole runs as they were before the pipeline was rebuilt (commit aa94b01), and reading them off records.
+"""Outcomes of whole runs as they were before the pipeline was rebuilt, at commit aa94b01, and how records are read.
 
 ``python -m tests.frozen.outcomes RESULTS`` writes ``outcomes.json.gz`` from a folder of results. It was written once, by
 the commands of ``CALLS`` on that commit; writing it anew means that outcomes are meant to change.
