@@ -180,9 +180,6 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-T = TypeVar("T")
-
-
 @dataclass
 class SessionCache:
     """Stages and loaded objects of one session, so that ten methods in one call read the dataset once.

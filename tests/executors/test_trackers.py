@@ -13,7 +13,7 @@ from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.stage import StageLog
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.reproduce.repeat import repeat_record
-from tests.pipeline.conftest import Bench, Told, trained  # noqa: F401
+from tests.pipeline.conftest import Bench, Told
 
 
 def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:

@@ -75,7 +75,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "u-lira-metrics": _SHADOWS,
     "result": (
         *("evaluation/cost.py", "evaluation/gap.py", "evaluation/stream.py", "evaluation/collateral.py"),
-        *("pipeline/run.py", "pipeline/record_builder.py", "pipeline/stages/stream.py"),
+        *("pipeline/run.py", "pipeline/stages/stream.py"),
     ),
 }
 """Files and folders of the package behind each stage; ``!`` takes out a part of a folder."""
