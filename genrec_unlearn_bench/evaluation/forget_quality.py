@@ -56,20 +56,10 @@ _EACH = "each under its own semantic IDs"
 
 
 def _spec(
-    name: str,
-    title: str,
-    better: dict[Group, Better],
-    description: str,
-    source: str,
-    unit: str = "fraction",
+    name: str, title: str, better: dict[Group, Better], description: str, source: str, unit: str = "fraction"
 ) -> MetricSpec:
     return MetricSpec(
-        name=f"forget-quality.{name}",
-        title=title,
-        better=better,
-        unit=unit,
-        description=description,
-        source=source,
+        name=f"forget-quality.{name}", title=title, better=better, unit=unit, description=description, source=source
     )
 
 

@@ -21,11 +21,7 @@ _SCRUBBED = ", from texts without the concept, so that recommending the forgotte
 _COLUMNS = {
     "similarity.first": ("first_similarity", "Sim.", "first recommended item"),
     "similarity.mean@10": ("mean_similarity", "Sim. list", "the ten recommended items, averaged"),
-    "similarity.first.scrubbed": (
-        "first_similarity_scrubbed",
-        "Sim. scrubbed",
-        f"first recommended item{_SCRUBBED}",
-    ),
+    "similarity.first.scrubbed": ("first_similarity_scrubbed", "Sim. scrubbed", f"first recommended item{_SCRUBBED}"),
     "similarity.mean@10.scrubbed": (
         "mean_similarity_scrubbed",
         "Sim. list scrubbed",

@@ -163,7 +163,7 @@ _DESCRIPTIONS = {
 }
 _SOURCES = {
     Attack.MIXED: "TRACER, relearning experiment (held-out scoring after Deeb & Roger, arXiv 2410.08827); protocol "
-    "sec. 4",
+    "sec. 4"
 }
 _SOURCE = "Deeb & Roger, arXiv 2410.08827 (held-out scoring); protocol sec. 4"
 _RANGES = {
