@@ -1,8 +1,13 @@
-"""Collateral damage: retain quality on the concept's neighbours and on the rest, and its change by unlearning."""
+"""Damage on the retain side: quality on the concept's neighbours and on the rest, its change, and collapsed lists.
+
+Coverage and Gini of the retain test's lists show a model that unlearned by collapsing. Both count items in the first
+ten places; items that are to be forgotten (none for interaction requests) are left out of the catalogue and of the
+lists, so that a model is not charged for no longer recommending them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +16,9 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.per_user import blocks
 from genrec_unlearn_bench.evaluation.ranking import (
     UserBlock,
+    blocks,
     difference_interval,
     mean_interval,
     rank_metric,
@@ -28,10 +33,12 @@ __all__ = [
     "SPECS",
     "category_neighbours",
     "change_from_original",
+    "collapse_values",
     "collateral_values",
     "neighbour_flags",
     "prefix_depth",
     "prefix_neighbours",
+    "recommended",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -78,7 +85,26 @@ def _specs() -> Iterable[MetricSpec]:
             )
 
 
-SPECS = tuple(_specs())
+SPECS = (
+    *_specs(),
+    MetricSpec(
+        name="coverage@10",
+        title="Coverage@10",
+        better={Group.RETAIN: Better.HIGHER},
+        description="Share of the items that are not to be forgotten that are recommended to anybody: that stand among "
+        "the first ten places of some retain test list. Rises with the number of lists.",
+        source="catalogue coverage: Ge et al. 2010, 'Beyond accuracy: evaluating recommender systems by coverage and "
+        "serendipity', sec. 2.1",
+    ),
+    MetricSpec(
+        name="gini@10",
+        title="Gini@10",
+        better={Group.RETAIN: Better.LOWER},
+        description="Gini coefficient of how often each item that is not to be forgotten stands among the first ten "
+        "places of the retain test lists: 0 if all do equally often, near 1 if few fill every list.",
+        source="Fleder and Hosanagar 2009, 'Blockbuster culture's next rise or fall'; Gini 1912",
+    ),
+)
 
 
 def prefix_depth(table: SidTable) -> int:
@@ -210,3 +236,31 @@ def _why_empty(relation: str, known: bool, side: Group) -> str:
         lacking = "original semantic IDs" if relation == "prefix" else "item categories"
         return f"no retain test example could be judged: no {lacking}, or the request names no concept items"
     return "every judged target is a neighbour" if side is Group.REST else "no judged target is a neighbour"
+
+
+def collapse_values(beam: int, counts: IntArray) -> Iterator[MetricValue]:
+    """Both metrics at one beam, from the counts of ``recommended``."""
+    numbers = ((counts > 0).mean(), gini(counts)) if counts.sum() else None
+    for place, name in enumerate(("coverage@10", "gini@10")):
+        yield MetricValue(
+            metric=name,
+            group=Group.RETAIN,
+            value=None if numbers is None else float(numbers[place]),
+            beam=beam,
+            n=len(counts),
+            note="no item that may stay is recommended" if numbers is None else None,
+        )
+
+
+def recommended(items: IntArray, concept: BoolArray) -> IntArray:
+    """Count of each unmarked item in the lists [M, k] (-1 at empty places), in the order of the catalogue."""
+    counts = np.bincount(items[items >= 0], minlength=len(concept))
+    return np.asarray(counts[~concept], dtype=np.int64)
+
+
+def gini(counts: IntArray) -> float:
+    """Gini coefficient of counts [n] with a sum above 0: their mean absolute difference over twice their mean."""
+    ordered = np.sort(counts).astype(np.float64)
+    n = len(ordered)
+    weights = 2 * np.arange(1, n + 1) - n - 1
+    return float(weights @ ordered / (n * ordered.sum()))

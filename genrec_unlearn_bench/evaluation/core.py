@@ -15,17 +15,21 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import IntArray
-from genrec_unlearn_bench.evaluation.collapse import collapse_values, recommended
-from genrec_unlearn_bench.evaluation.collateral import category_neighbours, neighbour_flags, prefix_neighbours
+from genrec_unlearn_bench.evaluation.collateral import (
+    category_neighbours,
+    collapse_values,
+    neighbour_flags,
+    prefix_neighbours,
+    recommended,
+)
 from genrec_unlearn_bench.evaluation.concept import concept_places, original_space_lists
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode_block
 from genrec_unlearn_bench.evaluation.history_influence import measure_influence
 from genrec_unlearn_bench.evaluation.lists import GroupLists, list_file, put_lists
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.overlap_change import overlap_values
-from genrec_unlearn_bench.evaluation.per_user import PerUserWriter, block_frame, stored_blocks
+from genrec_unlearn_bench.evaluation.per_user import PerUserWriter, block_frame, rescored, stored_blocks
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, WIDE_BEAM
-from genrec_unlearn_bench.evaluation.rescore import rescored
 from genrec_unlearn_bench.evaluation.similarity import list_similarity
 from genrec_unlearn_bench.progress import Progress
 

@@ -1,4 +1,4 @@
-"""Gap to the retrained model, in the metric's unit and in standard deviations over retraining seeds."""
+"""Gap to the retrained model, in the metric's unit and in deviations over retraining seeds; cost of unlearning."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricS
 from genrec_unlearn_bench.evaluation.probing import specs as probing
 from genrec_unlearn_bench.evaluation.relearning import specs as relearning
 
-__all__ = ["SPECS", "gap_to_oracle"]
+__all__ = ["SPECS", "cost_values", "gap_to_oracle"]
 
 _LEFT_IN_WEIGHTS = (
     "probing.auroc.*",
@@ -77,7 +77,31 @@ def _specs(base: MetricSpec) -> Iterable[MetricSpec]:
     )
 
 
-SPECS = tuple(spec for base in COMPARED for spec in _specs(base))
+_COST_SPECS = tuple(
+    MetricSpec(
+        name=f"cost.{name}",
+        title=title,
+        better={Group.ALL: Better.LOWER},
+        range=(0.0, math.inf),
+        unit=unit,
+        description=description,
+        source="protocol sec. 4",
+    )
+    for name, title, unit, description in (
+        ("unlearn-seconds", "Time", "seconds", "Wall-clock of unlearning alone."),
+        (
+            "share-of-retraining",
+            "Time / retraining",
+            "fraction",
+            "Wall-clock of unlearning divided by that of training the oracle on the same machine kind.",
+        ),
+        ("peak-memory", "Memory", "MiB", "Peak memory of the process (CPU) or the device (GPU) in unlearning."),
+        ("steps", "Steps", "count", "Optimiser steps of unlearning."),
+        ("tuning-trials", "Trials", "count", "Configurations tried before this one was chosen."),
+    )
+)
+
+SPECS = (*_COST_SPECS, *(spec for base in COMPARED for spec in _specs(base)))
 
 _NAMES = frozenset(spec.name for spec in COMPARED)
 
@@ -135,3 +159,26 @@ def _gap(
 
 def _key(value: MetricValue) -> tuple[str, Group, int | None]:
     return value.metric, value.group, value.beam
+
+
+def cost_values(
+    *,
+    unlearn_seconds: float,
+    share_of_retraining: float | None,
+    peak_memory_mib: float,
+    steps: int,
+    tuning_trials: int = 0,
+) -> tuple[MetricValue, ...]:
+    """The five cost metrics; a share that is not known is None, with a note."""
+    numbers = {
+        "cost.unlearn-seconds": unlearn_seconds,
+        "cost.share-of-retraining": share_of_retraining,
+        "cost.peak-memory": peak_memory_mib,
+        "cost.steps": float(steps),
+        "cost.tuning-trials": float(tuning_trials),
+    }
+    unknown = "the oracle's training time is not known"
+    return tuple(
+        MetricValue(metric=name, group=Group.ALL, value=number, note=unknown if number is None else None)
+        for name, number in numbers.items()
+    )

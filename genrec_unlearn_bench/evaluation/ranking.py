@@ -8,7 +8,7 @@ therefore never worse than the hit on the item.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,6 +30,7 @@ __all__ = [
     "TEST_GROUPS",
     "WIDE_BEAM",
     "UserBlock",
+    "blocks",
     "difference_interval",
     "gain",
     "hit",
@@ -78,6 +79,13 @@ class UserBlock:
         """[M] the column as int64."""
         values: Any = self.frame[column].to_numpy(dtype=np.int64)
         return np.asarray(values)
+
+
+def blocks(frame: pd.DataFrame) -> Iterator[UserBlock]:
+    """Every group at every beam of the protocol, in order, empty ones included."""
+    for group in TEST_GROUPS:
+        for beam in BEAMS:
+            yield UserBlock(group, beam, frame[(frame["group"] == group.value) & (frame["beam"] == beam)])
 
 
 def hit(ranks: RankArray, k: int) -> FloatArray:

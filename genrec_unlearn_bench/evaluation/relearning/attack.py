@@ -25,8 +25,14 @@ from genrec_unlearn_bench.backbones.snapshots import Snapshot, Snapshots, Traini
 from genrec_unlearn_bench.backbones.training import NextItem
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
-from genrec_unlearn_bench.evaluation.relearning.attack_data import AttackSet, attack_set, batches, split_for_attacks
-from genrec_unlearn_bench.evaluation.relearning.held_out import held_out_hits, in_space
+from genrec_unlearn_bench.evaluation.relearning.attack_data import (
+    AttackSet,
+    attack_set,
+    batches,
+    held_out_hits,
+    in_space,
+    split_for_attacks,
+)
 from genrec_unlearn_bench.evaluation.relearning.recovery import AttackTrace
 from genrec_unlearn_bench.evaluation.relearning.specs import HELD_OUT, START, RelearningConfig, Space, part_of
 from genrec_unlearn_bench.progress import Progress

@@ -54,7 +54,7 @@ class Relearning(Measurement):
 
     def parts(self, subject: Subject) -> tuple[str, ...]:
         """``mixed/served`` …; the original space is a part of its own only where it differs."""
-        from genrec_unlearn_bench.evaluation.relearning.held_out import spaces
+        from genrec_unlearn_bench.evaluation.relearning.attack_data import spaces
 
         return tuple(part_name(attack, space) for attack in Attack for space in spaces(subject))
 

@@ -33,7 +33,7 @@ __all__ = [
     "preset",
 ]
 
-START = SharedPass("relearning-start", "genrec_unlearn_bench.evaluation.relearning.held_out:read_start")
+START = SharedPass("relearning-start", "genrec_unlearn_bench.evaluation.relearning.attack_data:read_start")
 """Hits at step 0, in every space of the model."""
 
 HELD_OUT = ("train", "test")

@@ -20,8 +20,8 @@ from genrec_unlearn_bench.evaluation.measured_parts import (
     write_parts,
 )
 from genrec_unlearn_bench.evaluation.measurement import Measured, Measurement, SharedPass, Subject
+from genrec_unlearn_bench.evaluation.probing.states import untrained
 from genrec_unlearn_bench.evaluation.suites import find_measurement
-from genrec_unlearn_bench.evaluation.untrained import untrained
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.pipeline.stages.unlearn import first_not_finite
