@@ -13,7 +13,7 @@ from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, CorruptAr
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user, recompute
 from genrec_unlearn_bench.pipeline import run as running
-from genrec_unlearn_bench.pipeline.finished import FinishedRun
+from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import read_record
 from genrec_unlearn_bench.pipeline.stages import unlearn
