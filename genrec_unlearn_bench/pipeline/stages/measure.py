@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.measured_parts import (
+    StoredParts,
     read_measured,
-    read_parts,
     run_parts,
     write_measured,
     write_parts,
@@ -83,7 +83,7 @@ class MeasurementStages:
             self._config(as_untrained) | {"config": config},
             {**self.data, "sids": self.sids, "model": model, **passes},
             compute=compute,
-            load=lambda inputs, folder: read_parts(folder),
+            load=lambda inputs, folder: StoredParts(folder),
             seed=self.resolved.seed,
             keep=True,
             label=f"{measurement.name}: {_title(model, as_untrained)}",
