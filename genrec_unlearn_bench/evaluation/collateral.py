@@ -53,36 +53,31 @@ _SIDES = (Group.NEIGHBOURS, Group.REST)
 _NOTHING = np.empty(0)
 
 
-def _specs() -> Iterable[MetricSpec]:
-    source = "protocol sec. 4"
+def _specs() -> Iterator[MetricSpec]:
+    sides, retain = dict.fromkeys(_SIDES, Better.HIGHER), {Group.RETAIN: Better.HIGHER}
     for relation, meaning in _RELATIONS.items():
         for name in _METRICS:
             title = rank_metric(name).title
-            yield MetricSpec(
-                name=f"collateral.{relation}.{name}",
-                title=f"{title} by {relation}",
-                better=dict.fromkeys(_SIDES, Better.HIGHER),
-                level=Level.USER,
-                description=f"{title} of retain test examples, split: an example is a neighbour if {meaning}.",
-                source=source,
+            split = f"{title} of retain test examples, split: an example is a neighbour if {meaning}."
+            change = f"collateral.{relation}.{name} minus the original model's."
+            excess = (
+                "Change on the neighbours minus change on the rest: negative where the concept's "
+                f"neighbours (by {relation}) suffer more."
             )
-            yield MetricSpec(
-                name=f"collateral-change.{relation}.{name}",
-                title=f"{title} by {relation}, change",
-                better=dict.fromkeys(_SIDES, Better.HIGHER),
-                range=(-1.0, 1.0),
-                description=f"collateral.{relation}.{name} minus the original model's.",
-                source=source,
-            )
-            yield MetricSpec(
-                name=f"collateral-excess.{relation}.{name}",
-                title=f"{title} by {relation}, excess",
-                better={Group.RETAIN: Better.HIGHER},
-                range=(-2.0, 2.0),
-                description="Change on the neighbours minus change on the rest: negative where the concept's "
-                f"neighbours (by {relation}) suffer more.",
-                source=source,
-            )
+            for kind, end, better, bounds, level, description in (
+                ("collateral", "", sides, (0.0, 1.0), Level.USER, split),
+                ("collateral-change", ", change", sides, (-1.0, 1.0), Level.MODEL, change),
+                ("collateral-excess", ", excess", retain, (-2.0, 2.0), Level.MODEL, excess),
+            ):
+                yield MetricSpec(
+                    name=f"{kind}.{relation}.{name}",
+                    title=f"{title} by {relation}{end}",
+                    better=better,
+                    range=bounds,
+                    level=level,
+                    description=description,
+                    source="protocol sec. 4",
+                )
 
 
 SPECS = (
@@ -168,12 +163,9 @@ def change_from_original(
 ) -> tuple[MetricValue, ...]:
     """Change of the collateral values by unlearning: this run's minus those of the ``original`` row.
 
-    The same examples are neighbours in both runs, as the original table decides. Gives ``collateral-change.*`` by
-    side, and ``collateral-excess.*``: the neighbours' change minus the rest's.
-
-    Args:
-        tables: Per-user tables of the run and of the original. With them every change has the 95 % t interval of the
-            paired differences, and every excess Welch's for the difference of two means; without, none has one.
+    Gives ``collateral-change.*`` by side, and ``collateral-excess.*``: the neighbours' change minus the rest's. With
+    the per-user ``tables`` of the run and of the original every change has the 95 % t interval of the paired
+    differences, and every excess Welch's for the difference of two means.
     """
     before = {(v.metric, v.group, v.beam): v.value for v in original}
     differences = {} if tables is None else _differences(*tables)
@@ -186,19 +178,10 @@ def change_from_original(
         earlier = before.get((value.metric, value.group, value.beam))
         change = None if value.value is None or earlier is None else value.value - earlier
         changes.setdefault((rest, value.beam), {})[value.group] = change
-        note = None if change is not None else "not measured here or on the original"
+        found = value.model_copy(update={"metric": f"collateral-change.{rest}", "value": change, "sd": None})
         interval = None if change is None else mean_interval(differences.get((rest, value.beam, value.group), _NOTHING))
-        out.append(
-            MetricValue(
-                metric=f"collateral-change.{rest}",
-                group=value.group,
-                value=change,
-                beam=value.beam,
-                n=value.n,
-                interval=interval,
-                note=note,
-            )
-        )
+        note = None if change is not None else "not measured here or on the original"
+        out.append(found.model_copy(update={"interval": interval, "note": note}))
     for (rest, beam), by_side in changes.items():
         near, far = by_side.get(Group.NEIGHBOURS), by_side.get(Group.REST)
         excess = None if near is None or far is None else near - far

@@ -167,10 +167,7 @@ class ForgetQualityConfig(StrictModel):
 
 
 class ForgetQuality(Measurement):
-    """Truth ratios compared with the retrained model's, ToW-rel and average gap.
-
-    All oracles are measured, as two of them make the ceiling.
-    """
+    """Truth ratios compared with the retrained model's, ToW-rel and average gap; two oracles make the ceiling."""
 
     name = "forget-quality"
     specs = SPECS
@@ -182,11 +179,7 @@ class ForgetQuality(Measurement):
         return ForgetQualityConfig(decoded=200) if scale == "smoke" else ForgetQualityConfig()
 
     def measure(self, subject: Subject, part: str, config: ForgetQualityConfig, progress: Progress) -> Measured:
-        """Log truth ratios of forget and retain train, and hits@10 on forget test, retain train and retain test.
-
-        Raises:
-            NotMeasurable: There are too few forget train examples, or one of them has no wrong item.
-        """
+        """Log truth ratios of forget and retain train, and hits@10 on forget test, retain train and retain test."""
         forget = truth_ratio.log_truth_ratios(scored(subject.pass_arrays, ExampleGroup.FORGET_TRAIN))
         retain = truth_ratio.log_truth_ratios(scored(subject.pass_arrays, ExampleGroup.RETAIN_TRAIN))
         if len(forget) < config.least:
@@ -305,8 +298,7 @@ def _of(model: Measured, name: RatioSample | HitSample) -> FloatArray:
 
 
 def _distributions(ratios: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
-    """Quantiles of the truth ratios by group: ``group``, ``quantile``, ``truth_ratio``. The ends are left out, as they
-    are single examples."""
+    """Quantiles of the truth ratios by group, without the ends, which are single examples."""
     import pandas as pd
 
     there = {group: values.astype(np.float64) for group, values in ratios.items() if len(values)}

@@ -97,9 +97,8 @@ def _repeated(examples: Examples) -> BoolArray:
 def wrong_items(features: ItemFeatures, table: SidTable, targets: IntArray, concept: BoolArray) -> IntArray:
     """[len(targets), 5] wrong answers: the semantic neighbours P(i) of each target, -1 where the catalogue has fewer.
 
-    Neighbours are those of ``positive_set`` (retain items; none that carries the target's codes), in the original
-    table, so that they are the same for every model. Only where the concept leaves fewer than five are concept items
-    let in.
+    Neighbours are those of ``positive_set`` in the original table, the same for every model. Only where the concept
+    leaves fewer than five are concept items let in.
     """
     distinct, row = np.unique(targets, return_inverse=True)
     found = positive_set(features, table, distinct, concept, WRONG)

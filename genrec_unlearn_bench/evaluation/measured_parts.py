@@ -65,11 +65,9 @@ def run_parts(
     Args:
         progress: Its ``work`` is set to a folder of the part's own while a part is measured, where ``work`` is given;
             ``earlier_seconds`` grows by the time of parts taken over from an interrupted process.
-        passes: By name, the outcome of every pass that the measurement declares. Where one could not be taken, its
-            reason stands for the whole measurement, as a single part without a name.
+        passes: Outcomes of the declared passes. The reason of one that could not be taken stands for all parts.
         work: Folder that survives a kill. Finished parts are kept there and not measured again. The caller removes it.
-        reseed: Called before each part; sets torch's global generators, so that a part does not depend on which others
-            were measured before it.
+        reseed: Called before each part, so that none depends on which others were measured before it.
     """
     found = {declared.name: passes[declared.name] for declared in measurement.passes}
     reason = next((outcome.reason for outcome in found.values() if outcome.reason), "")
@@ -145,11 +143,7 @@ def write_parts(parts: Parts, folder: Path) -> None:
 
 
 class StoredParts(dict[str, Measured]):
-    """The parts of one measurement on one model, by name, in the order in which they were measured.
-
-    Attributes:
-        folder: Where they are stored. Two of the same folder are of the same model.
-    """
+    """The parts of one measurement on one model, by name; two of the same ``folder`` are of the same model."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -185,13 +179,7 @@ def read_measured(folder: Path) -> Measured:
 
 @dataclass(frozen=True, eq=False)
 class ExtraMetrics:
-    """Metrics of the full suite beyond the core.
-
-    Attributes:
-        values: Of the run.
-        oracles: Of each oracle; empty for measurements of the first oracle alone.
-        tables: By measurement, the curves of all models, published with the result; ``MODEL_COLUMN`` names the model.
-    """
+    """Metrics beyond the core of the run and of each oracle; ``tables`` has the curves of all models by measurement."""
 
     values: tuple[MetricValue, ...] = ()
     oracles: tuple[tuple[MetricValue, ...], ...] = ()
@@ -202,9 +190,8 @@ def compare_measurements(measured: Sequence[tuple[Measurement, Parts, References
     """Turn what was measured on all models into metric values and published tables.
 
     Args:
-        measured: For each measurement, the run's parts and the same on its references. The measurement of a model that
-            is the run and a reference at once is recognised by being the same object, or by being read from the same
-            folder.
+        measured: For each measurement, the run's parts and the same on its references. A model that is the run and a
+            reference at once is recognised by being the same object or read from the same folder.
         oracles: How many oracles the run has.
     """
     values: list[MetricValue] = []

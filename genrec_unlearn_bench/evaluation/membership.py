@@ -52,7 +52,6 @@ class Quantity:
 
     @property
     def name(self) -> str:
-        """The metric's name."""
         return ".".join(["membership", self.statistic, *([self.space] if self.space != OWN else []), self.score])
 
 
@@ -156,7 +155,6 @@ class MembershipConfig(StrictModel):
 
 
 def sample_name(group: Group, space: str, score: str, *, members: bool) -> str:
-    """Name of an array of scores among the samples."""
     return f"{group.value}.{space}.{score}.{'members' if members else 'holdout'}"
 
 
@@ -176,12 +174,7 @@ class Membership(Measurement):
         return MembershipConfig()
 
     def measure(self, subject: Subject, part: str, config: MembershipConfig, progress: Progress) -> Measured:
-        """Scores of every example, and their statistics by group.
-
-        Raises:
-            NotMeasurable: The forget side has too few members or non-members. A retain side that has too few is left
-                out.
-        """
+        """Scores of every example, and their statistics by group; a retain side with too few examples is left out."""
         parts = {example_group: scored(subject.pass_arrays, example_group) for example_group in ExampleGroup}
         if subject.split.kind is ConceptKind.INTERACTION:
             # The forgotten interactions are a random draw, so what was held out stands for either side.
@@ -258,7 +251,6 @@ class _Comparison:
     oracles: Sequence[Measured]
 
     def value(self, quantity: Quantity, group: Group) -> MetricValue:
-        """One metric, or why there is none."""
         try:
             scores = self._scores(self.run, quantity, group)
             found = self._estimate(quantity, group, scores)

@@ -75,7 +75,7 @@ def block_frame(group: Group, beam: int, columns: Mapping[str, NDArray[Any]]) ->
 
 
 def join(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """All blocks, one below the other, in the given order."""
+    """All blocks, one below the other."""
     import pandas as pd
 
     return _typed(pd.concat(frames, ignore_index=True))

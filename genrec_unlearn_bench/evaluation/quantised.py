@@ -39,8 +39,8 @@ def quantised_ranks(
         scheme: int8, int4 or nf4; None measures the model as it is.
 
     Returns:
-        ``forget`` [F] for the whole forget test and ``retain`` [R] for a sample of the retain test, which is the same
-        for every model of a seed, so that all differences are paired; and ``bits`` [1] of the blocks' weights.
+        ``forget`` [F] for the whole forget test, ``retain`` [R] for a sample of the retain test, the same for every
+        model of a seed, so that differences are paired; and ``bits`` [1] of the blocks' weights.
 
     Raises:
         NotMeasurable: No network, no test examples, or no way to quantise like that here.
@@ -138,12 +138,9 @@ def round_to_nearest(weight: Tensor, bits: int) -> Tensor:
 
 
 def normal_float(weight: Tensor) -> Tensor:
-    """4-bit NormalFloat in blocks of 64, by bitsandbytes' own kernels.
+    """4-bit NormalFloat in blocks of 64, by bitsandbytes' own kernels, dequantised as its linear layers do.
 
-    Its linear layers multiply with the dequantised weights, which is what this gives; scales are not quantised again.
-
-    Raises:
-        NotMeasurable: The library or a CUDA device is missing.
+    Raises NotMeasurable where the library or a CUDA device is missing.
     """
     if importlib.util.find_spec("bitsandbytes") is None:
         raise NotMeasurable("NF4 is quantised by bitsandbytes, which is not installed")

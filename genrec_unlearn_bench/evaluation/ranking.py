@@ -170,8 +170,8 @@ def user_mean(
 ) -> MetricValue:
     """Average the finite entries of ``values`` [M]; NaN marks an example for which nothing was measured.
 
-    The standard deviation has n - 1 in its denominator and needs two examples. ``interval`` adds the 95 % t interval
-    of the mean. With nothing to average the value is None and the note says ``empty``.
+    The standard deviation (n - 1) needs two examples. ``interval`` adds the 95 % t interval of the mean. With nothing
+    to average the value is None and the note says ``empty``.
     """
     measured = values[np.isfinite(values)]
     n = len(measured)
@@ -233,9 +233,7 @@ def sid_numbers(codes: RankArray) -> RankArray:
 def sid_ranks(ranking: Ranking, numbers: RankArray, targets: RankArray) -> RankArray:
     """[B] 1-based rank of each target's semantic ID among the different ones in its list, 0 where it is not there.
 
-    Args:
-        ranking: [B, k] items; those that share an ID stand together.
-        numbers: [N] from ``sid_numbers``.
+    ``ranking``: [B, k] items; those that share an ID stand together. ``numbers``: [N] from ``sid_numbers``.
     """
     ids = np.where(ranking.items >= 0, numbers[ranking.items], -1)
     new = np.ones_like(ids, dtype=np.bool_)

@@ -48,19 +48,15 @@ SPECS = tuple(
 
 
 def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.float32]) -> tuple[FloatArray, FloatArray]:
-    """Cosine of each list's first item, and the mean over its items, with the target.
+    """Cosine of each list's first item, and the mean over its items, with the target: two [M] float64.
 
-    Places that hold no item (-1) and items whose feature row is zero (no text) have no cosine: they are left out of
-    the mean, which is therefore over what was really recommended. NaN where nothing is left, or where the target
-    has no text.
+    Places without an item (-1) and items whose feature row is zero (no text) are left out of the mean. NaN where
+    nothing is left, or where the target has no text.
 
     Args:
         lists: [M, k] item ids, -1 at empty places.
         targets: [M].
         features: [N, D]; rows need not have unit length.
-
-    Returns:
-        ([M], [M]) float64.
     """
     first = np.full(len(lists), np.nan)
     mean = np.full(len(lists), np.nan)

@@ -68,8 +68,7 @@ class ProbePool:
 def sample_pool(subject: Subject) -> ProbePool:
     """Draw the pool; it depends on the task, the seed, the scale and the model's history limit alone.
 
-    Raises:
-        NotMeasurable: The train part has one class only.
+    Raises NotMeasurable where the train part has one class only.
     """
     split, most = subject.split, POSITIVES[subject.scale]
     codes = subject.original_sids.codes[:, 0]
@@ -103,10 +102,7 @@ def pseudo_concept(rows: Rows, generator: np.random.Generator, *, single: bool) 
     """A control task (Hewitt & Liang 2019, arXiv 1909.03368): the negatives, a random part of them called positive.
 
     As many random items as the positives have, at most half of the negatives' items, so that a match is left for each.
-    A probe can only tell such a set by memorising its items.
-
-    Args:
-        single: Interactions were drawn at random, not by item; so is the pseudo-concept.
+    A probe can only tell such a set by memorising its items. ``single``: interactions are drawn, not items.
     """
     rest = rows.subset(~rows.labels)
     if single:
@@ -239,14 +235,10 @@ def _scaled(values: NDArray[np.float32]) -> NDArray[np.float16]:
 def untrained(recommender: Recommender, seed: int) -> Recommender:
     """A model of the same family, shape, table, prompts and serving rules, with the family's initial weights.
 
-    Buffers of the network (P5's words of the users) are kept: they are data, not learned. A model that
-    started from a pretrained one starts from random weights here as well.
-
-    Deviation: ETEGRec's initial weights are of the deviation that its code fixes; a preset that rescales them does not
-    leave that in the shape.
-
-    Raises:
-        NotMeasurable: The family is not supported.
+    Buffers of the network (P5's words of the users) are kept: they are data, not learned. A model that started from a
+    pretrained one starts from random weights here as well. Deviation: ETEGRec's initial weights are of the deviation
+    that its code fixes; a preset that rescales them does not leave that in the shape. Raises NotMeasurable for other
+    families.
     """
     drawn = derive(seed, "untrained")
     fresh: Recommender

@@ -78,13 +78,10 @@ def split_for_attacks(split: ForgetSplit, seed: int) -> AttackSplit:
     """Halve the concept's items and all users, each by a draw that only the seed decides.
 
     Interaction requests mark no items: there the targets of the forgotten pairs are halved, and the attacker's retain
-    interactions with held-out ones go as well, since nothing of what is scored may be seen. That takes a part of the
-    catalogue from him; the retrained model is attacked with the same.
+    interactions with held-out ones go as well, since nothing of what is scored may be seen; the retrained model is
+    attacked with the same. Histories of held-out interactions stay as they are: nobody trains on them.
 
-    Histories of held-out interactions stay as they are: nobody trains on them, and they may hold any item.
-
-    Raises:
-        NotMeasurable: Too few interactions on one of the sides.
+    Raises NotMeasurable for too few interactions on one of the sides.
     """
     forgotten = split.train.forget
     single = split.kind is ConceptKind.INTERACTION
@@ -140,13 +137,7 @@ def halves(counts: IntArray, generator: np.random.Generator) -> BoolArray:
 
 @dataclass(frozen=True, eq=False)
 class BatchSource:
-    """A part of every batch.
-
-    Attributes:
-        name: concept or retain.
-        rows: [n] its examples, as places in ``AttackSet.examples``.
-        size: How many of them are in a batch.
-    """
+    """A part of every batch: ``size`` of the examples at the places ``rows`` [n] in ``AttackSet.examples``."""
 
     name: str
     rows: IntArray
@@ -155,12 +146,7 @@ class BatchSource:
 
 @dataclass(frozen=True, eq=False)
 class AttackSet:
-    """The data of one attack.
-
-    Attributes:
-        examples: All of it.
-        sources: What each batch is put together from; the concept's interactions first where there are some.
-    """
+    """The data of one attack; ``sources`` make up each batch, the concept's interactions first if there are some."""
 
     attack: Attack
     examples: Examples
@@ -168,7 +154,6 @@ class AttackSet:
 
     @property
     def what(self) -> str:
-        """The source that ``passes`` counts, for people: "12 concept interactions"."""
         return f"{len(self.sources[0].rows)} {self.sources[0].name} interactions"
 
     def passes(self, step: int) -> float:
@@ -195,13 +180,10 @@ def attack_set(attack: Attack, sides: AttackSplit, batch_size: int, seed: int) -
 
 
 def batches(data: AttackSet, lengths: IntArray, *, seed: int, first: int, total: int) -> Iterator[IntArray]:
-    """Rows of ``data.examples`` for the steps ``first`` to ``total`` - 1.
+    """Rows of ``data.examples``, whose histories have ``lengths`` [M], for the steps ``first`` to ``total`` - 1.
 
     Every source goes through its examples pass by pass, each in a new order, and gives equally many to each batch.
     Within windows of 50 batches, examples of similar length come together: there is little to pad.
-
-    Args:
-        lengths: [M] history lengths of ``data.examples``.
     """
     for step in range(first, total):
         window, place = divmod(step, _WINDOW)
@@ -225,7 +207,6 @@ def _window(source: BatchSource, lengths: IntArray, attack: Attack, seed: int, w
 
 
 def _joined(one: Examples, two: Examples) -> Examples:
-    """The examples of both, over the events of both."""
     shift = len(one.events)
     return Examples(
         users=np.concatenate([one.users, two.users]),
