@@ -17,6 +17,7 @@ from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import (
+    FloatArray,
     UserBlock,
     blocks,
     difference_interval,
@@ -40,8 +41,6 @@ __all__ = [
     "prefix_neighbours",
     "recommended",
 ]
-
-FloatArray = NDArray[np.float64]
 
 _RELATIONS = {
     "prefix": "its target shares the first two codes (one, where there are only two code levels) with a concept item "

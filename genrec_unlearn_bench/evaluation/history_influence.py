@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SPECS", "influence_values", "measure_influence"]
 
-FloatArray = NDArray[np.float64]
-
 _DISTANCES = {
     "js": ("JS divergence", "bits", "Jensen-Shannon divergence (base 2) of the top-50 lists"),
     "change@10": ("1 - overlap@10", "fraction", "share of the ten first items that differ"),

@@ -16,8 +16,8 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput, length_batches
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, Histories, IntArray
 from genrec_unlearn_bench.evaluation.decode import given_histories, is_reassignment
-from genrec_unlearn_bench.evaluation.likelihoods import ExampleGroup, FloatArray, Scored, arrays_of
-from genrec_unlearn_bench.evaluation.measurement import Subject
+from genrec_unlearn_bench.evaluation.likelihoods import ExampleGroup, Scored, arrays_of
+from genrec_unlearn_bench.evaluation.measurement import FloatArray, Subject
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator

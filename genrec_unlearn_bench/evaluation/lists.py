@@ -17,7 +17,7 @@ from genrec_unlearn_bench.data.examples import Examples, Histories, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS
+from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, FloatArray
 from genrec_unlearn_bench.tensors import TensorFile, read_tensors
 
 __all__ = [
@@ -32,8 +32,6 @@ __all__ = [
     "trec_qrels",
     "trec_run",
 ]
-
-FloatArray = NDArray[np.float64]
 
 LISTS = "lists.safetensors"
 """Name of the file. Its arrays: ``<group>.beam<beam>.items`` int32 [M, k] and ``….log_probs`` float32 [M, k]."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = [
+    "FloatArray",
     "IntervalEstimate",
     "Measured",
     "Measurement",
@@ -43,6 +44,7 @@ __all__ = [
     "unmeasured",
 ]
 
+FloatArray = NDArray[np.float64]
 Arrays = Mapping[str, NDArray[np.generic]]
 
 

@@ -19,6 +19,7 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.evaluation import membership_scores as attacks
 from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, Scored, scored
 from genrec_unlearn_bench.evaluation.measurement import (
+    FloatArray,
     IntervalEstimate,
     Measured,
     Measurement,
@@ -31,15 +32,13 @@ from genrec_unlearn_bench.evaluation.measurement import (
 )
 from genrec_unlearn_bench.evaluation.membership_scores import LOSS, MIN_K, MIN_K_PLUS_PLUS, OLD, ONE_IN, OWN, REFERENCE
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["SPECS", "Membership"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -215,7 +214,7 @@ def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
     """A row for every group, space and score. The reference score is no property of one model."""
     import pandas as pd
 
-    rows = []
+    rows, unknown = [], IntervalEstimate(np.nan, np.nan, np.nan)
     for group in _SIDES:
         for space, score in ((OWN, LOSS), (OWN, MIN_K), (OWN, MIN_K_PLUS_PLUS), (OLD, LOSS)):
             name = sample_name(group, space, score, members=True)
@@ -224,7 +223,7 @@ def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
             members = samples[name].astype(np.float64)
             holdout = samples[sample_name(group, space, score, members=False)].astype(np.float64)
             found = attacks.area(members, holdout)
-            found_rate = attacks.rate(members, holdout) if len(holdout) >= ONE_IN else None
+            found_rate = attacks.rate(members, holdout) if len(holdout) >= ONE_IN else unknown
             rows.append(
                 {
                     "score": score,
@@ -233,9 +232,9 @@ def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
                     "auc": found.value,
                     "auc_low": found.low,
                     "auc_high": found.high,
-                    "tpr": found_rate.value if found_rate else np.nan,
-                    "tpr_low": found_rate.low if found_rate else np.nan,
-                    "tpr_high": found_rate.high if found_rate else np.nan,
+                    "tpr": found_rate.value,
+                    "tpr_low": found_rate.low,
+                    "tpr_high": found_rate.high,
                     "n_members": len(members),
                     "n_holdout": len(holdout),
                 }

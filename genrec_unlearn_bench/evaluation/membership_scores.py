@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray
-from genrec_unlearn_bench.evaluation.measurement import IntervalEstimate
+from genrec_unlearn_bench.evaluation.measurement import FloatArray, IntervalEstimate
 from genrec_unlearn_bench.seeding import numpy_generator
 
 __all__ = [
@@ -38,8 +38,6 @@ __all__ = [
     "privleak",
     "rate",
 ]
-
-FloatArray = NDArray[np.float64]
 
 MemberScores = tuple[FloatArray, FloatArray]
 """Scores of members [m] and of non-members [n]."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from genrec_unlearn_bench.data.examples import BoolArray
 from genrec_unlearn_bench.evaluation.collateral import prefix_depth
 from genrec_unlearn_bench.evaluation.measurement import unmeasured
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.overlap import overlap, overlap_lift, prefix_sharing, token_coverage
+from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.examples import BoolArray
     from genrec_unlearn_bench.evaluation.decode import EvaluationContext
-    from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = ["SPECS", "overlap_values"]
 

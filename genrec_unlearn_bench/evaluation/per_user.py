@@ -68,10 +68,8 @@ def block_frame(group: Group, beam: int, columns: Mapping[str, NDArray[Any]]) ->
     """The rows of one group at one beam; ``columns`` are all but ``group`` and ``beam``, each [M]."""
     import pandas as pd
 
-    filled = dict(columns)
-    rows = len(filled["example"])
-    frame = pd.DataFrame({**filled, "group": [group.value] * rows, "beam": np.full(rows, beam)})
-    return _typed(frame)
+    rows = len(columns["example"])
+    return _typed(pd.DataFrame({**columns, "group": [group.value] * rows, "beam": np.full(rows, beam)}))
 
 
 def join(frames: list[pd.DataFrame]) -> pd.DataFrame:
@@ -155,18 +153,14 @@ def read_per_user(path: Path) -> pd.DataFrame:
     import pandas as pd
     from pyarrow.lib import ArrowException
 
-    hint = "remove the result and run it again"
+    fault_of = "not a readable parquet file"
     try:
         frame = pd.read_parquet(path, engine="pyarrow")
-    except (OSError, ValueError, ArrowException) as fault:
-        raise CorruptArtefact(f"not a readable parquet file: {fault}", where=str(path), hint=hint) from None
-    absent = [name for name in COLUMNS if name not in frame.columns]
-    if absent:
-        raise CorruptArtefact(f"columns are missing: {', '.join(absent)}", where=str(path), hint=hint)
-    try:
+        fault_of = "a column is missing or has the wrong type"
         return _typed(frame)
-    except (TypeError, ValueError) as fault:
-        raise CorruptArtefact(f"a column has the wrong type: {fault}", where=str(path), hint=hint) from None
+    except (OSError, TypeError, ValueError, KeyError, ArrowException) as fault:
+        hint = "remove the result and run it again"
+        raise CorruptArtefact(f"{fault_of}: {fault}", where=str(path), hint=hint) from None
 
 
 def recompute(per_user: pd.DataFrame) -> tuple[MetricValue, ...]:

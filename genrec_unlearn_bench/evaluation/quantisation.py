@@ -18,6 +18,7 @@ from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.evaluation.measurement import (
+    FloatArray,
     IntervalEstimate,
     Measured,
     Measurement,
@@ -29,12 +30,12 @@ from genrec_unlearn_bench.evaluation.measurement import (
 )
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import TEST_GROUPS, rank_metric, rate_interval, user_mean
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["SPECS", "Quantisation"]
 
@@ -204,9 +205,7 @@ def _damage(spec: MetricSpec, scheme: str, parts: Mapping[str, Measured], whose:
     return _ratio(spec, after - before, before, what="the retain NDCG@10 without quantisation")
 
 
-def _ratio(
-    spec: MetricSpec, numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, what: str
-) -> MetricValue:
+def _ratio(spec: MetricSpec, numerators: FloatArray, denominators: FloatArray, *, what: str) -> MetricValue:
     try:
         ratio = paired_ratio(numerators, denominators, what=what)
     except NotMeasurable as fault:
@@ -260,7 +259,7 @@ def _ranks_of(samples: Mapping[str, NDArray[np.generic]], group: Group) -> NDArr
     return np.asarray(samples[group.value], dtype=np.int64)
 
 
-def paired_ratio(numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, what: str) -> IntervalEstimate:
+def paired_ratio(numerators: FloatArray, denominators: FloatArray, *, what: str) -> IntervalEstimate:
     """The ratio of the means of two rows [n] of numbers of the same examples.
 
     The interval is the percentile bootstrap's over examples, both rows together; it is made to hold the value. Raises
@@ -281,7 +280,7 @@ def paired_ratio(numerators: NDArray[np.float64], denominators: NDArray[np.float
     return IntervalEstimate(value, min(float(low), value), max(float(high), value), n)
 
 
-def _resampled(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _resampled(rows: FloatArray) -> FloatArray:
     """[DRAWS, C] column means of resampled rows [n, C]; the same draws for every call of that length."""
     n = len(rows)
     generator = numpy_generator(0, "paired-ratio", n)

@@ -92,7 +92,10 @@ def quantised(recommender: Recommender, rounding: Callable[[Tensor], Tensor]) ->
     copy = recommender.clone()
     done: set[int] = set()
     with torch.no_grad():
-        _merge_adapters(copy.module)
+        for part in _adapted(copy.module):
+            adapter: Any = part
+            if not adapter.merged and not adapter.disable_adapters:
+                adapter.merge()
         for layer in linear_layers(copy.module):
             if id(layer.weight) not in done:
                 done.add(id(layer.weight))
@@ -115,13 +118,6 @@ def linear_layers(module: nn.Module) -> Iterator[nn.Linear]:
 
 def _adapted(module: nn.Module) -> list[nn.Module]:
     return [part for part in module.modules() if hasattr(part, "get_delta_weight")]
-
-
-def _merge_adapters(module: nn.Module) -> None:
-    for part in _adapted(module):
-        layer: Any = part
-        if not layer.merged and not layer.disable_adapters:
-            layer.merge()
 
 
 def round_to_nearest(weight: Tensor, bits: int) -> Tensor:
@@ -153,7 +149,6 @@ def normal_float(weight: Tensor) -> Tensor:
 
 
 def rounding_of(scheme: str) -> Callable[[Tensor], Tensor]:
-    """int8, int4 or nf4 as a function of one matrix."""
     if scheme == "nf4":
         return normal_float
     bits = int(scheme.removeprefix("int"))

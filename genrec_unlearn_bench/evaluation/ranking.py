@@ -29,14 +29,13 @@ __all__ = [
     "SPECS",
     "TEST_GROUPS",
     "WIDE_BEAM",
+    "FloatArray",
     "UserBlock",
     "blocks",
     "difference_interval",
     "gain",
     "hit",
-    "hit_rate",
     "mean_interval",
-    "mean_ndcg",
     "rank_metric",
     "ranking_values",
     "rate_interval",
@@ -241,13 +240,3 @@ def sid_ranks(ranking: Ranking, numbers: RankArray, targets: RankArray) -> RankA
     hits = ids == numbers[targets][:, None]
     places = np.cumsum(new, axis=1)[np.arange(len(ids)), hits.argmax(axis=1)]
     return np.where(hits.any(axis=1), places, 0).astype(np.int64)
-
-
-def hit_rate(ranks: RankArray, cutoff: int) -> float:
-    """Share of rows whose target is among the first ``cutoff``; with one relevant each, this is recall."""
-    return float(hit(ranks, cutoff).mean())
-
-
-def mean_ndcg(ranks: RankArray, cutoff: int) -> float:
-    """Mean NDCG with one relevant item each: 1 / log2(rank + 1)."""
-    return float(gain(ranks, cutoff).mean())

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.ranking import UserBlock, user_mean
+from genrec_unlearn_bench.evaluation.ranking import FloatArray, UserBlock, user_mean
 
 __all__ = ["SPECS", "list_similarity", "similarity_values"]
 
-FloatArray = NDArray[np.float64]
 CHUNK = 2048
 """Lists compared at a time: ten rows of features each are held in memory."""
 

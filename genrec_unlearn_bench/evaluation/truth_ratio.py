@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genrec_unlearn_bench.evaluation.likelihoods import Scored
+from genrec_unlearn_bench.evaluation.measurement import FloatArray
 from genrec_unlearn_bench.seeding import numpy_generator
 
 __all__ = [
@@ -37,8 +37,6 @@ __all__ = [
     "retain_aggregate",
     "tug_of_war",
 ]
-
-FloatArray = NDArray[np.float64]
 
 RESAMPLES = 1000
 BLOCK = 100

@@ -14,21 +14,14 @@ that no model can tell apart would be separated below chance.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from numpy.typing import NDArray
 
-from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, number, unmeasured
+from genrec_unlearn_bench.data.examples import BoolArray
+from genrec_unlearn_bench.evaluation.measurement import FloatArray, NotMeasurable, number, unmeasured
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.seeding import numpy_generator
 
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.examples import BoolArray
-
 __all__ = ["LEAST", "SPECS", "confidence", "halves", "ulira_values"]
-
-FloatArray = NDArray[np.float64]
 
 LEAST = 4
 """Fewest shadows: the tested one's pair left out, each side of each example has one left."""

@@ -7,7 +7,6 @@ retrained model under the same attack: any model learns a concept that it is tau
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
@@ -31,9 +30,7 @@ from genrec_unlearn_bench.evaluation.relearning.specs import (
     part_name,
     preset,
 )
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["Relearning"]
 

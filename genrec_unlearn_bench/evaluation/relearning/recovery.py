@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
-from genrec_unlearn_bench.evaluation.measurement import IntervalEstimate, Measured, NotMeasurable
+from genrec_unlearn_bench.evaluation.measurement import FloatArray, IntervalEstimate, Measured, NotMeasurable
 from genrec_unlearn_bench.evaluation.relearning.specs import HELD_OUT, Attack, Space
 from genrec_unlearn_bench.seeding import numpy_generator
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["AttackTrace", "area", "exact_interval", "peak", "recovery"]
-
-FloatArray = NDArray[np.float64]
 
 DRAWS = 2000
 """Bootstrap samples."""
