@@ -16,8 +16,8 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput, length_batches
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, Histories, IntArray
 from genrec_unlearn_bench.evaluation.decode import given_histories, is_reassignment
-from genrec_unlearn_bench.evaluation.likelihoods import ExampleGroup, FloatArray, Scored, arrays_of
-from genrec_unlearn_bench.evaluation.measurement import Subject
+from genrec_unlearn_bench.evaluation.likelihoods import ExampleGroup, Scored, arrays_of
+from genrec_unlearn_bench.evaluation.measurement import FloatArray, Subject
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
@@ -97,9 +97,8 @@ def _repeated(examples: Examples) -> BoolArray:
 def wrong_items(features: ItemFeatures, table: SidTable, targets: IntArray, concept: BoolArray) -> IntArray:
     """[len(targets), 5] wrong answers: the semantic neighbours P(i) of each target, -1 where the catalogue has fewer.
 
-    Neighbours are those of ``positive_set`` (retain items; none that carries the target's codes), in the original
-    table, so that they are the same for every model. Only where the concept leaves fewer than five are concept items
-    let in.
+    Neighbours are those of ``positive_set`` in the original table, the same for every model. Only where the concept
+    leaves fewer than five are concept items let in.
     """
     distinct, row = np.unique(targets, return_inverse=True)
     found = positive_set(features, table, distinct, concept, WRONG)

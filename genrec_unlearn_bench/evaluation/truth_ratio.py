@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genrec_unlearn_bench.evaluation.likelihoods import Scored
+from genrec_unlearn_bench.evaluation.measurement import FloatArray
 from genrec_unlearn_bench.seeding import numpy_generator
 
 __all__ = [
@@ -37,8 +37,6 @@ __all__ = [
     "retain_aggregate",
     "tug_of_war",
 ]
-
-FloatArray = NDArray[np.float64]
 
 RESAMPLES = 1000
 BLOCK = 100
@@ -71,7 +69,7 @@ def retain_aggregate(log_ratios: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class KSDistance:
-    """A Kolmogorov-Smirnov distance D with its 95 % interval, its p-value, and the examples n in each sample."""
+    """A Kolmogorov-Smirnov distance with its 95 % interval, its p-value, and the examples n in each sample."""
 
     d: float
     low: float
@@ -136,12 +134,11 @@ def average_gap(accuracies: Accuracies) -> FloatArray:
 
 
 def interval(measure: Callable[[Accuracies], FloatArray], hits: Sequence[FloatArray]) -> tuple[float, float]:
-    """95 % percentile bootstrap of ``tug_of_war`` or ``average_gap``, paired: examples are drawn anew within each set,
-    the same for all models. As a distance is never below 0, samples lean away from the retrained
-    model where the run is about as good; the interval is widened to hold the measured value where all of them do.
+    """95 % percentile bootstrap of ``tug_of_war`` or ``average_gap``, paired: examples are drawn anew within each set.
 
-    Args:
-        hits: For each set, [n, 3] hits of the run, the retrained and the original model on the same examples.
+    As a distance is never below 0, samples lean away from the retrained model where the run is about as good; the
+    interval is widened to hold the measured value. ``hits``: for each set, [n, 3] of the run, the retrained and the
+    original model.
     """
     generator = numpy_generator(0, "forget-quality", "trade-off")
     sets = []

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact
 from genrec_unlearn_bench.evaluation.collateral import change_from_original
-from genrec_unlearn_bench.evaluation.cost import cost_values
-from genrec_unlearn_bench.evaluation.gap import gap_to_oracle
+from genrec_unlearn_bench.evaluation.gap import cost_values, gap_to_oracle
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.measured_parts import ExtraMetrics, compare_measurements
 from genrec_unlearn_bench.evaluation.measurement import References

@@ -26,11 +26,7 @@ HISTORIES = Histories.of([[1, 2, 3], [4], [5, 6], [7, 8, 9, 10], [11, 12]])
 TARGETS = np.array([3, 20, 11, 1, 40])
 WRONG = np.array([[1, 2, 9, -1, -1], [5, 6, 7, 8, 9], [0, 3, 5, 6, 21]])
 
-FAMILIES: dict[str, Callable[[], Recommender]] = {
-    "t5": small.t5,
-    "causal": small.causal,
-    "ragged": several.ragged_t5,
-}
+FAMILIES: dict[str, Callable[[], Recommender]] = {"t5": small.t5, "causal": small.causal, "ragged": several.ragged_t5}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -11,8 +11,7 @@ import pytest
 
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, CorruptArtefact, ProtocolMismatch
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.per_user import read_per_user
-from genrec_unlearn_bench.evaluation.rescore import recompute
+from genrec_unlearn_bench.evaluation.per_user import read_per_user, recompute
 from genrec_unlearn_bench.pipeline import run as running
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import FinishedRun, read_record

@@ -181,8 +181,7 @@ def run_evaluation(
     from genrec_unlearn_bench.evaluation.core import evaluate
     from genrec_unlearn_bench.evaluation.decode import EvaluationContext
     from genrec_unlearn_bench.evaluation.lists import LISTS
-    from genrec_unlearn_bench.evaluation.per_user import stored_blocks
-    from genrec_unlearn_bench.evaluation.rescore import rescored
+    from genrec_unlearn_bench.evaluation.per_user import rescored, stored_blocks
 
     with meter.stage("popularity"):
         ranker = Popularity.fit(dataset.train, len(dataset.items))

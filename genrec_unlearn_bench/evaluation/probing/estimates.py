@@ -37,11 +37,7 @@ _EDGE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class SplitScores:
-    """A probe's scores on the test examples of one split, as many positives as negatives, all [n].
-
-    Attributes:
-        scores: Above 0 where the probe predicts positive.
-    """
+    """A probe's scores (above 0: positive) on the test examples of one split, as many positives as negatives, [n]."""
 
     scores: FloatArray
     labels: BoolArray
@@ -50,13 +46,7 @@ class SplitScores:
 
 @dataclass(frozen=True)
 class SplitMean:
-    """An average over splits.
-
-    Attributes:
-        error: Its standard error.
-        freedom: Degrees of freedom of ``error``.
-        low, high: 95 % interval.
-    """
+    """An average over splits, its standard error with degrees of freedom, and its 95 % interval."""
 
     value: float
     error: float
@@ -69,9 +59,7 @@ class SplitMean:
 class _Shape:
     """Variance of a value a from n independent examples: a (1 - a) (1 + (n - 1) c(a)) / n^2.
 
-    Attributes:
-        likeness: c.
-        classes: 2 where n counts the examples of each class.
+    ``likeness`` is c; ``classes`` is 2 where n counts the examples of each class.
     """
 
     likeness: Callable[[float], float]
@@ -87,11 +75,7 @@ class _Shape:
 
 
 def auroc(tests: Sequence[SplitScores], correlation: float) -> SplitMean:
-    """Chance that a positive scores above a negative (ties count half), mean over splits.
-
-    Args:
-        correlation: r of the module's docstring.
-    """
+    """Chance that a positive scores above a negative (ties count half), mean over splits; r is ``correlation``."""
     values, influences = [], []
     for test in tests:
         ranks = rankdata(test.scores)

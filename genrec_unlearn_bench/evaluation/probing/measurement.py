@@ -16,8 +16,7 @@ disjoint in the items and users that are probed, not in what else their historie
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +31,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
 )
 from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.probing.specs import NUMBERS, SITES, SPECS, ProbingConfig, probing_preset
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["Probing"]
 
@@ -68,48 +65,30 @@ class Probing(Measurement):
         for site in SITES:
             specs = [spec for spec in SPECS if spec.name.endswith(f".{site}")]
             below = [spec for spec in specs if spec.name.startswith("probing.floor.")]
-            floor = _NO_FLOOR if references.untrained is None else _headline(references.untrained, site)
-            values.extend(_values([spec for spec in specs if spec not in below], _headline(own, site)))
-            values.extend(_values(below, floor, "auroc"))
+            values += _values([spec for spec in specs if spec not in below], own[""], site)
+            if references.untrained is None:
+                values += unmeasured(below, _NO_FLOOR)
+            else:
+                values += _values(below, references.untrained[""], site, "auroc")
         order = [spec.name for spec in SPECS]
         return tuple(sorted(values, key=lambda value: order.index(value.metric)))
 
 
-@dataclass(frozen=True)
-class _Headline:
-    """Numbers of one site by column of the curve, the layers that the divisions chose, and the curve's note."""
-
-    numbers: Mapping[str, float]
-    layers: tuple[int, ...]
-    note: str
-
-
-def _headline(parts: Mapping[str, Measured], site: str) -> _Headline | str:
-    """The numbers of a site, or the reason why there are none."""
-    measured = parts[""]
-    if measured.curve is None:
-        return measured.reason
-    rows = measured.curve[measured.curve["site"] == site]
-    note = str(rows["note"].iloc[0])
-    if f"{site}.headline" not in measured.samples:
-        return note
-    numbers = dict(zip(NUMBERS, measured.samples[f"{site}.headline"].astype(float).tolist(), strict=True))
-    return _Headline(numbers, tuple(measured.samples[f"{site}.layers"].astype(int).tolist()), note)
-
-
-def _values(specs: Sequence[MetricSpec], found: _Headline | str, column: str = "") -> tuple[MetricValue, ...]:
+def _values(specs: Sequence[MetricSpec], measured: Measured, site: str, column: str = "") -> list[MetricValue]:
     """The metrics of one site; each from the column of its own name, or from ``column``."""
-    if isinstance(found, str):
-        return unmeasured(specs, found)
+    if measured.curve is None:
+        return list(unmeasured(specs, measured.reason))
+    note = str(measured.curve.loc[measured.curve["site"] == site, "note"].iloc[0])
+    if f"{site}.headline" not in measured.samples:
+        return list(unmeasured(specs, note))
+    numbers = dict(zip(NUMBERS, measured.samples[f"{site}.headline"].astype(float).tolist(), strict=True))
+    layers = f"layers of the divisions: {', '.join(map(str, measured.samples[f'{site}.layers'].astype(int).tolist()))}"
     values: list[MetricValue] = []
-    layers = f"layers of the divisions: {', '.join(map(str, found.layers))}"
     for spec in specs:
         key = column or spec.name.split(".")[1]
-        if not np.isfinite(found.numbers[key]):
-            values.extend(unmeasured((spec,), found.note))
+        if not np.isfinite(numbers[key]):
+            values += unmeasured((spec,), note)
             continue
-        interval = (found.numbers[f"{key}_low"], found.numbers[f"{key}_high"])
-        values.append(
-            number(spec.name, Group.ALL, found.numbers[key], n=int(found.numbers["n"]), interval=interval, note=layers)
-        )
-    return tuple(values)
+        interval = (numbers[f"{key}_low"], numbers[f"{key}_high"])
+        values.append(number(spec.name, Group.ALL, numbers[key], n=int(numbers["n"]), interval=interval, note=layers))
+    return values

@@ -25,8 +25,14 @@ from genrec_unlearn_bench.backbones.snapshots import Snapshot, Snapshots, Traini
 from genrec_unlearn_bench.backbones.training import NextItem
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
-from genrec_unlearn_bench.evaluation.relearning.attack_data import AttackSet, attack_set, batches, split_for_attacks
-from genrec_unlearn_bench.evaluation.relearning.held_out import held_out_hits, in_space
+from genrec_unlearn_bench.evaluation.relearning.attack_data import (
+    AttackSet,
+    attack_set,
+    batches,
+    held_out_hits,
+    in_space,
+    split_for_attacks,
+)
 from genrec_unlearn_bench.evaluation.relearning.recovery import AttackTrace
 from genrec_unlearn_bench.evaluation.relearning.specs import HELD_OUT, START, RelearningConfig, Space, part_of
 from genrec_unlearn_bench.progress import Progress
@@ -46,9 +52,8 @@ Hits = dict[str, Tensor]
 def measure_attack(subject: Subject, part: str, config: RelearningConfig, progress: Progress) -> Measured:
     """Attack a copy of the subject; ``part`` is ``attack/space``.
 
-    Raises:
-        NotMeasurable: The original table means nothing to the model, there are too few interactions, the attack is
-            longer than its data allows before it is first scored, or its loss is no longer finite.
+    Raises NotMeasurable where the original table means nothing to the model, there are too few interactions, the attack
+    is longer than its data allows before it is first scored, or its loss is no longer finite.
     """
     attack, space = part_of(part)
     found = in_space(subject, space)
@@ -57,24 +62,26 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
     steps = permitted(data, config)
     start = {name: np.asarray(subject.pass_arrays[START.name][f"{space}.{name}"], dtype=np.bool_) for name in HELD_OUT}
     held = {"train": sides.train, "test": sides.test}
-    if _all_blocked(found, held):
+    blocked = found.serving.blocked
+    if blocked is not None and all(blocked[part.targets].all() for part in held.values()):
         # Blocked items cannot be hit however the weights change: zeros without a step.
         hits = {name: torch.from_numpy(row)[None].repeat(len(steps), 1) for name, row in start.items()}
     else:
-        model, seed = found.clone(), subject.seed
         hits = run_attack(
-            model, data, held, config, steps=steps, start=start, seed=seed, progress=progress, space=space
+            found.clone(),
+            data,
+            held,
+            config,
+            steps=steps,
+            start=start,
+            seed=subject.seed,
+            progress=progress,
+            space=space,
         )
     planned = np.asarray(config.steps, dtype=np.int64)
     passes = np.asarray([data.passes(step) for step in config.steps], dtype=np.float64)
     train, test = (np.asarray(hits[name].numpy(), dtype=np.bool_) for name in HELD_OUT)
     return AttackTrace(planned, passes, train, test, sides.train.targets).measured(attack, space)
-
-
-def _all_blocked(model: Recommender, held: Mapping[str, Examples]) -> bool:
-    """Whether serving rules keep every scored item from being recommended."""
-    blocked = model.serving.blocked
-    return blocked is not None and all(bool(blocked[part.targets].all()) for part in held.values())
 
 
 def permitted(data: AttackSet, config: RelearningConfig) -> tuple[int, ...]:
@@ -101,7 +108,7 @@ def run_attack(
     progress: Progress,
     space: Space = Space.SERVED,
 ) -> Hits:
-    """Fine-tune ``model`` in place up to the last of ``steps``, and score it at each of them.
+    """Fine-tune ``model`` in place up to the last of ``steps``, and score it at each of them: by part, [S, n] hits.
 
     Cross-entropy of the next item's tokens over the full vocabulary, as in training; every weight that requires
     gradients, or adapters (``config.adapters``). The state is kept in ``progress.work`` at every scored step.
@@ -109,9 +116,6 @@ def run_attack(
     Args:
         held: By part, the n interactions that are scored.
         start: By part, [n] hits before the attack, which are not decoded again.
-
-    Returns:
-        By part, [S, n] hits at the S steps.
     """
     model.module.train(config.dropout)
     tuning = _FineTuning.of(model, data, config, f"{data.attack}, {space}", seed)
@@ -140,11 +144,7 @@ def run_attack(
 
 @dataclass(frozen=True, eq=False)
 class _FineTuning:
-    """The optimisation of one attack.
-
-    Attributes:
-        terms: [M] tokens of each example's target.
-    """
+    """The optimisation of one attack."""
 
     task: NextItem
     terms: NDArray[np.float64]
@@ -181,7 +181,6 @@ class _FineTuning:
 
 
 def _adapters(model: Recommender, config: RelearningConfig, seed: int) -> tuple[nn.Parameter, ...]:
-    """New adapters in all linear layers of the blocks; decoding works them in."""
     return LowRank(
         model.module,
         linear_names(all_blocks(model)),
@@ -206,30 +205,21 @@ def _arrays(part: Examples) -> tuple[IntArray, ...]:
 
 
 class AttackCheckpoint:
-    """Keeps an attack's state and restores it; without a folder it does nothing.
-
-    Args:
-        learned: The parameters that are trained, in the optimizer's order.
-    """
+    """Keeps an attack's state and restores it; without a folder it does nothing."""
 
     def __init__(
         self, folder: Path | None, fingerprint: str, learned: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer
     ) -> None:
         self._kept = Snapshots(folder, fingerprint) if folder is not None else None
         self._learned, self._optimizer = learned, optimizer
-        self._began, self._earlier = time.monotonic(), 0.0
-
-    @property
-    def earlier(self) -> float:
-        """Seconds of interrupted processes."""
-        return self._earlier
+        self._began, self.earlier = time.monotonic(), 0.0
 
     def restore(self) -> tuple[int, Hits] | None:
         """Restore the last state. Returns the steps taken until then and the hits so far; None without one."""
         found = self._kept.read() if self._kept else None
         if found is None:
             return None
-        self._earlier = found.place.seconds
+        self.earlier = found.place.seconds
         tensors = found.current
         with torch.no_grad():
             for number, parameter in enumerate(self._learned):
@@ -258,5 +248,5 @@ class AttackCheckpoint:
         tensors[_CPU_RNG] = torch.get_rng_state()
         if any(parameter.is_cuda for parameter in self._learned):
             tensors[_CUDA_RNG] = torch.cuda.get_rng_state()
-        seconds = self._earlier + time.monotonic() - self._began
+        seconds = self.earlier + time.monotonic() - self._began
         self._kept.write(Snapshot(TrainingPosition(step=step, score=-1.0, stale=0, seconds=seconds), tensors, {}))
