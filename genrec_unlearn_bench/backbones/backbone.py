@@ -36,9 +36,8 @@ __all__ = ["Backbone", "BackboneConfig", "Scale", "TrainingData"]
 class TrainingData:
     """Interactions and items as one recommender may know them: the only data a tokenizer or a training reads.
 
-    The original gets everything. A retrained oracle gets examples without the concept, texts from which it was
-    scrubbed, and ``known`` without the concept items, so whatever a backbone learns from (interactions, co-occurrence,
-    collaborative vectors, titles), it learns without the concept.
+    The original gets everything; a retrained oracle gets examples without the concept, texts from which it was
+    scrubbed, and ``known`` without the concept items.
 
     Attributes:
         train, valid: Next-item examples.
@@ -62,7 +61,8 @@ class Backbone(ABC):
     """A family of recommenders. A subclass declares its presets and how its network is built; ``fit`` is shared.
 
     Attributes:
-        presets, sid_presets: Configuration of recommender and tokenizer at each scale.
+        presets, sid_presets: Configuration of recommender and tokenizer at each scale; a backbone with a tokenizer of
+            its own has a subclass of ``SidConfig``.
         trains_tokenizer: Whether ``fit`` trains the tokenizer too, so that the original serves other IDs than
             ``tokenise`` returned (whose table is then not frozen). Oracles "on the same SIDs" take the original's.
     """
@@ -72,16 +72,6 @@ class Backbone(ABC):
     presets: ClassVar[Mapping[Scale, BackboneConfig]]
     sid_presets: ClassVar[Mapping[Scale, SidConfig]]
     trains_tokenizer: ClassVar[bool] = False
-
-    @classmethod
-    def preset(cls, scale: Scale) -> BackboneConfig:
-        """The recommender's configuration at a scale."""
-        return cls.presets[scale]
-
-    @classmethod
-    def sid_preset(cls, scale: Scale) -> SidConfig:
-        """The tokenizer's configuration at a scale; a backbone with a tokenizer of its own returns a subclass."""
-        return cls.sid_presets[scale]
 
     @classmethod
     def label(cls, config: BackboneConfig, sids: SidConfig) -> str:
@@ -120,11 +110,6 @@ class Backbone(ABC):
         return quantise(data.features, config, seed=seed, device=device, progress=progress, fit_rows=data.known)
 
     @classmethod
-    def tokenizer_modules(cls) -> tuple[str, ...]:
-        """Modules whose code decides what ``tokenise`` returns; backbones that name the same ones share their IDs."""
-        return ("genrec_unlearn_bench.sids.quantise",)
-
-    @classmethod
     @abstractmethod
     def recommender_class(cls) -> type[Recommender]:
         """The class of this family's recommenders."""
@@ -145,14 +130,7 @@ class Backbone(ABC):
 
     @classmethod
     def fit(
-        cls,
-        config: BackboneConfig,
-        *,
-        data: TrainingData,
-        sids: SidTable,
-        seed: int,
-        device: str,
-        progress: Progress,
+        cls, config: BackboneConfig, *, data: TrainingData, sids: SidTable, seed: int, device: str, progress: Progress
     ) -> Recommender:
         """Train; the best checkpoint on validation is returned, with a frozen table.
 

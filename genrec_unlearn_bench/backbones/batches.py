@@ -72,13 +72,7 @@ class MicroBatch:
 
 
 def micro_batches(
-    rows: IntArray,
-    *,
-    terms: NDArray[np.float64],
-    kinds: IntArray,
-    size: int,
-    index: int = 0,
-    processes: int = 1,
+    rows: IntArray, *, terms: NDArray[np.float64], kinds: IntArray, size: int, index: int = 0, processes: int = 1
 ) -> list[MicroBatch]:
     """Split a step's samples: the micro-batches of process ``index``, of at most ``size`` samples each.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, Histories, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
@@ -26,9 +27,24 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from genrec_unlearn_bench.backbones.vocabulary import SidVocabulary
+__all__ = [
+    "Capability",
+    "Context",
+    "Ranker",
+    "Recommender",
+    "ServingRules",
+    "SidVocabulary",
+    "SoftSids",
+    "StepOutput",
+    "eval_mode",
+]
 
-__all__ = ["Capability", "Context", "Ranker", "Recommender", "ServingRules", "SoftSids", "StepOutput", "eval_mode"]
+PAD_TOKEN = 0
+"""Padding, and T5's decoder start."""
+BOS = 1
+EMPTY = 2
+"""Stands for a history without any item, so that no input has zero length."""
+SPECIALS = 3
 
 
 class Capability(StrEnum):
@@ -38,6 +54,45 @@ class Capability(StrEnum):
     JOINT_TOKENIZER = "joint_tokenizer"
     TEXT_TASKS = "text_tasks"
     RAGGED_SIDS = "ragged_sids"
+
+
+@dataclass(frozen=True)
+class SidVocabulary:
+    """Token = base + offset of the level + code (+ user tokens at the end).
+
+    Levels never share token ids, unless ``shared``: then a code is the same token on every level (trees: the digit
+    piece 12 is one word wherever it stands in a number).
+
+    Attributes:
+        base: Tokens in front of the SIDs': the specials, or all tokens of a text model.
+    """
+
+    level_sizes: tuple[int, ...]
+    user_tokens: int = 0
+    base: int = SPECIALS
+    shared: bool = False
+
+    @property
+    def size(self) -> int:
+        """V, all tokens."""
+        return self.user_offset + self.user_tokens
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """First token id of each level."""
+        if self.shared:
+            return (self.base,) * len(self.level_sizes)
+        return tuple(self.base + sum(self.level_sizes[:level]) for level in range(len(self.level_sizes)))
+
+    @property
+    def user_offset(self) -> int:
+        """First user token."""
+        return self.base + (max(self.level_sizes) if self.shared else sum(self.level_sizes))
+
+    def tokens(self, table: SidTable) -> NDArray[np.int64]:
+        """[N, L] token ids of every item; ``PAD_TOKEN`` behind the end of a shorter SID."""
+        tokens = table.codes + np.asarray(self.offsets, dtype=np.int64)[None, :]
+        return np.where(table.codes < 0, PAD_TOKEN, tokens)
 
 
 @dataclass(frozen=True, eq=False)
