@@ -1,7 +1,6 @@
 """The base of all backbones: presets, tokenizer, training and loading of one family of recommenders.
 
-Everything that a stage's key depends on (presets, label, capabilities, which vectors and interactions are read) follows
-from configuration alone, without torch, a model or a SID table. Networks are imported where they are built.
+Everything that a stage's key depends on follows from configuration alone, without torch, a model or a SID table.
 """
 
 from __future__ import annotations
@@ -39,22 +38,19 @@ class TrainingData:
     The original gets everything; a retrained oracle gets examples without the concept, texts from which it was
     scrubbed, and ``known`` without the concept items.
 
-    Attributes:
-        train, valid: Next-item examples.
-        items: N items with their texts.
-        features: [N, D] embeddings of these texts.
-        known: [N] items that tokenizers are fitted on and text samples are made of. The others stay in the catalogue:
-            they get semantic IDs and may be recommended.
-        collaborative: [N, C] item vectors of a SASRec trained on ``train`` alone, where the backbone asks for them
-            (``Backbone.collaborative``); None elsewhere.
     """
 
     train: Examples
     valid: Examples
     items: ItemTable
+    """N items with their texts."""
     features: NDArray[np.float32]
+    """[N, D] embeddings of these texts."""
     known: BoolArray
+    """[N] items that tokenizers are fitted on and text samples are made of. All N get semantic IDs and may be
+    recommended."""
     collaborative: NDArray[np.float32] | None = None
+    """[N, C] item vectors of a SASRec trained on ``train`` alone, where ``Backbone.collaborative`` asks for them."""
 
 
 class Backbone(ABC):
@@ -134,9 +130,8 @@ class Backbone(ABC):
     ) -> Recommender:
         """Train; the best checkpoint on validation is returned, with a frozen table.
 
-        Args:
-            sids: The semantic IDs. A backbone that trains its tokenizer trains ``sids.network`` on, and leaves a
-                frozen table as it is: that is retraining on the same SIDs.
+        A backbone that trains its tokenizer trains ``sids.network`` on, and leaves a frozen table as it is: that is
+        retraining on the same SIDs.
 
         Raises:
             DataFault: The semantic IDs are those of another catalogue, or there are no examples.
@@ -146,6 +141,7 @@ class Backbone(ABC):
         own: Any = expect(config, cls.Config)
         check_items(sids, len(data.items))
         recommender = cls.untrained(own, data, sids, seed=derive(seed, "weights"), device=device)
+        task = cls.task(recommender, own, data, progress)
         train_recommender(
             recommender,
             own.training,
@@ -154,7 +150,7 @@ class Backbone(ABC):
             seed=seed,
             device=device,
             progress=progress,
-            task=cls.task(recommender, own, data, progress),
+            task=task,
         )
         return recommender
 
