@@ -31,15 +31,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from torch.distributed.fsdp import FSDPModule
 
-__all__ = [
-    "Processes",
-    "Shards",
-    "alike",
-    "clip_gradients",
-    "is_split",
-    "sharding_wanted",
-    "whole",
-]
+__all__ = ["Processes", "Shards", "alike", "clip_gradients", "is_split", "sharding_wanted", "whole"]
 
 T = TypeVar("T")
 

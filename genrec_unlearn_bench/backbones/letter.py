@@ -49,7 +49,7 @@ class LetterConfig(TigerConfig):
 
 def _on_tiger(scale: Scale) -> LetterConfig:
     """LETTER with the T5 that TIGER has at the same scale."""
-    tiger = expect(Tiger.preset(scale), TigerConfig)
+    tiger = expect(Tiger.presets[scale], TigerConfig)
     return LetterConfig(shape=tiger.shape, training=tiger.training, vectors=sasrec_preset(scale.value))
 
 
@@ -108,15 +108,5 @@ class Letter(Tiger):
                 hint="train the SASRec that Letter.collaborative names on the same examples, and pass its item vectors",
             )
         return letter_sids(
-            data.features,
-            data.collaborative,
-            own,
-            seed=seed,
-            device=device,
-            progress=progress,
-            fit_rows=data.known,
+            data.features, data.collaborative, own, seed=seed, device=device, progress=progress, fit_rows=data.known
         )
-
-    @classmethod
-    def tokenizer_modules(cls) -> tuple[str, ...]:
-        return ("genrec_unlearn_bench.sids.letter",)

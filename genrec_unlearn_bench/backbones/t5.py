@@ -17,9 +17,16 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.cpu_layers import use_cpu_kernels
 from genrec_unlearn_bench.backbones.packing import SharedTargets, in_groups, length_groups, watched
-from genrec_unlearn_bench.backbones.recommender import Context, ServingRules, SoftSids, StepOutput
+from genrec_unlearn_bench.backbones.recommender import (
+    EMPTY,
+    PAD_TOKEN,
+    Context,
+    ServingRules,
+    SidVocabulary,
+    SoftSids,
+    StepOutput,
+)
 from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
-from genrec_unlearn_bench.backbones.vocabulary import EMPTY, PAD_TOKEN, SidVocabulary
 from genrec_unlearn_bench.data.examples import PAD, Histories
 from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights, T5EncoderWeights, T5Session, encode_t5
@@ -38,11 +45,7 @@ class T5Recommender(TransformerRecommender):
     Shape: ClassVar[type[T5Shape]] = T5Shape
 
     def __init__(
-        self,
-        model: T5ForConditionalGeneration,
-        shape: T5Shape,
-        sids: SidTable,
-        serving: ServingRules | None = None,
+        self, model: T5ForConditionalGeneration, shape: T5Shape, sids: SidTable, serving: ServingRules | None = None
     ) -> None:
         super().__init__(model, shape, sids, serving, self._vocabulary_for(shape, sids))
         use_cpu_kernels(model)

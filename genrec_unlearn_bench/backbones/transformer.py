@@ -20,8 +20,14 @@ from safetensors.numpy import save_file as save_numpy
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules, eval_mode, length_batches
-from genrec_unlearn_bench.backbones.vocabulary import PAD_TOKEN, SidVocabulary
+from genrec_unlearn_bench.backbones.recommender import (
+    PAD_TOKEN,
+    Recommender,
+    ServingRules,
+    SidVocabulary,
+    eval_mode,
+    length_batches,
+)
 from genrec_unlearn_bench.data.examples import Histories, IntArray
 from genrec_unlearn_bench.decoding.beam import beam_search, exact_search, rank_items
 from genrec_unlearn_bench.decoding.ranking import Ranking
@@ -108,13 +114,7 @@ class TransformerRecommender(Recommender):
         return self._like(copy.deepcopy(self.model), self.sids, self.serving)
 
     def recommend(
-        self,
-        histories: Histories,
-        k: int,
-        *,
-        beam: int = 50,
-        exact: bool = False,
-        sids: SidTable | None = None,
+        self, histories: Histories, k: int, *, beam: int = 50, exact: bool = False, sids: SidTable | None = None
     ) -> Ranking:
         if k < 1 or beam < 1:
             raise ValueError(f"k and beam must be positive, got {k} and {beam}")

@@ -197,9 +197,9 @@ def _backbone(name: str) -> Card:
 
     found = load_backbone(name)
     doc = inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""
-    presets = {scale.value: found.preset(scale).model_dump(mode="json") for scale in Scale}
-    sids = {scale.value: found.sid_preset(scale).model_dump(mode="json") for scale in Scale}
-    flags = {scale.value: found.capabilities(found.preset(scale), found.sid_preset(scale)) for scale in Scale}
+    presets = {scale.value: found.presets[scale].model_dump(mode="json") for scale in Scale}
+    sids = {scale.value: found.sid_presets[scale].model_dump(mode="json") for scale in Scale}
+    flags = {scale.value: found.capabilities(found.presets[scale], found.sid_presets[scale]) for scale in Scale}
     content = {
         "kind": "backbone",
         "name": name,

@@ -207,8 +207,8 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
     task = catalogue.task(request.task, request.data_dir)
     scale = _scale(request.scale, task)
     backbone = load_backbone(request.backbone)
-    backbone_config = changed(backbone.preset(scale), request.backbone_set, where="--set-backbone")
-    sid_config = changed(backbone.sid_preset(scale), request.sid_set, where="--set-sid")
+    backbone_config = changed(backbone.presets[scale], request.backbone_set, where="--set-backbone")
+    sid_config = changed(backbone.sid_presets[scale], request.sid_set, where="--set-sid")
     suite = find_suite(request.suite, request.measure)
     plain = ENCODERS[Scale.SMOKE] if task.dataset == DEMO else ENCODERS[scale]
     device = resolve_device(request.device)

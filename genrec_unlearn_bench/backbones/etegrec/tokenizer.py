@@ -169,13 +169,7 @@ class LiveTokenizer:
 
 
 def pretrain(
-    vectors: FloatArray,
-    config: EtegrecSidConfig,
-    *,
-    fit: NDArray[np.bool_],
-    seed: int,
-    device: str,
-    progress: Progress,
+    vectors: FloatArray, config: EtegrecSidConfig, *, fit: NDArray[np.bool_], seed: int, device: str, progress: Progress
 ) -> SidTable:
     """The tokenizer trained alone on the marked rows of ``vectors`` [N, D_in]; a live table of all N items.
 

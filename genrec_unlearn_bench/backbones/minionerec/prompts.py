@@ -91,9 +91,7 @@ def batch_prompts(prompt: Prompt, table: Tensor, items: Tensor) -> PromptBatch:
     tokens, mask, owner, places, levels = (values.gather(1, order) for values in (tokens, mask, *rest))
     hidden = ~mask
     return PromptBatch(
-        tokens.masked_fill(hidden, 0),
-        mask,
-        *(values.masked_fill(hidden, -1) for values in (owner, places, levels)),
+        tokens.masked_fill(hidden, 0), mask, *(values.masked_fill(hidden, -1) for values in (owner, places, levels))
     )
 
 

@@ -28,9 +28,17 @@ from genrec_unlearn_bench.backbones.minionerec.network import (
 from genrec_unlearn_bench.backbones.minionerec.prompts import Prompt, PromptBatch, PromptTokenizer, batch_prompts
 from genrec_unlearn_bench.backbones.packing import Packing, in_groups, length_groups, watched
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
-from genrec_unlearn_bench.backbones.recommender import Capability, Context, ServingRules, SoftSids, StepOutput
+from genrec_unlearn_bench.backbones.recommender import (
+    BOS,
+    SPECIALS,
+    Capability,
+    Context,
+    ServingRules,
+    SidVocabulary,
+    SoftSids,
+    StepOutput,
+)
 from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
-from genrec_unlearn_bench.backbones.vocabulary import BOS, SPECIALS, SidVocabulary
 from genrec_unlearn_bench.data.examples import Histories, IntArray
 from genrec_unlearn_bench.decoding.causal import CausalSession
 from genrec_unlearn_bench.decoding.session import DecoderSession

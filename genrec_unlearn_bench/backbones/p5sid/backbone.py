@@ -81,10 +81,6 @@ class P5Sid(Backbone):
         return super().tokenise(own, data, seed=seed, device=device, progress=progress)
 
     @classmethod
-    def tokenizer_modules(cls) -> tuple[str, ...]:
-        return (cls.__module__,)
-
-    @classmethod
     def recommender_class(cls) -> type[P5Recommender]:
         from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender
 
@@ -94,13 +90,13 @@ class P5Sid(Backbone):
     def untrained(
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
     ) -> P5Recommender:
-        from genrec_unlearn_bench.backbones.p5sid.training import untrained_recommender
+        from genrec_unlearn_bench.backbones.p5sid.recommender import untrained_recommender
 
         return untrained_recommender(expect(config, P5Config), data.train, sids, seed=seed, device=device)
 
     @classmethod
     def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:
-        from genrec_unlearn_bench.backbones.p5sid.training import PromptedNextItem
+        from genrec_unlearn_bench.backbones.p5sid.recommender import PromptedNextItem
 
         return PromptedNextItem(recommender, data.train, expect(config, P5Config).training.temperature)
 

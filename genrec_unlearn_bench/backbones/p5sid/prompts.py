@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.vocabulary import SPECIALS
+from genrec_unlearn_bench.backbones.recommender import SPECIALS
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.sids.p5 import digit_pieces
