@@ -23,9 +23,9 @@ import numpy as np
 from genrec_unlearn_bench.data.examples import BoolArray
 from genrec_unlearn_bench.data.fields import clean_brand
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
-from genrec_unlearn_bench.data.items import TEXT_FIELDS, ItemTable
+from genrec_unlearn_bench.data.items import ItemTable
 
-__all__ = ["BrandWords", "brand_words", "scrubbed_items", "scrubbed_text", "without_prices"]
+__all__ = ["BrandWords", "brand_words", "scrubbed_items", "without_prices"]
 
 Phrase = tuple[str, ...]
 """A name as its words, case folded."""
@@ -63,11 +63,6 @@ class BrandWords:
 
     everywhere: frozenset[Phrase]
     own: Mapping[str, frozenset[Phrase]]
-
-
-def scrubbed_text(items: ItemTable, split: ForgetSplit, fields: Iterable[str] = TEXT_FIELDS) -> list[str]:
-    """[N] each item's text without the concept; equal to the plain text wherever there was nothing to remove."""
-    return scrubbed_items(items, split).plain_text(fields)
 
 
 def scrubbed_items(items: ItemTable, split: ForgetSplit) -> ItemTable:
