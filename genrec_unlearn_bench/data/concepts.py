@@ -18,7 +18,7 @@ from genrec_unlearn_bench.data.draws import draw_stratified, draw_subset, rounde
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among, distinct
 from genrec_unlearn_bench.data.fields import brand_key, clean_brand
 from genrec_unlearn_bench.data.forget import ForgetSplit, Groups, sealed
-from genrec_unlearn_bench.data.task_spec import BrandConcept, InteractionConcept, ItemConcept, PriceConcept, TaskSpec
+from genrec_unlearn_bench.data.tasks import BrandConcept, InteractionConcept, ItemConcept, PriceConcept, TaskSpec
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault
 from genrec_unlearn_bench.seeding import numpy_generator
 

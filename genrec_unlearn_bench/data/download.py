@@ -25,8 +25,6 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
-
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.source_files import DownloadRecord, file_digest, record_path, verify
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
@@ -137,16 +135,7 @@ class _AlreadyWhole(Exception):
 
 
 def fetch_part(url: str, part: Path, progress: Progress, wait: Callable[[float], None], timeout: float) -> PartNote:
-    """Repeat attempts until the part is whole.
-
-    Args:
-        wait: Called with the seconds between two attempts.
-        timeout: Seconds without a byte after which a connection counts as dead.
-
-    Raises:
-        DataMissing: the server has no such file, refuses it, cannot be reached or keeps cutting the connection.
-        OSError: the part cannot be written.
-    """
+    """Repeat attempts until the part is whole; arguments and errors are those of ``download``."""
     farthest, fruitless, reason = size_of(part), 0, ""
     for _ in range(LIMIT):
         try:
@@ -278,5 +267,5 @@ def note_path(part: Path) -> Path:
 def _read_note(part: Path) -> PartNote | None:
     try:
         return PartNote.model_validate_json(note_path(part).read_text(encoding="utf-8"))
-    except (OSError, ValidationError, UnicodeDecodeError):
+    except (OSError, ValueError):
         return None

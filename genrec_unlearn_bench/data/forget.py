@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among
-from genrec_unlearn_bench.data.task_spec import ConceptKind
+from genrec_unlearn_bench.data.tasks import ConceptKind
 from genrec_unlearn_bench.errors import ProtocolMismatch
 
 __all__ = ["ConceptKind", "ForgetSplit", "Groups", "TaskManifest", "check_manifest", "manifest_digest", "sealed"]

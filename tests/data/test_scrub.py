@@ -17,7 +17,7 @@ from genrec_unlearn_bench.data.fields import normalise_brands
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups, sealed
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.scrub import brand_words, scrubbed_items, without_prices
-from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, TaskSpec
+from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, TaskSpec
 from tests.data.worlds import dataset, item_table
 
 NONE = np.empty(0, dtype=np.int64)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.scrub import scrubbed_items
-from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, BrandConcept, TaskSpec
+from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, BrandConcept, TaskSpec
 from genrec_unlearn_bench.features import encoders
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
 from genrec_unlearn_bench.features.encoders import encode_plain, encode_scrubbed

@@ -24,7 +24,7 @@ from genrec_unlearn_bench.data.formats.columns import ItemColumns
 from genrec_unlearn_bench.data.formats.lines import BrokenLine, Faults, as_int64, json_object, read_lines, whole_number
 from genrec_unlearn_bench.data.formats.log_columns import NameColumn, NotPlain, blocks, times, total_blocks
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.raw import Interactions, RawData, Sequences
+from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
@@ -182,7 +182,7 @@ def _columns(header: str, path: Path) -> tuple[int, int, int]:
     return user, item, timestamp
 
 
-def _sequences(path: Path, rows: Mapping[str, int], dropped: Counter[str], progress: Progress) -> Sequences:
+def _sequences(path: Path, rows: Mapping[str, int], dropped: Counter[str], progress: Progress) -> Interactions:
     items, lengths = array("q"), array("q")
     first_line: dict[str, int] = {}
     faults = Faults()
@@ -210,4 +210,4 @@ def _sequences(path: Path, rows: Mapping[str, int], dropped: Counter[str], progr
     counts = as_int64(lengths)
     if empty := int((counts == 0).sum()):
         dropped["user without any known item"] = empty
-    return Sequences(np.repeat(np.arange(len(counts), dtype=np.int64), counts), as_int64(items))
+    return Interactions(np.repeat(np.arange(len(counts), dtype=np.int64), counts), as_int64(items), None)

@@ -21,7 +21,7 @@ from genrec_unlearn_bench.data.formats.columns import ItemColumns
 from genrec_unlearn_bench.data.formats.folder import UNKNOWN_ITEM, check_unknown
 from genrec_unlearn_bench.data.formats.lines import Faults, as_int64, by_number, json_document, whole_number
 from genrec_unlearn_bench.data.formats.minionerec import add_items_document
-from genrec_unlearn_bench.data.raw import RawData, Sequences
+from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["MISSING_LEVEL", "read", "read_index"]
@@ -50,7 +50,7 @@ def read(files: Mapping[str, Path], progress: Progress) -> RawData:
     if unknown:
         dropped[UNKNOWN_ITEM] = unknown
     owners = np.repeat(np.arange(len(lengths), dtype=np.int64), as_int64(lengths))
-    return RawData(columns.finish(), Sequences(owners, as_int64(rows)), dropped, notes)
+    return RawData(columns.finish(), Interactions(owners, as_int64(rows), None), dropped, notes)
 
 
 def _document(path: Path) -> list[list[str]]:

@@ -22,7 +22,7 @@ from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.spec import DatasetSpec
-    from genrec_unlearn_bench.data.task_spec import TaskSpec
+    from genrec_unlearn_bench.data.tasks import TaskSpec
     from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
 
