@@ -6,7 +6,7 @@ when NumPy changes how it samples from other distributions. A task's manifest mu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,15 +21,8 @@ _ROUNDING = 1e-12
 """So that a share of exactly 9 % lies within 10 % ± 1 %, although 0.10 - 0.09 > 0.01 in floating point."""
 
 
-@dataclass(frozen=True)
-class Draw:
-    """Outcome of a draw.
-
-    Attributes:
-        chosen: [k] ascending positions.
-        draws: How many draws it took.
-        within: Whether the weight of the chosen lies within the tolerance.
-    """
+class Draw(NamedTuple):
+    """Ascending positions [k], how many draws it took, and whether their weight lies within the tolerance."""
 
     chosen: IntArray
     draws: int

@@ -14,8 +14,7 @@ from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.data.spec import DatasetSpec
-from genrec_unlearn_bench.data.task_spec import TaskSpec
-from genrec_unlearn_bench.data.tasks import find_task, tasks
+from genrec_unlearn_bench.data.tasks import TaskSpec, find_task, tasks
 from genrec_unlearn_bench.errors import CapabilityMissing, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation.suites import Suite, find_measurement, find_suite
 from genrec_unlearn_bench.evaluation.ulira import LEAST
