@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.store.keys import content_key, plain
+from genrec_unlearn_bench.store.manifest import content_key, plain
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

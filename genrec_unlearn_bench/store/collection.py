@@ -22,8 +22,7 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import draft_prefix
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.inventory import Entry, entries, folder_size, old_stages
-from genrec_unlearn_bench.store.locks import SUFFIX, is_free, try_lock
-from genrec_unlearn_bench.store.store import STAGES, StageStore
+from genrec_unlearn_bench.store.store import LOCK_SUFFIX, STAGES, StageStore, is_free, try_lock
 
 __all__ = ["Collected", "Policy", "Removable", "collect", "keys_of_results", "leftovers", "remove", "select"]
 
@@ -236,8 +235,8 @@ def _with_inputs(keys: Iterable[str], stages: Iterable[Entry]) -> frozenset[str]
 def _target_of(draft: Path) -> Path:
     """Folder of the stage that a draft was to become; its name holds the key's first digits, its lock all of them."""
     start = draft.name.removeprefix(".draft-").partition("-")[0]
-    locks = sorted(draft.parent.glob(f".{start}*{SUFFIX}"))
-    return draft.parent / (locks[0].name[1 : -len(SUFFIX)] if locks else start)
+    locks = sorted(draft.parent.glob(f".{start}*{LOCK_SUFFIX}"))
+    return draft.parent / (locks[0].name[1 : -len(LOCK_SUFFIX)] if locks else start)
 
 
 def _untouched(path: Path, seconds: float) -> bool:
