@@ -115,7 +115,7 @@ def import_(
 
 def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Dataset:
     from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.pipeline.context import StageContext, materialise
+    from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
     from genrec_unlearn_bench.pipeline.stages.data import dataset_stage
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 

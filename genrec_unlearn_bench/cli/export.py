@@ -49,8 +49,7 @@ def export(
     for kind, name, known in (("format", format_, FORMATS), ("kind of id", ids, IDS)):
         if name not in known:
             raise UnknownName(kind, name, known)
-    from genrec_unlearn_bench.evaluation.relearning.held_out import PLACES
-    from genrec_unlearn_bench.pipeline.results import find_run, read_record
+    from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     places = tuple(dict.fromkeys([results_dir, *PLACES]))

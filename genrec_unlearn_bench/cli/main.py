@@ -22,6 +22,7 @@ from genrec_unlearn_bench.cli import (
     new,
     plan,
     pull,
+    reproduce,
     show,
     sids,
     site,
@@ -34,7 +35,6 @@ from genrec_unlearn_bench.cli import (
 from genrec_unlearn_bench.cli import examples as examples_of
 from genrec_unlearn_bench.cli import run as run_verb
 from genrec_unlearn_bench.cli.options import examples
-from genrec_unlearn_bench.reproduce.reproduction import reproduce
 
 __all__ = ["app", "run"]
 

@@ -94,7 +94,7 @@ def reproduce(
     A published reference: the training's state is kept in the cache, so that after an interrupt, or with --minutes, the
     same command goes on. A record is written to the results folder after every call.
     """
-    places = {"data_dir": data_dir, "threads": threads}
+    places: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
     if name is None:
         _list(as_json=as_json)
     elif name not in published_references() and _is_run(name):

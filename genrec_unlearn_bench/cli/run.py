@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from genrec_unlearn_bench.executors.trackers import Tracking
-    from genrec_unlearn_bench.pipeline.context import SessionCache
-    from genrec_unlearn_bench.pipeline.finished import FinishedRun
     from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
+    from genrec_unlearn_bench.pipeline.results import FinishedRun
+    from genrec_unlearn_bench.pipeline.stage import SessionCache
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
@@ -192,7 +192,7 @@ def run_requests(
 
     With several backbones, one that cannot serve a method, or fails by itself, does not stop the others.
     """
-    from genrec_unlearn_bench.pipeline.finished import find_finished
+    from genrec_unlearn_bench.pipeline.results import find_finished
 
     several = len({request.backbone for request in requests}) > 1
     there = {id(request): find_finished(request, store) for request in requests}
@@ -300,12 +300,15 @@ def _cell_runner(
     cache: list[SessionCache] = []
 
     def run_one(request: RunRequest) -> FinishedRun:
-        from genrec_unlearn_bench.executors.trackers import tracked
-        from genrec_unlearn_bench.grid.expand import cell_name
-        from genrec_unlearn_bench.pipeline.context import SessionCache
         from genrec_unlearn_bench.pipeline.run import run_cell
+        from genrec_unlearn_bench.pipeline.stage import SessionCache
 
         cache[:] = cache or [SessionCache()]
+        if tracking is None:
+            return run_cell(request, store, progress, cache=cache[0])
+        from genrec_unlearn_bench.executors.trackers import tracked
+        from genrec_unlearn_bench.grid.expand import cell_name
+
         with tracked(progress, tracking, cell_name(request)) as tracked_progress:
             return run_cell(request, store, tracked_progress, cache=cache[0])
 

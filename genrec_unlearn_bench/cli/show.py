@@ -260,7 +260,7 @@ def manifest_sheet(content: Dataset) -> Sheet:
 def _resolved(
     spec: TaskSpec, source: DatasetSpec, data_dir: Path | None, cache_dir: Path | None
 ) -> tuple[dict[str, Any], Sheet]:
-    from genrec_unlearn_bench.pipeline.context import StageContext, materialise
+    from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
     from genrec_unlearn_bench.pipeline.stages.data import dataset_stage, task_stage
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 

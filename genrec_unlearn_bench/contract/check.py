@@ -22,12 +22,11 @@ from genrec_unlearn_bench.contract.declarations import Method, class_rules, file
 from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult, broken, judged, kept, left_out
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, UsageError
-from genrec_unlearn_bench.pipeline.context import Inputs, SessionCache, StageContext
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.graph import recommender_stages
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
-from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.stage import Inputs, SessionCache, Stage, StageContext
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import Entry, find_method, frame_in_file

@@ -30,7 +30,7 @@ from genrec_unlearn_bench.executors.task import Assignment, JobLog, Work, ended_
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import OPTION, SweepFolder
-from genrec_unlearn_bench.pipeline.context import SessionCache
+from genrec_unlearn_bench.pipeline.stage import SessionCache
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess

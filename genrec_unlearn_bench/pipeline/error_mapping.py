@@ -51,9 +51,9 @@ def to_user_error(fault: BaseException) -> BenchError:
     frames = traceback.extract_tb(fault.__traceback__)
     frame = _method_frame(frames)
     if frame is not None:
-        place = f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}"
+        line = f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}"
         return BenchError(
-            f"the method failed: {place}: {type(fault).__name__}: {_first_line(fault)}",
+            f"the method failed: {line}: {type(fault).__name__}: {_first_line(fault)}",
             where=f"{frame.filename}:{frame.lineno}",
             hint="fix the method's file (bench check tries it on small cases); --debug shows the traceback",
         )

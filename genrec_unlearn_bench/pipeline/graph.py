@@ -65,9 +65,8 @@ def build_stages(
     inputs = {**data, "sids": sids, **models, "row": row, **scores, **steps}
     if resolved.suite.measurements:
         inputs |= _measurements(resolved, memo, data, sids, {**models, "row": row})
-    shadows = shadow_stage(resolved, data, sids, original)
-    if shadows is not None:
-        inputs["shadows"] = shadows
+    if resolved.request.shadows:
+        inputs["shadows"] = shadow_stage(resolved, data, sids, original)
     result = Stage(
         RESULT,
         1,

@@ -166,6 +166,8 @@ def resolve(
     before = catalogue.once(("original", shared.model_dump_json()), lambda: _original(shared, catalogue))
     entry = catalogue.method(request.method)
     scale = before.scale.value
+    if source is None and request.ruleset == "default":
+        source = ConfigSource(fields=request.method_set)
     source = source or config_source(request, entry, task=before.task.name, scale=scale, fixed=catalogue.fixed)
     method, config = catalogue.once(
         ("config", request.method, source.where, repr(sorted(source.fields.items()))),
@@ -174,7 +176,8 @@ def resolve(
     if method is not None:
         _check_capabilities(method, before.backbone.name, before.capabilities)
         _check_kind(method, before.task)
-    source.check_recommender(recommender_digest(before.backbone_config, before.sid_config), before.encoder.key)
+    if source.choice is not None:
+        source.check_recommender(recommender_digest(before.backbone_config, before.sid_config), before.encoder.key)
     return replace(
         before,
         request=request.model_copy(update={"scale": scale}),

@@ -1,36 +1,48 @@
-"""Where results lie and how they are written: one small folder a run, whole or not there at all.
+"""Results on disk: one small folder a run, whole or not there at all; and finding the result of a request again.
 
 ``<results>/<task>/<backbone>/<method>/<scale>-seed<seed>-<key>/`` holds ``result.json`` (the record), the per-user
 table, the losses as JSON lines, the task's manifest and the tables of measurements beyond the core. Nothing in it
 depends on the cache, so the cache may be removed.
+
+A result's key follows from the resolved request, and resolving imports backbones and methods. So each finished run
+leaves a line in ``<cache>/finished``: request and everything that resolving it reads -> key of the result. Only speed
+depends on it: whatever differs, down to the time of a source file, leads to resolving as usual.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
-from genrec_unlearn_bench.files import atomic_folder, file_digest
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, UsageError
+from genrec_unlearn_bench.files import atomic_folder, atomic_text, file_digest
 from genrec_unlearn_bench.pipeline.record import Cell, RunRecord
+from genrec_unlearn_bench.pipeline.request import RunRequest
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from genrec_unlearn_bench.data.forget import TaskManifest
+    from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = [
+__all__ = ["LOSSES",
     "MEASUREMENTS",
     "PER_USER",
     "PLACES",
     "RECORD",
+    "FinishedRun",
+    "find_finished",
     "find_result",
     "find_run",
     "folder_prefix",
@@ -38,6 +50,7 @@ __all__ = [
     "names_a_run",
     "read_record",
     "record_text",
+    "remember_finished",
     "result_folder",
     "row_folder",
     "table_bytes",
@@ -224,3 +237,98 @@ def find_run(text: str, places: Sequence[Path] = PLACES) -> Path:
             f"{len(matching)} runs have a key that begins with {text!r}:{listing}", hint="name one of them"
         )
     return matching[0]
+
+
+FOLDER = "finished"
+
+PACKAGE = Path(__file__).resolve().parents[1]
+CONTENT = ("methods", "tasks", "leaderboard")
+"""Folders beside the package in a clone, inside it in a wheel."""
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """A run's record and the folder it was written to.
+
+    Attributes:
+        cached: Whether the result was there already.
+    """
+
+    record: RunRecord
+    folder: Path
+    cached: bool = False
+
+
+class _Line(StrictModel):
+    cell: Cell
+    key: str
+
+
+def find_finished(request: RunRequest, store: StageStore) -> FinishedRun | None:
+    """The result of an earlier run of the same request, if it is there and whole; None where that takes a closer look.
+
+    Faults of the request are not reported here: resolving it does that.
+    """
+    try:
+        line = _Line.model_validate_json(_place(request, store).read_bytes())
+        folder = find_result(request.results_dir, line.cell, line.key)
+        record = None if folder is None else read_record(folder)
+    except (BenchError, OSError, ValidationError, ValueError):
+        return None
+    if folder is None or record is None or record.key != line.key:
+        return None
+    return FinishedRun(record, folder, cached=True)
+
+
+def remember_finished(request: RunRequest, store: StageStore, done: FinishedRun) -> None:
+    """Let ``find_finished`` find a run. A store that cannot be written does without."""
+    try:
+        line = _Line(cell=done.record.cell, key=done.record.key)
+        atomic_text(_place(request, store), line.model_dump_json() + "\n", "--cache-dir")
+    except (BenchError, OSError):
+        return
+
+
+def _place(request: RunRequest, store: StageStore) -> Path:
+    """The file for a request and all that resolving it reads. Raises BenchError for a request that is wrong."""
+    # Needed here alone: whoever only reads results does without.
+    from genrec_unlearn_bench.data.catalogue import find_dataset
+    from genrec_unlearn_bench.data.locate import source_digests
+    from genrec_unlearn_bench.data.tasks import find_task
+    from genrec_unlearn_bench.registry import find_method, source_digest
+
+    task = find_task(request.task, request.data_dir)
+    spec = find_dataset(task.dataset, request.data_dir)
+    content = {
+        "request": request.model_dump(mode="json", exclude={"results_dir", "threads"}),
+        "data": [source.digest for source in source_digests(spec, request.data_dir, download=False)],
+        "method": source_digest(find_method(request.method)),
+        "tuned": _stamps(request.tuned_dir, "*.json") if request.ruleset == "tuned" else [],
+        "encoder": _stamps(Path(request.encoder), "*") if request.encoder and Path(request.encoder).is_dir() else [],
+        "checkpoint": [_stamps(Path(value), "*") for value in request.backbone_set.values() if _is_folder(value)],
+        # Which device `auto` means, without asking torch.
+        "gpu": [Path("/dev/nvidiactl").exists(), os.environ.get("CUDA_VISIBLE_DEVICES", "")],
+        "sources": [_stamps(PACKAGE, "*.py"), *(_stamps(_content_folder(name), "*") for name in CONTENT[:2])],
+        "rulesets": _stamps(_content_folder("leaderboard") / "rulesets", "*"),
+    }
+    text = json.dumps(content, sort_keys=True)
+    return store.root / FOLDER / f"{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}.json"
+
+
+def _content_folder(name: str) -> Path:
+    inside = PACKAGE / name
+    return inside if inside.is_dir() else PACKAGE.parent / name
+
+
+def _is_folder(value: object) -> bool:
+    return isinstance(value, str) and Path(value).is_dir()
+
+
+def _stamps(folder: Path, pattern: str) -> list[tuple[str, int, int]]:
+    """Name, size and time of the files below a folder."""
+    found = []
+    for path in sorted(folder.rglob(pattern)):
+        if path.is_file() and "__pycache__" not in path.parts:
+            status = path.stat()
+            found.append((path.relative_to(folder).as_posix(), status.st_size, status.st_mtime_ns))
+    return found

@@ -68,7 +68,7 @@ def config_source(
     Args:
         fixed: Reads the ruleset ``fixed``.
     """
-    if request.ruleset == "default" or entry.kind == "reference":
+    if entry.kind == "reference":
         return ConfigSource(fields=request.method_set)
     if request.method_set:
         raise UsageError(

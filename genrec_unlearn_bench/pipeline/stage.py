@@ -1,22 +1,52 @@
-"""A stage as data: what it is made from and how, with a key that is known before anything is computed."""
+"""Stages as data, and running them: keys known beforehand, loaded inputs, and the loop that makes what is missing."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from genrec_unlearn_bench.errors import StorageError
+from genrec_unlearn_bench.files import write_json
+from genrec_unlearn_bench.launch import launched
+from genrec_unlearn_bench.pipeline.resources import enough_memory
+from genrec_unlearn_bench.pipeline.results import LOSSES
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.store.manifest import content_key, plain
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["Compute", "Load", "Stage", "topological"]
+    from genrec_unlearn_bench.backbones.distributed import Processes
+    from genrec_unlearn_bench.backbones.recommender import Ranker
+    from genrec_unlearn_bench.store.store import StageStore, StoredStage
+
+__all__ = [
+    "LOSSES",
+    "NOTES",
+    "Compute",
+    "Inputs",
+    "Load",
+    "SessionCache",
+    "Stage",
+    "StageContext",
+    "StageLog",
+    "materialise",
+    "missing_stages",
+    "read_notes",
+    "seeded",
+    "topological",
+]
 
 Compute = Callable[[Any, Any, Path], Mapping[str, Any] | None]
-"""Called with the ``StageContext``, the stage's ``Inputs`` (``pipeline.context``) and the folder to write into. May
+"""Called with the ``StageContext``, the stage's ``Inputs`` and the folder to write into. May
 return facts about the computation itself (seconds, memory), which the manifest keeps and no digest covers."""
 
 Load = Callable[[Any, Path], Any]
@@ -96,3 +126,262 @@ def topological(goals: Iterable[Stage]) -> Iterator[Stage]:
 
     for goal in goals:
         yield from visit(goal)
+
+
+T = TypeVar("T")
+
+NOTES = "notes.json"
+
+
+class StageLog(Progress):
+    """Collects a stage's steps and notes of its own; bars and lines go to the run's progress.
+
+    Args:
+        work: Folder for what an interrupted computation goes on from (``StageStore.work``).
+    """
+
+    def __init__(self, outer: Progress, work: Path | None = None) -> None:
+        super().__init__(work=work)
+        self._outer = outer
+
+    def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
+        return self._outer.track(label, sequence, total=total)
+
+    def info(self, text: str) -> None:
+        self._outer.info(text)
+
+    def log(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
+        super().log(stage, step, losses)
+        self._outer.follow(stage, step, losses)
+
+    def follow(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
+        self._outer.follow(stage, step, losses)
+
+    def write(self, folder: Path) -> None:
+        """``losses.jsonl`` (one line a step) and ``notes.json``. A loss that is not finite is written as null."""
+        with (folder / LOSSES).open("w", encoding="utf-8") as handle:
+            for step in self.steps:
+                losses = {name: _finite(value) for name, value in step.losses.items()}
+                line = {"stage": step.stage, "step": step.step, "losses": losses}
+                handle.write(json.dumps(line, allow_nan=False) + "\n")
+        notes = {name: _finite(value) for name, value in self.notes.items()}
+        write_json(folder / NOTES, {"diverged": self.diverged, "steps": len(self.steps), "notes": notes})
+
+
+def read_notes(folder: Path) -> dict[str, Any]:
+    """What ``write`` left: ``diverged``, ``steps`` and ``notes``."""
+    content: dict[str, Any] = json.loads((folder / NOTES).read_text(encoding="utf-8"))
+    return content
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class SessionCache:
+    """Stages and loaded objects of one session, so that ten methods in one call read the dataset once.
+
+    Only what nobody changes is kept: datasets, splits, features, SID tables. Recommenders are loaded anew each time, as
+    a method that forgets to clone would otherwise spoil the next one's original.
+    """
+
+    stages: dict[str, StoredStage] = field(default_factory=dict)
+    objects: dict[str, Any] = field(default_factory=dict)
+
+    def remember(self, key: str, make: Callable[[], T]) -> T:
+        """The object of that key, made once in a session."""
+        if key not in self.objects:
+            self.objects[key] = make()
+        found: T = self.objects[key]
+        return found
+
+
+@dataclass(eq=False)
+class StageContext:
+    """Context of one run.
+
+    Attributes:
+        cache: What the session has in memory.
+        made: Keys of the stages that this run computed.
+    """
+
+    store: StageStore
+    progress: Progress = field(default_factory=Progress)
+    cache: SessionCache = field(default_factory=SessionCache)
+    device: str = "cpu"
+    made: set[str] = field(default_factory=set)
+
+    @cached_property
+    def processes(self) -> Processes:
+        """The processes of this launch."""
+        from genrec_unlearn_bench.backbones.distributed import Processes
+
+        return Processes(self.device)
+
+    def log(self, stage: Stage | None = None) -> StageLog:
+        """A log for one stage; given the stage, with a folder to go on from after a kill."""
+        return StageLog(self.progress, None if stage is None else self.store.work(stage.name, stage.key))
+
+    def find(self, stage: Stage) -> StoredStage | None:
+        """The stored stage, verified once in a session; None where it has to be made."""
+        known = self.cache.stages.get(stage.key)
+        if known is None:
+            known = self._find(stage)
+            if known is None:
+                return None
+            self.cache.stages[stage.key] = known
+            self.progress.info(f"{stage.title}: from the cache")
+        return known
+
+    def _find(self, stage: Stage) -> StoredStage | None:
+        if launched() == 1:
+            return self.store.find(stage.name, stage.key)
+        # The first process owns the store: what it finds there, or misses, holds for all.
+        found = self.store.find(stage.name, stage.key) if self.processes.first else None
+        return self._seen(stage, found) if self.processes.agree(found is not None) else None
+
+    def make(self, stage: Stage) -> StoredStage:
+        """Compute a stage whose inputs are there, and store it."""
+        compute = self._prepared(stage)
+        if launched() == 1:
+            made = self.store.make(stage.name, stage.key, stage.recipe, compute)
+        else:
+            made = self._made_by_all(stage, compute)
+        if not made.cached:
+            self.made.add(stage.key)
+        self.cache.stages[stage.key] = replace(made, cached=True)
+        self.progress.info(f"{stage.title}: from the cache" if made.cached else f"{stage.title}: {made.seconds:.1f} s")
+        return made
+
+    def load(self, stage: Stage) -> Any:
+        """What a stored stage holds; torch's global generator is left as it was."""
+
+        def load() -> Any:
+            if stage.seed is None:
+                return stage.load(Inputs(stage, self), self.stored(stage).path)
+            import torch
+
+            with torch.random.fork_rng():
+                return stage.load(Inputs(stage, self), self.stored(stage).path)
+
+        return self.cache.remember(f"{stage.name}/{stage.key}", load) if stage.keep else load()
+
+    def stored(self, stage: Stage) -> StoredStage:
+        """The stored stage, made if it is missing."""
+        known = self.cache.stages.get(stage.key)
+        return known if known is not None else materialise(stage, self)
+
+    def _prepared(self, stage: Stage) -> Callable[[Path], Mapping[str, Any] | None]:
+        def compute(folder: Path) -> Mapping[str, Any] | None:
+            inputs = Inputs(stage, self)
+            with self.progress.computing(stage.name):
+                if stage.seed is None:
+                    return stage.compute(self, inputs, folder)
+                with seeded(stage), enough_memory(f"the stage {stage.name!r}", device=self.device, configs=stage.knobs):
+                    return stage.compute(self, inputs, folder)
+
+        return compute
+
+    def _made_by_all(self, stage: Stage, compute: Callable[[Path], Mapping[str, Any] | None]) -> StoredStage:
+        """The stage, where several processes run one command: the first computes and writes.
+
+        The others compute along where a stage is trained by all, and throw away what they made. A process that fails
+        does not tell the others: it ends, and the launcher ends them.
+        """
+        processes = self.processes
+        if processes.first:
+
+            def announced(folder: Path) -> Mapping[str, Any] | None:
+                if stage.distributed:
+                    processes.agree(True)
+                return compute(folder)
+
+            made = self.store.make(stage.name, stage.key, stage.recipe, announced)
+            processes.agree(False)
+            return made
+        while processes.agree(False):
+            with TemporaryDirectory() as folder:
+                compute(Path(folder))
+        return self._seen(stage, None)
+
+    def _seen(self, stage: Stage, found: StoredStage | None) -> StoredStage:
+        found = found or self.store.find(stage.name, stage.key)
+        if found is None:
+            raise StorageError(
+                f"process {self.processes.index} does not see the stage {stage.name!r} that the first has stored",
+                where=str(self.store.root),
+                hint="choose a --cache-dir that all processes share",
+            )
+        return found
+
+
+class Inputs:
+    """The stored inputs of a stage by role, loaded when asked for."""
+
+    def __init__(self, stage: Stage, context: StageContext) -> None:
+        self.stage = stage
+        self._context = context
+
+    def __contains__(self, role: str) -> bool:
+        return role in self.stage.inputs
+
+    def __getitem__(self, role: str) -> Any:
+        """What the input holds. Drawing weights to load it leaves torch's generator as it was."""
+        return self._context.load(self.stage.inputs[role])
+
+    def stored(self, role: str) -> StoredStage:
+        """The stored stage behind a role."""
+        return self._context.stored(self.stage.inputs[role])
+
+    def model(self, role: str) -> Ranker:
+        """A ranker of its own, drawn from the stage's generator before its weights are read.
+
+        Part of the numbers: what a stage draws afterwards depends on it.
+        """
+        upstream = self.stage.inputs[role]
+        found: Ranker = upstream.load(Inputs(upstream, self._context), self._context.stored(upstream).path)
+        return found
+
+    def remember(self, key: str, make: Callable[[], T]) -> T:
+        """As ``SessionCache.remember``."""
+        return self._context.cache.remember(key, make)
+
+
+@contextmanager
+def seeded(stage: Stage, seed: int | None = None) -> Iterator[None]:
+    """Set torch's global generator for a stage, and put it back behind it.
+
+    Dropout has no generator of its own. Setting it for each stage makes a stage's outcome independent of which others
+    were found in the store.
+    """
+    import torch
+
+    with torch.random.fork_rng():
+        torch.manual_seed(derive(stage.seed or 0, "stage", stage.name) if seed is None else seed)
+        yield
+
+
+def missing_stages(goal: Stage, present: Callable[[Stage], bool], seen: set[str] | None = None) -> Iterator[Stage]:
+    """Stages to make for ``goal``, inputs first; nothing that only served a stage which is there."""
+    seen = set() if seen is None else seen
+    if goal.key in seen:
+        return
+    seen.add(goal.key)
+    if present(goal):
+        return
+    for upstream in goal.inputs.values():
+        yield from missing_stages(upstream, present, seen)
+    yield goal
+
+
+def materialise(goal: Stage, context: StageContext) -> StoredStage:
+    """Make a stage and what it needs, each from the store where it is there."""
+    for stage in missing_stages(goal, lambda one: context.find(one) is not None):
+        context.make(stage)
+    return context.cache.stages[goal.key]

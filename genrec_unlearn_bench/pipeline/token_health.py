@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from genrec_unlearn_bench.pipeline.context import StageContext, materialise
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.graph import recommender_stages
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import resolve
+from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
 from genrec_unlearn_bench.pipeline.stages.train import TrainingStages
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.health import SidHealth, health

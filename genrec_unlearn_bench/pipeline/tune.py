@@ -18,13 +18,11 @@ from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, DataFault, UsageError
-from genrec_unlearn_bench.pipeline.context import SessionCache, StageContext, materialise
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.graph import recommender_stages
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import Catalogue, ResolvedRequest, resolve
-from genrec_unlearn_bench.pipeline.stage import Stage
-from genrec_unlearn_bench.pipeline.stage_log import read_notes
+from genrec_unlearn_bench.pipeline.stage import SessionCache, Stage, StageContext, materialise, read_notes
 from genrec_unlearn_bench.pipeline.stages.evaluate import ValidationScores, validate_stage
 from genrec_unlearn_bench.pipeline.stages.unlearn import unlearn_stage
 from genrec_unlearn_bench.progress import Progress

@@ -28,11 +28,11 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.ranking import hit_rate, mean_ndcg, sid_numbers, sid_ranks
 from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.launch import launched
-from genrec_unlearn_bench.pipeline.context import StageContext
 from genrec_unlearn_bench.pipeline.environment import default_threads, describe, determinism, resolve_device
-from genrec_unlearn_bench.pipeline.memory import enough_memory
 from genrec_unlearn_bench.pipeline.record import Environment
 from genrec_unlearn_bench.pipeline.request import changed
+from genrec_unlearn_bench.pipeline.resources import enough_memory
+from genrec_unlearn_bench.pipeline.stage import StageContext
 from genrec_unlearn_bench.pipeline.stages.data import dataset_stage
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.reproduce.published import PublishedReference

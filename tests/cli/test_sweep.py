@@ -21,7 +21,7 @@ from genrec_unlearn_bench.executors.local import InProcess
 from genrec_unlearn_bench.executors.task import WorkResult
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
-from genrec_unlearn_bench.pipeline.context import SessionCache
+from genrec_unlearn_bench.pipeline.stage import SessionCache
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
 from tests.executors import light_work

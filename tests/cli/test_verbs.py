@@ -44,7 +44,6 @@ VERBS = [
     ("data", "info"),
     ("leaderboard",),
     ("compare",),
-    ("smoke",),
     ("doctor",),
     ("examples",),
     ("export",),

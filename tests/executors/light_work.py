@@ -19,7 +19,7 @@ from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.executors.task import WorkResult, make_stages
 from genrec_unlearn_bench.grid.schedule import RESULT, Job
 from genrec_unlearn_bench.grid.spec import Resources
-from genrec_unlearn_bench.pipeline.context import SessionCache, StageContext
+from genrec_unlearn_bench.pipeline.stage import SessionCache, StageContext
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore

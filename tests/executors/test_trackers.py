@@ -10,7 +10,7 @@ import pytest
 from genrec_unlearn_bench.errors import MissingExtra, UnknownName, UsageError
 from genrec_unlearn_bench.executors.trackers import Tracking, tracked, tracking_of
 from genrec_unlearn_bench.pipeline.run import run_cell
-from genrec_unlearn_bench.pipeline.stage_log import StageLog
+from genrec_unlearn_bench.pipeline.stage import StageLog
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.reproduce.repeat import repeat_record
 from tests.pipeline.conftest import Bench, Told

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.pipeline.finished import FinishedRun
+from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.progress import Progress

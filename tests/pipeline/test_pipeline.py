@@ -14,7 +14,7 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.rescore import recompute
 from genrec_unlearn_bench.pipeline import run as running
-from genrec_unlearn_bench.pipeline.finished import FinishedRun
+from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import read_record
 from genrec_unlearn_bench.pipeline.stages import unlearn

@@ -16,10 +16,10 @@ from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.tiger import Tiger, TigerConfig
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, OutOfMemory
-from genrec_unlearn_bench.pipeline.context import StageContext, materialise
+from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.graph import build_stages
-from genrec_unlearn_bench.pipeline.memory import enough_memory, is_out_of_memory, smaller
+from genrec_unlearn_bench.pipeline.resources import enough_memory, is_out_of_memory, smaller
 from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.pipeline.stage import Load
 from tests.pipeline.conftest import Bench, Told

@@ -14,7 +14,7 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.ulira import SPECS
-from genrec_unlearn_bench.pipeline.context import Inputs, StageContext, materialise
+from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, materialise
 from genrec_unlearn_bench.pipeline.graph import RESULT, build_stages
 from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.pipeline.run import FinishedRun

@@ -17,7 +17,7 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.contract.calls import fingerprint, list_faults, result_faults
 from genrec_unlearn_bench.contract.check import reduced_fields
 from genrec_unlearn_bench.data.forget import Groups
-from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
+from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.graph import recommender_stages
 from genrec_unlearn_bench.pipeline.request import RunRequest

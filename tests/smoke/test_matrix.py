@@ -9,7 +9,7 @@ import pytest
 
 from genrec_unlearn_bench.backbones.catalogue import backbones
 from genrec_unlearn_bench.errors import CapabilityMissing
-from genrec_unlearn_bench.pipeline.context import StageContext
+from genrec_unlearn_bench.pipeline.stage import StageContext
 from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.store.store import StageStore, default_cache
 from tests.smoke.matrix import run_cell

@@ -24,8 +24,8 @@ from genrec_unlearn_bench.unlearning.request import ForgetRequest
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.spec import DatasetSpec
     from genrec_unlearn_bench.data.task_spec import TaskSpec
-    from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
 __all__ = ["PreparedTask", "data_stages", "dataset_stage", "prepare_task", "task_stage"]
 

@@ -18,7 +18,7 @@ from genrec_unlearn_bench.evaluation.core import evaluate
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext
 from genrec_unlearn_bench.evaluation.lists import LISTS
 from genrec_unlearn_bench.evaluation.metric import MetricValue
-from genrec_unlearn_bench.pipeline.meter import metered
+from genrec_unlearn_bench.pipeline.resources import metered
 from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
@@ -27,8 +27,8 @@ from genrec_unlearn_bench.tuning.selection import BEAM
 from genrec_unlearn_bench.unlearning.validation import validate
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
 __all__ = ["Scores", "ValidationScores", "evaluate_stage", "validate_stage"]
 

@@ -28,8 +28,8 @@ from genrec_unlearn_bench.pipeline.stages.unlearn import first_not_finite
 from genrec_unlearn_bench.seeding import derive
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
 __all__ = ["MeasurementStages"]
 

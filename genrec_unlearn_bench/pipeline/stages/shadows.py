@@ -31,8 +31,8 @@ from genrec_unlearn_bench.seeding import derive, numpy_generator
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
     from genrec_unlearn_bench.evaluation.metric import MetricValue
-    from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
 __all__ = ["EXAMPLES", "shadow_stage"]
 
@@ -43,8 +43,8 @@ STAGE = "u-lira"
 _CONFIDENCES = "confidences.npy"
 
 
-def shadow_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, original: Stage) -> Stage | None:
-    """U-LiRA's metrics on the row that is asked for; None where no shadows are.
+def shadow_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, original: Stage) -> Stage:
+    """U-LiRA's metrics on the row that is asked for.
 
     The original is judged by the shadow originals themselves. Other reference rows have no shadows: retrained models
     never saw the forget set, so that trained and never trained are the same distribution by construction.
@@ -54,8 +54,6 @@ def shadow_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Sta
         original: The run's original, whose size stands for the shadows'.
     """
     count = resolved.request.shadows
-    if not count:
-        return None
     judged = resolved.method is not None or resolved.entry.name == "original"
     shadows = {
         f"shadow {number}": _confidence_stage(resolved, data, sids, original, number)

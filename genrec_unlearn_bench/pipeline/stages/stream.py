@@ -18,8 +18,8 @@ from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.ranking import gain, hit
 from genrec_unlearn_bench.evaluation.stream import BEAM, NOT_MEASURED, StreamRanks, stream_quality, stream_times
 from genrec_unlearn_bench.files import write_json
-from genrec_unlearn_bench.pipeline.stage import Stage
-from genrec_unlearn_bench.pipeline.stage_log import LOSSES, NOTES, read_notes
+from genrec_unlearn_bench.pipeline.results import LOSSES
+from genrec_unlearn_bench.pipeline.stage import NOTES, Stage, read_notes
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import Scores, evaluate_stage
 from genrec_unlearn_bench.pipeline.stages.requests import Stream, divide
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from genrec_unlearn_bench.data.examples import BoolArray, IntArray
-    from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
     from genrec_unlearn_bench.pipeline.record import Cost
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
 __all__ = ["COLUMNS", "NAME", "StreamMetrics", "divided", "request_seconds", "stream_metrics", "stream_stages"]
 

@@ -16,7 +16,7 @@ from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
 from genrec_unlearn_bench.data.holdout import without_holdout
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.launch import place
-from genrec_unlearn_bench.pipeline.meter import metered
+from genrec_unlearn_bench.pipeline.resources import metered
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.sids.storage import load_table, save_table
@@ -24,8 +24,8 @@ from genrec_unlearn_bench.sids.storage import load_table, save_table
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
     from genrec_unlearn_bench.data.dataset import Dataset
-    from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
 __all__ = ["MODEL", "ORACLE_STEP", "TrainingStages", "fit_stage", "measured_facts"]
 

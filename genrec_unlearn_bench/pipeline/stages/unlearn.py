@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact
-from genrec_unlearn_bench.pipeline.memory import is_out_of_memory
-from genrec_unlearn_bench.pipeline.meter import metered
+from genrec_unlearn_bench.pipeline.resources import is_out_of_memory, metered
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.train import MODEL, measured_facts
@@ -20,9 +19,8 @@ from genrec_unlearn_bench.unlearning.request import ForgetRequest, check_request
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.recommender import Ranker
     from genrec_unlearn_bench.data.examples import BoolArray
-    from genrec_unlearn_bench.pipeline.context import Inputs, StageContext
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
-    from genrec_unlearn_bench.pipeline.stage_log import StageLog
+    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, StageLog
 
 __all__ = ["SKIPPED", "TOOLKIT_VERSION", "Situation", "first_not_finite", "unlearn_stage"]
 

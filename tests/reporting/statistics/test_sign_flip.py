@@ -80,5 +80,5 @@ def test_smallest_p() -> None:
 def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(5).normal(0.3, 1.0, size=(200, 8))
     whole = sign_flip(values)
-    monkeypatch.setattr("genrec_unlearn_bench.reporting.statistics.sign_flip.CHUNK", 300)
+    monkeypatch.setattr("genrec_unlearn_bench.reporting.statistics.paired.CHUNK", 300)
     assert np.array_equal(sign_flip(values), whole)
