@@ -63,7 +63,7 @@ CHANGES = {
 
 @dataclass
 class SideEffects:
-    """Observed side effects; each list holds sentences."""
+    """Side effects of a call; each list holds sentences."""
 
     printed: str = ""
     randomness: list[str] = field(default_factory=list)
@@ -78,8 +78,7 @@ class MethodCall:
     Attributes:
         method: The called object; None if it could not be made.
         fault: Why the call failed, in one line; there is no result then.
-        original: How the original was changed.
-        result: Faults of the returned recommender.
+        original, result: How the original was changed; faults of the returned recommender.
         lists: Faults of its recommendation lists; None if they were not checked.
         content: Digest of all that determines its lists; None without a result.
         changed, trained: Whether the result or its weights differ from the original.
@@ -112,8 +111,6 @@ def call_method(
     """Call a method's ``unlearn`` once.
 
     Args:
-        make: Makes the method.
-        task: What is asked to be forgotten, and the data.
         source: The method's file, to report the line of an exception.
         roots: Folders in which no file may be opened.
         repeated: A call for comparison with an earlier one: with other states of Python's and NumPy's global
@@ -175,12 +172,12 @@ class Fingerprint:
 
     @property
     def content(self) -> tuple[str, str, str]:
-        """The part that decides its lists."""
+        """The part that determines its lists."""
         return self.weights, self.sids, self.serving
 
 
 def fingerprint(recommender: Recommender) -> Fingerprint:
-    """The state, weights to the bit."""
+    """Digests of a recommender's state, weights to the bit."""
     state = recommender.module.state_dict()
     weights = hashlib.blake2b(digest_size=16)
     for name, tensor in state.items():
@@ -198,27 +195,25 @@ def fingerprint(recommender: Recommender) -> Fingerprint:
 
 
 def result_faults(before: Fingerprint, result: Recommender, folder: Path) -> Iterator[str]:
-    """Faults of the recommender that a method returned; it is saved below ``folder`` and read again."""
+    """Faults of the recommender that a method returned; it is saved to ``folder`` and loaded again."""
     after = fingerprint(result)
     if not all(bool(torch.isfinite(weight).all()) for weight in result.module.parameters()):
         yield "weights that are not finite"
-    if after.names != before.names:
-        yield f"other parameters than the original's: {', '.join(sorted({*after.names} ^ {*before.names})[:4])} …"
-    elif after.trainable != before.trainable:
-        yield "parameters that no longer require gradients, or newly do"
     if after.hooks > before.hooks:
         yield f"{after.hooks - before.hooks} hooks were left behind"
     if after.names != before.names:
-        # Loading would only say the same again.
+        yield f"other parameters than the original's: {', '.join(sorted({*after.names} ^ {*before.names})[:4])} …"
         return
+    if after.trainable != before.trainable:
+        yield "parameters that no longer require gradients, or newly do"
     result.save(folder)
     if fingerprint(type(result).load(folder)).content != after.content:
         yield "saved and loaded, it is another model"
 
 
 def list_faults(model: Recommender, test: Groups, rows: int) -> Iterator[str]:
-    """Faults of the lists of at most ``rows`` forget and as many retain users: bounds between the ranking
-    metrics, items that stand there twice, places out of order, items that are not served."""
+    """Faults of the lists of at most ``rows`` forget and as many retain users: bounds between the ranking metrics,
+    duplicate items, scores out of order, blocked items."""
     values: list[MetricValue] = []
     for group, part in ((Group.FORGET, test.forget), (Group.RETAIN, test.retain)):
         examples = _some(part, rows, group)
@@ -232,7 +227,7 @@ def list_faults(model: Recommender, test: Groups, rows: int) -> Iterator[str]:
 
 
 def _hooks(part: torch.nn.Module) -> int:
-    """Hooks on a part of the network, but for those that transformers installs to collect hidden states and keeps."""
+    """Number of hooks on a module, without those that transformers installs to collect hidden states and keeps."""
     found = (*part._forward_hooks.values(), *part._forward_pre_hooks.values())
     return sum(not str(getattr(hook, "__module__", "")).startswith("transformers.") for hook in found)
 
@@ -349,7 +344,7 @@ _LISTENERS: list[tuple[tuple[str, ...], list[str]]] = []
 
 @cache
 def _install_audit_hook() -> None:
-    """Install one audit hook for the process: hooks cannot be removed, so it does nothing without listeners."""
+    """Install one audit hook for the process; it cannot be removed, so it does nothing without listeners."""
     sys.addaudithook(_audit)
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genrec_unlearn_bench.backbones.backbone import Scale
 from genrec_unlearn_bench.backbones.catalogue import backbones, load_backbone
@@ -75,7 +75,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "pairs": 128,
     },
 }
-"""Further fields that differ from the defaults, by method."""
+"""Further fields for a run of seconds, by method."""
 
 
 def check_method(
@@ -91,13 +91,11 @@ def check_method(
 
     Args:
         text: ``path/to/file.py``, ``path/to/file.py:Class``, or the name of an installed method.
-        cache_dir: Cache of the small recommenders.
         fields: Configuration fields to set besides those that shorten it.
         on: Backbones besides TIGER; None means all.
         roots: Folders besides the cache in which the method may not open files.
 
-    Raises:
-        UsageError: There is no such file, method or backbone, or ``fields`` do not fit.
+    Raises UsageError if there is no such file, method or backbone, or ``fields`` do not fit.
     """
     began = time.perf_counter()
     file = Path(text if text.endswith(".py") else text.rpartition(":")[0])
@@ -130,17 +128,11 @@ def check_method(
     return CheckReport(method=entry.name, file=source, findings=tuple(results), seconds=seconds)
 
 
-@dataclass(frozen=True)
-class DemoCase:
+class DemoCase(NamedTuple):
     """A backbone and a kind of request to call the method on."""
 
     backbone: str
     kind: ConceptKind
-
-    @property
-    def task(self) -> str:
-        """The demo's task of that kind."""
-        return f"demo-{self.kind.value}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +151,10 @@ class _DemoCheck:
 
     def results(self) -> Iterator[RuleResult]:
         """Call the method on all cases."""
-        config = self._config()
+        fields = {**self.entry.fields, **reduced_fields(self.method.name, self.method.Config)}
+        if "max_steps" not in fields:
+            fields = {**_one_epoch(self.method.Config), **fields}
+        config = parse(self.method.Config, {**fields, **self.fields}, where="--set")
         kinds = [kind for kind in ConceptKind if kind in self.method.kinds]
         names = dict.fromkeys([FIRST_BACKBONE, *self.backbones])
         refusals = {case: self._refusal(case) for case in (DemoCase(name, kind) for name in names for kind in kinds)}
@@ -194,7 +189,7 @@ class _DemoCheck:
 
     def _call(self, case: DemoCase, config: MethodConfig, *, again: MethodCall | None = None) -> MethodCall:
         """Call a new method object, or that of a former call again, on a fresh copy of the original."""
-        self.progress.info(f"check: {case.task} on {case.backbone}")
+        self.progress.info(f"check: demo-{case.kind.value} on {case.backbone}")
         resolved = self._resolve(case, "original", {})
         context = StageContext(self.store, self.progress, self.cache)
         data, _, original, _ = recommender_stages(resolved, self.progress)
@@ -221,16 +216,15 @@ class _DemoCheck:
         except BenchError:
             raise
         except Exception as fault:
-            frame = frame_in_file(fault, self.entry.source)
-            if not frame:
-                raise
-            return frame
+            if frame := frame_in_file(fault, self.entry.source):
+                return frame
+            raise
         return ""
 
     def _resolve(self, case: DemoCase, method: str, fields: Mapping[str, Any]) -> ResolvedRequest:
         backbone = load_backbone(case.backbone)
         request = RunRequest(
-            task=case.task,
+            task=f"demo-{case.kind.value}",
             method=method,
             backbone=case.backbone,
             scale=Scale.SMOKE.value,
@@ -242,12 +236,6 @@ class _DemoCheck:
         )
         return resolve(request)
 
-    def _config(self) -> MethodConfig:
-        """A configuration of a few steps, with the user's fields."""
-        fields = {**self.entry.fields, **reduced_fields(self.method.name, self.method.Config)}
-        lengths = {} if "max_steps" in fields else _one_epoch(self.method.Config)
-        return parse(self.method.Config, {**lengths, **fields, **self.fields}, where="--set")
-
 
 def reduced_fields(method: str, config: type[MethodConfig]) -> dict[str, Any]:
     """Fields to change for a run of seconds; none for a method that is neither listed nor trained by steps."""
@@ -257,17 +245,15 @@ def reduced_fields(method: str, config: type[MethodConfig]) -> dict[str, Any]:
 
 def shortened(content: Mapping[str, Any]) -> dict[str, Any]:
     """Limit every length in a configuration to ``MAX_LENGTHS``."""
-    out: dict[str, Any] = {}
-    for name, value in content.items():
+
+    def limited(name: str, value: Any) -> Any:
         if isinstance(value, Mapping):
-            out[name] = shortened(value)
-        elif name == "max_steps":
-            out[name] = MAX_LENGTHS[name]
-        elif name in MAX_LENGTHS and isinstance(value, int):
-            out[name] = min(value, MAX_LENGTHS[name])
-        else:
-            out[name] = value
-    return out
+            return shortened(value)
+        if name == "max_steps":  # It may be null: no limit.
+            return MAX_LENGTHS[name]
+        return min(value, MAX_LENGTHS.get(name, value)) if isinstance(value, int) else value
+
+    return {name: limited(name, value) for name, value in content.items()}
 
 
 def _one_epoch(config: type[MethodConfig]) -> dict[str, Any]:

@@ -28,7 +28,6 @@ __all__ = ["Method", "class_rules", "file_rules", "import_rule"]
 Method = type[UnlearningMethod[Any]]
 
 PACKAGE = "genrec_unlearn_bench."
-
 ALLOWED_IMPORTS = (
     *("errors", "config", "seeding", "progress", "tensors", "features", "sids", "decoding", "backbones"),
     *("unlearning", "methods", "testing", "data.examples", "data.forget", "data.items"),
