@@ -15,7 +15,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,6 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
-from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import BenchError
@@ -38,8 +37,9 @@ from genrec_unlearn_bench.pipeline.stages.data import PreparedTask
 from genrec_unlearn_bench.pipeline.stages.unlearn import first_not_finite
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import frame_in_file
-from genrec_unlearn_bench.seeding import derive, numpy_generator
+from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
+from genrec_unlearn_bench.unlearning.sampling import at_most
 
 __all__ = ["Fingerprint", "MethodCall", "call_method", "fingerprint", "list_faults", "result_faults"]
 
@@ -105,14 +105,14 @@ def call_method(
     task: PreparedTask,
     *,
     source: Path | None,
-    roots: Sequence[Path],
+    root: Path,
     repeated: bool = False,
 ) -> MethodCall:
     """Call a method's ``unlearn`` once.
 
     Args:
         source: The method's file, to report the line of an exception.
-        roots: Folders in which no file may be opened.
+        root: Folder in which no file may be opened.
         repeated: A call for comparison with an earlier one: with other states of Python's and NumPy's global
             generators, on which nothing may depend, and without checking the result.
     """
@@ -121,7 +121,7 @@ def call_method(
     progress = Progress()
     began = time.perf_counter()
     method: UnlearningMethod[Any] | None = None
-    with _observed(roots, int(repeated)) as effects:
+    with _observed(root, int(repeated)) as effects:
         try:
             method = make()
             result = method.unlearn(recommender, request, progress)
@@ -216,7 +216,7 @@ def list_faults(model: Recommender, test: Groups, rows: int) -> Iterator[str]:
     duplicate items, scores out of order, blocked items."""
     values: list[MetricValue] = []
     for group, part in ((Group.FORGET, test.forget), (Group.RETAIN, test.retain)):
-        examples = _some(part, rows, group)
+        examples = at_most(part, rows, 0, "soundness", group.value)
         # A served model that drops items from histories is given the whole history, as it drops before it cuts.
         cut = None if model.serving.ignored is not None else model.history_limit
         ranking = decode(model, examples.histories(cut), beam=BEAM, label=group.value, progress=Progress())
@@ -250,13 +250,6 @@ def _order_faults(model: Recommender, ranking: Ranking) -> Iterator[str]:
         yield "a blocked item is served"
 
 
-def _some(part: Examples, rows: int, group: Group) -> Examples:
-    if len(part) <= rows:
-        return part
-    chosen = numpy_generator(0, "soundness", group.value).choice(len(part), size=rows, replace=False)
-    return part.subset(np.sort(chosen).astype(np.int64))
-
-
 def _digest(content: object) -> str:
     """Digest of all arrays in nested dataclasses."""
     state = hashlib.blake2b(digest_size=16)
@@ -273,7 +266,7 @@ def _digest(content: object) -> str:
 
 
 @contextlib.contextmanager
-def _observed(roots: Sequence[Path], global_seed: int) -> Iterator[SideEffects]:
+def _observed(root: Path, global_seed: int) -> Iterator[SideEffects]:
     """Observe the block's output, file and network access, and changes of global state, which is restored.
 
     Torch's global generator is seeded as the runner does for a stage, Python's and NumPy's with ``global_seed``.
@@ -281,7 +274,7 @@ def _observed(roots: Sequence[Path], global_seed: int) -> Iterator[SideEffects]:
     effects, output, dropout = SideEffects(), io.StringIO(), list[str]()
     outside = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global generator is meant
     hook = register_module_forward_pre_hook(lambda part, inputs: dropout.append("on") if _drops(part) else None)
-    listener = (tuple(str(root.resolve()) for root in roots), effects.accessed)
+    listener = (f"{root.resolve()}{os.sep}", effects.accessed)
     _install_audit_hook()
     _LISTENERS.append(listener)
     try:
@@ -339,7 +332,7 @@ def _settings() -> list[tuple[str, Any, Callable[[Any], object]]]:
     ]
 
 
-_LISTENERS: list[tuple[tuple[str, ...], list[str]]] = []
+_LISTENERS: list[tuple[str, list[str]]] = []
 
 
 @cache
@@ -349,10 +342,10 @@ def _install_audit_hook() -> None:
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
-    for roots, accessed in _LISTENERS:
+    for root, accessed in _LISTENERS:
         if event == "socket.connect":
             accessed.append(f"it connects to {arguments[1]!r}")
         elif event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
             path = os.path.abspath(os.fsdecode(arguments[0]))
-            if any(path.startswith(f"{root}{os.sep}") for root in roots):
+            if path.startswith(root):
                 accessed.append(f"it opens {path}")

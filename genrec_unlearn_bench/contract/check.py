@@ -85,7 +85,6 @@ def check_method(
     progress: Progress,
     fields: Mapping[str, Any] | None = None,
     on: Sequence[str] | None = None,
-    roots: Sequence[Path] = (),
 ) -> CheckReport:
     """Check all rules of the contract for a method.
 
@@ -93,7 +92,6 @@ def check_method(
         text: ``path/to/file.py``, ``path/to/file.py:Class``, or the name of an installed method.
         fields: Configuration fields to set besides those that shorten it.
         on: Backbones besides TIGER; None means all.
-        roots: Folders besides the cache in which the method may not open files.
 
     Raises UsageError if there is no such file, method or backbone, or ``fields`` do not fit.
     """
@@ -120,7 +118,7 @@ def check_method(
         needed = ("config-default", "declarations")
         if not any(result.status == "broken" and result.rule in needed for result in results):
             store = StageStore(cache_dir, progress)
-            check = _DemoCheck(entry, method, text, dict(fields or {}), names, (cache_dir, *roots), store, progress)
+            check = _DemoCheck(entry, method, text, dict(fields or {}), names, store, progress)
             with determinism(1):
                 results += check.results()
     seconds = round(time.perf_counter() - began, 1)
@@ -144,7 +142,6 @@ class _DemoCheck:
     text: str
     fields: dict[str, Any]
     backbones: list[str]
-    roots: tuple[Path, ...]
     store: StageStore
     progress: Progress
     cache: SessionCache = field(default_factory=SessionCache)
@@ -203,7 +200,7 @@ class _DemoCheck:
             recommender,
             prepare_task(inputs, resolved.encoder.key, holdout=False),
             source=self.entry.source,
-            roots=self.roots,
+            root=self.store.root,
             repeated=former is not None,
         )
 

@@ -126,16 +126,16 @@ def collect(root: Path, policy: Policy, progress: Progress, *, yes: bool) -> Col
     )
 
 
-def select(found: Iterable[Entry], policy: Policy, now: float | None = None) -> tuple[Removable, ...]:
+def select(found: Iterable[Entry], policy: Policy) -> tuple[Removable, ...]:
     """The stages that a policy gives up, those read longest ago first."""
-    moment = time.time() if now is None else now
+    now = time.time()
     stages = sorted(found, key=lambda entry: (entry.read, entry.key))
     kept = _with_inputs(policy.keep or (), stages)
     only_keep = policy.keep is not None and policy.older_than is None and policy.max_size is None
     excess = sum(entry.size for entry in stages) - policy.max_size if policy.max_size is not None else 0
     chosen: list[Removable] = []
     for entry in stages:
-        age = moment - entry.read
+        age = now - entry.read
         if entry.key in kept or age < policy.spare:
             continue
         # What is too old comes first, and counts towards the size as well.

@@ -175,9 +175,9 @@ def folder_size(folder: Path) -> int:
     return total
 
 
-def list_store(root: Path, now: float | None = None) -> Listing:
+def list_store(root: Path) -> Listing:
     """Stages of a store by kind and backbone. Only manifests are read."""
-    moment = time.time() if now is None else now
+    now = time.time()
     stages = list(entries(root))
     backbones = _backbones(stages)
     groups: dict[tuple[str, str], list[Entry]] = {}
@@ -190,8 +190,8 @@ def list_store(root: Path, now: float | None = None) -> Listing:
             stages=len(members),
             size=sum(entry.size for entry in members),
             seconds=sum(entry.seconds for entry in members),
-            oldest=max(moment - entry.made for entry in members),
-            last_read=max(min(moment - entry.read for entry in members), 0.0),
+            oldest=max(now - entry.made for entry in members),
+            last_read=max(min(now - entry.read for entry in members), 0.0),
         )
         for (name, backbone), members in sorted(groups.items())
     )
