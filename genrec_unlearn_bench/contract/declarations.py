@@ -19,7 +19,7 @@ from genrec_unlearn_bench.contract.rules import MAX_TRIALS, NAME, RuleResult, br
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import BenchError, ConfigError
 from genrec_unlearn_bench.registry import Entry, class_attribute, load_class, methods, source_file, variants_of
-from genrec_unlearn_bench.store.keys import canonical
+from genrec_unlearn_bench.store.manifest import canonical
 from genrec_unlearn_bench.tuning.search_space import configurations, search_space
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 
@@ -28,7 +28,6 @@ __all__ = ["Method", "class_rules", "file_rules", "import_rule"]
 Method = type[UnlearningMethod[Any]]
 
 PACKAGE = "genrec_unlearn_bench."
-
 ALLOWED_IMPORTS = (
     *("errors", "config", "seeding", "progress", "tensors", "features", "sids", "decoding", "backbones"),
     *("unlearning", "methods", "testing", "data.examples", "data.forget", "data.items"),

@@ -19,7 +19,7 @@ from genrec_unlearn_bench.pipeline.resources import enough_memory
 from genrec_unlearn_bench.pipeline.results import LOSSES
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
-from genrec_unlearn_bench.store.keys import content_key, plain
+from genrec_unlearn_bench.store.manifest import content_key, plain
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

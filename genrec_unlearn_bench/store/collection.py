@@ -22,8 +22,7 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import draft_prefix
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.inventory import Entry, entries, folder_size, old_stages
-from genrec_unlearn_bench.store.locks import SUFFIX, is_free, try_lock
-from genrec_unlearn_bench.store.store import STAGES, StageStore
+from genrec_unlearn_bench.store.store import LOCK_SUFFIX, STAGES, StageStore, is_free, try_lock
 
 __all__ = ["Collected", "Policy", "Removable", "collect", "keys_of_results", "leftovers", "remove", "select"]
 
@@ -127,16 +126,16 @@ def collect(root: Path, policy: Policy, progress: Progress, *, yes: bool) -> Col
     )
 
 
-def select(found: Iterable[Entry], policy: Policy, now: float | None = None) -> tuple[Removable, ...]:
+def select(found: Iterable[Entry], policy: Policy) -> tuple[Removable, ...]:
     """The stages that a policy gives up, those read longest ago first."""
-    moment = time.time() if now is None else now
+    now = time.time()
     stages = sorted(found, key=lambda entry: (entry.read, entry.key))
     kept = _with_inputs(policy.keep or (), stages)
     only_keep = policy.keep is not None and policy.older_than is None and policy.max_size is None
     excess = sum(entry.size for entry in stages) - policy.max_size if policy.max_size is not None else 0
     chosen: list[Removable] = []
     for entry in stages:
-        age = moment - entry.read
+        age = now - entry.read
         if entry.key in kept or age < policy.spare:
             continue
         # What is too old comes first, and counts towards the size as well.
@@ -236,8 +235,8 @@ def _with_inputs(keys: Iterable[str], stages: Iterable[Entry]) -> frozenset[str]
 def _target_of(draft: Path) -> Path:
     """Folder of the stage that a draft was to become; its name holds the key's first digits, its lock all of them."""
     start = draft.name.removeprefix(".draft-").partition("-")[0]
-    locks = sorted(draft.parent.glob(f".{start}*{SUFFIX}"))
-    return draft.parent / (locks[0].name[1 : -len(SUFFIX)] if locks else start)
+    locks = sorted(draft.parent.glob(f".{start}*{LOCK_SUFFIX}"))
+    return draft.parent / (locks[0].name[1 : -len(LOCK_SUFFIX)] if locks else start)
 
 
 def _untouched(path: Path, seconds: float) -> bool:

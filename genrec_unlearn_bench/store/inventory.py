@@ -1,4 +1,7 @@
-"""Contents of a store: its stages by their manifests, a listing by kind and backbone, a check of every byte."""
+"""Contents of a store: its stages by their manifests, a listing by kind and backbone, a check of every byte.
+
+Also times and sizes as people write them (30d, 20G).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, StorageError
+from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, StorageError, UsageError
 from genrec_unlearn_bench.files import storage_error
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import MANIFEST, StageManifest, verified
@@ -27,9 +30,13 @@ __all__ = [
     "ListingRow",
     "Verified",
     "entries",
+    "format_bytes",
+    "format_seconds",
     "list_store",
     "old_stages",
     "old_store_notice",
+    "parse_bytes",
+    "parse_seconds",
     "stage_folders",
     "verify_store",
 ]
@@ -38,6 +45,8 @@ _NOT_STAGES = frozenset({STAGES, "quarantine", "unfinished", "sweeps", "embeddin
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _SHORT = re.compile(r"[0-9a-f]{2}")
 _KEY = re.compile(r"[0-9a-f]{64}")
+_SECONDS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+_BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True)
@@ -166,9 +175,9 @@ def folder_size(folder: Path) -> int:
     return total
 
 
-def list_store(root: Path, now: float | None = None) -> Listing:
+def list_store(root: Path) -> Listing:
     """Stages of a store by kind and backbone. Only manifests are read."""
-    moment = time.time() if now is None else now
+    now = time.time()
     stages = list(entries(root))
     backbones = _backbones(stages)
     groups: dict[tuple[str, str], list[Entry]] = {}
@@ -181,8 +190,8 @@ def list_store(root: Path, now: float | None = None) -> Listing:
             stages=len(members),
             size=sum(entry.size for entry in members),
             seconds=sum(entry.seconds for entry in members),
-            oldest=max(moment - entry.made for entry in members),
-            last_read=max(min(moment - entry.read for entry in members), 0.0),
+            oldest=max(now - entry.made for entry in members),
+            last_read=max(min(now - entry.read for entry in members), 0.0),
         )
         for (name, backbone), members in sorted(groups.items())
     )
@@ -210,6 +219,40 @@ def verify_store(root: Path, progress: Progress, *, only: Sequence[str] = (), qu
         except StorageError as fault:
             unreadable.append(Damage(name, path.name, f"{fault.what}: {fault.where}", moved=False))
     return Verified(len(folders), tuple(damaged), tuple(unreadable))
+
+
+def parse_seconds(text: str, *, where: str) -> float:
+    """``12h``, ``30d``, ``8w`` in seconds. Raises UsageError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is no time", where=where, hint="write a number and m, h, d or w: 12h, 30d")
+    return float(found.group(1)) * _SECONDS[found.group(2)]
+
+
+def parse_bytes(text: str, *, where: str) -> int:
+    """``500M``, ``20G`` in bytes, by powers of 1024. Raises UsageError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)(?:i?B)?", text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is no size", where=where, hint="write a number and K, M, G or T: 500M, 20G")
+    return int(float(found.group(1)) * _BYTES[found.group(2)])
+
+
+def format_bytes(number: float) -> str:
+    """Bytes with a unit: ``12.3 MiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} TiB"
+
+
+def format_seconds(number: float) -> str:
+    """Seconds with the unit that suits them: ``90 s``, ``5 min``, ``3.5 h``, ``2.0 d``."""
+    if number < 120:
+        return f"{number:.0f} s"
+    if number < 7200:
+        return f"{number / 60:.0f} min"
+    return f"{number / 3600:.1f} h" if number < 48 * 3600 else f"{number / 86400:.1f} d"
 
 
 def _quarantined(store: StageStore, name: str, key: str, fault: CorruptArtefact) -> bool:

@@ -16,7 +16,7 @@ from genrec_unlearn_bench.pipeline import run as running
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import FinishedRun, read_record
 from genrec_unlearn_bench.pipeline.stages import unlearn
-from genrec_unlearn_bench.store.keys import content_key
+from genrec_unlearn_bench.store.manifest import content_key
 from tests.pipeline.conftest import TINY, TINY_TRACER, Bench
 
 METHOD = '''"""A method of one's own."""

@@ -17,7 +17,7 @@ import pytest
 from genrec_unlearn_bench import files
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
 from genrec_unlearn_bench.store import manifest, store
-from genrec_unlearn_bench.store.keys import KEY_VERSION, differences
+from genrec_unlearn_bench.store.manifest import KEY_VERSION, differences
 from genrec_unlearn_bench.store.store import StageStore, default_cache
 from tests.store.small_store import Lines, compute, done, key, make, recipe
 

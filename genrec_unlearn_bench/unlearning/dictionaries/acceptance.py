@@ -57,10 +57,10 @@ def sae_dictionaries(
     Args:
         retain: Validation examples to rank with reconstructions.
     """
-    body = anatomy(recommender)
-    blocks = (*body.encoder, *body.decoder)
-    examples = all_examples(request.train)
-    train, test = activation_rows(recommender, examples, blocks, count=config.sae_rows, seed=request.seed)
+    blocks = anatomy(recommender).blocks
+    train, test = activation_rows(
+        recommender, all_examples(request.train), blocks, count=config.sae_rows, seed=request.seed
+    )
     before = replayed_ndcg(recommender, retain)
     accepted: dict[str, Dictionary] = {}
     fvus, kept = [], []
@@ -83,8 +83,7 @@ def sae_dictionaries(
 
 def neuron_dictionaries(recommender: Recommender) -> Mapping[str, Dictionary]:
     """Every block's value vectors as its dictionary, by block name."""
-    body = anatomy(recommender)
-    return {block.name: NeuronDictionary.of(value_vectors(block.down)) for block in (*body.encoder, *body.decoder)}
+    return {block.name: NeuronDictionary.of(value_vectors(block.down)) for block in anatomy(recommender).blocks}
 
 
 class ReplaySession:
@@ -128,15 +127,15 @@ def spliced(module: nn.Module, replace: Callable[[Tensor], Tensor]) -> Iterator[
         handle.remove()
 
 
-def replayed_ndcg(recommender: Recommender, examples: Examples, *, beam: int = 10, batch_size: int = 64) -> float:
-    """NDCG@10 of constrained beam search through the modules; 0 without examples."""
+def replayed_ndcg(recommender: Recommender, examples: Examples) -> float:
+    """NDCG@10 of constrained beam search (beam 10) through the modules; 0 without examples."""
     table, blocked = recommender.sids, recommender.serving.blocked
     trie = Trie.build(table.codes, table.level_sizes, blocked=blocked)
     gains = []
     with resting(recommender):
-        for part in example_batches(examples, batch_size):
+        for part in example_batches(examples, 64):
             session = ReplaySession(recommender, recommender.encode(part.histories(recommender.history_limit)))
-            found = beam_search(session, trie, recommender.vocabulary.offsets, beam=beam)
+            found = beam_search(session, trie, recommender.vocabulary.offsets, beam=10)
             ranks = rank_items(found, trie, 10).ranks(part.targets)
             gains.append(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0))
     return float(np.concatenate(gains).mean()) if gains else 0.0
