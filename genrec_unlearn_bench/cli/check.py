@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
-from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import named
-from genrec_unlearn_bench.config import overrides
+from genrec_unlearn_bench.cli.console import handled, print_json, progressing, stdout
+from genrec_unlearn_bench.config import named, overrides
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult

@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import print_json, stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import handled, print_json, stdout
 from genrec_unlearn_bench.cli.show import local_folder
 
 __all__ = ["Finding", "doctor", "examine"]

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import print_json, stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import handled, print_json, stdout
 from genrec_unlearn_bench.errors import UnknownName
 
 __all__ = ["KINDS", "Listing", "listing", "ls"]

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import print_json, stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import handled, print_json, stdout
 from genrec_unlearn_bench.cli.options import examples
 from genrec_unlearn_bench.errors import UsageError
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, print_json, progressing, stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, print_json, progressing, stdout
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reproduce.published import find_reference, published_references
@@ -118,13 +117,12 @@ def _train(name: str, cache_dir: Path | None, settings: dict[str, Any], *, as_js
     reference = find_reference(name)
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRequest
     from genrec_unlearn_bench.reproduce.reproduction import reproduce as run
-    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     if settings["minutes"] == 0:
         raise UsageError("--minutes 0 leaves no time for a single step", hint="give more, or leave it out")
     request = ReproductionRequest(reference=reference, **settings)
-    with progressing() as progress:
-        record, folder = run(request, StageStore(cache_dir or default_cache(), progress), progress)
+    with open_store(cache_dir) as (store, progress):
+        record, folder = run(request, store, progress)
     if as_json:
         print_json({"folder": str(folder), "reproduced": record.reproduced, "record": record.model_dump(mode="json")})
         return

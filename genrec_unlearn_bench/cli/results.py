@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrec_unlearn_bench.cli.options import named
+from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import DataMissing
 
 if TYPE_CHECKING:

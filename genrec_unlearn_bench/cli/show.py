@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, print_json, progressing, stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, print_json, stdout
 from genrec_unlearn_bench.cli.ls import KINDS, listing
 from genrec_unlearn_bench.errors import UnknownName
 
@@ -262,10 +261,9 @@ def _resolved(
 ) -> tuple[dict[str, Any], Sheet]:
     from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
     from genrec_unlearn_bench.pipeline.stages.data import dataset_stage, task_stage
-    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
-    with progressing() as progress:
-        context = StageContext(StageStore(cache_dir or default_cache(), progress), progress)
+    with open_store(cache_dir) as (store, progress):
+        context = StageContext(store, progress)
         task = task_stage(spec, dataset_stage(source, data_dir, progress))
         materialise(task, context)
         manifest = context.load(task).manifest

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import handled, print_json, progressing, stdout
 from genrec_unlearn_bench.cli.options import (
     AsJson,
     CacheDir,
@@ -24,9 +23,9 @@ from genrec_unlearn_bench.cli.options import (
     TrackerDir,
     Trackers,
     TunedDir,
-    named,
 )
 from genrec_unlearn_bench.cli.status import format_time
+from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, UnknownName, UsageError
 
 if TYPE_CHECKING:
