@@ -20,10 +20,9 @@ from genrec_unlearn_bench.backbones.etegrec.config import EtegrecSidConfig
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.residuals import nearest_codes
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, RqVaeLoss, rqvae_loss
 from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
-from genrec_unlearn_bench.sids.table import SidTable, ordinals
+from genrec_unlearn_bench.sids.table import SidTable, nearest_codes, ordinals
 
 __all__ = ["LiveTokenizer", "TokenizerPass", "item_vectors", "pretrain", "tokenizer_pass"]
 
