@@ -53,7 +53,7 @@ class GuidedSession:
         return self._combined([s.step(parents, tokens).float().log_softmax(-1) for s in self._sessions])
 
     def start_window(self, window: slice) -> Tensor:
-        """[B, n] the same as ``start`` for the tokens ``window``."""
+        """[B, n] as ``start``, for the tokens ``window``."""
         return self._combined([first_log_probs(s, window).log_softmax(-1) for s in self._sessions])
 
     def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
