@@ -145,12 +145,7 @@ class StageManifest(StrictModel):
 
 @dataclass(frozen=True)
 class StoredStage:
-    """A complete stage, verified.
-
-    Attributes:
-        seconds: Wall-clock when it was computed, in whichever process that was.
-        cached: Whether it was found in the store; False where this call computed it.
-    """
+    """A complete stage, verified; ``cached`` where it was found in the store, not computed by this call."""
 
     name: str
     path: Path
