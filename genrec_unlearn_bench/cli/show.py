@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.data.dataset import Dataset
     from genrec_unlearn_bench.data.spec import DatasetSpec
-    from genrec_unlearn_bench.data.task_spec import TaskSpec
+    from genrec_unlearn_bench.data.tasks import TaskSpec
 
 __all__ = ["dataset_card", "is_local", "kind_of_file", "local_folder", "manifest_sheet", "show"]
 
