@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, Histories, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.errors import CapabilityMissing
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
+
+    from genrec_unlearn_bench.decoding.session import DecoderSession
 
 __all__ = [
     "Capability",

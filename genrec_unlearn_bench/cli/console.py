@@ -264,6 +264,21 @@ class Sheet:
     rows: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...] = ()
 
+    def draw(self, console: Console) -> None:
+        """Print it."""
+        from rich import box
+        from rich.table import Table
+
+        style = box.SIMPLE_HEAD if self.columns else box.SIMPLE
+        table = Table(
+            title=self.title or None, title_justify="left", box=style, show_header=bool(self.columns), padding=(0, 1)
+        )
+        for index in range(len(self.rows[0]) if self.rows else 0):
+            table.add_column(self.columns[index] if self.columns else "", no_wrap=index == 0, overflow="fold")
+        for row in self.rows:
+            table.add_row(*row)
+        console.print(table)
+
 
 @dataclass(frozen=True)
 class Card:
@@ -276,25 +291,11 @@ class Card:
 
     def draw(self, console: Console) -> None:
         """Print it."""
-        from rich import box
-        from rich.table import Table
-
         console.print(self.title, style="bold")
         if self.text:
-            console.print(f"\n{_flowing(self.text)}")
+            console.print("\n" + "\n\n".join(map(_unwrapped, self.text.strip().split("\n\n"))))
         for sheet in self.sheets:
-            table = Table(
-                title=sheet.title or None,
-                title_justify="left",
-                box=box.SIMPLE_HEAD if sheet.columns else box.SIMPLE,
-                show_header=bool(sheet.columns),
-                padding=(0, 1),
-            )
-            for index in range(len(sheet.rows[0]) if sheet.rows else 0):
-                table.add_column(sheet.columns[index] if sheet.columns else "", no_wrap=index == 0, overflow="fold")
-            for row in sheet.rows:
-                table.add_row(*row)
-            console.print(table)
+            sheet.draw(console)
 
 
 def _state(done: int, total: int | None, seconds: float) -> str:
@@ -311,11 +312,7 @@ def _length(sequence: Iterable[Any]) -> int | None:
         return None
 
 
-def _flowing(text: str) -> str:
+def _unwrapped(paragraph: str) -> str:
     """Prose without its source's line breaks, so that the terminal breaks it; lists and code keep theirs."""
-    return "\n\n".join(map(_joined, text.strip().split("\n\n")))
-
-
-def _joined(paragraph: str) -> str:
     lines = paragraph.split("\n")
     return paragraph if any(line.startswith((" ", "-", "*", "|", ">")) for line in lines) else " ".join(lines)

@@ -254,7 +254,7 @@ def price_bands(prices: NDArray[np.float64], bands: int) -> IntArray:
 
     Boundary k (of ``bands - 1``) is set between two different prices, where the share of items below comes nearest
     to ``k / bands`` (the lower of two equally near places), moved only as far as it takes to leave no band empty. So
-    items of one price are never parted, free items all lie in band 1, and without ties bands differ by at most one item.
+    items of one price are never parted, free items all lie in band 1, and without ties bands differ by one item.
 
     Returns:
         [N] band from 1 (cheapest) to ``bands``, ``NO_BAND`` where the price is not valid.

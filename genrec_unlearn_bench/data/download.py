@@ -212,10 +212,17 @@ def _open(url: str, headers: dict[str, str], timeout: float, part: Path) -> http
 
 def _opener() -> urllib.request.OpenerDirector:
     # Built by hand, so that a redirect can lead to no other scheme (file, ftp, data).
-    kinds = ("Proxy", "HTTP", "HTTPS", "HTTPDefaultError", "HTTPRedirect", "Unknown")
     opener = urllib.request.OpenerDirector()
-    for handler in (*(getattr(urllib.request, f"{kind}Handler") for kind in kinds), urllib.request.HTTPErrorProcessor):
-        opener.add_handler(handler())
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPRedirectHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.UnknownHandler(),
+    ):
+        opener.add_handler(handler)
     return opener
 
 

@@ -102,12 +102,11 @@ class CausalRecommender(TransformerRecommender):
     @classmethod
     def pretrained(cls, config: MiniOneRecConfig, checkpoint: str, sids: SidTable, *, seed: int, device: str) -> Self:
         """A checkpoint with SID tokens added and adapters in, before any training. Raises as ``load_pretrained``."""
-        dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-        found = load_pretrained(checkpoint, "qwen2", dtype=dtype)
+        found = load_pretrained(checkpoint, "qwen2", dtype=getattr(torch, config.precision))
         tokenizer: Any = found.tokenizer
         text_tokens = max(tokenizer.get_vocab().values()) + 1
         shape = config.saved_shape(
-            NetworkShape.of(found.model.config, found.source),
+            NetworkShape.of(found.model.config, checkpoint),
             text_tokens=text_tokens,
             words=config.words,
             text_tasks=config.text_tasks,

@@ -47,8 +47,7 @@ class P5Sid(Backbone):
     def label(cls, config: BackboneConfig, sids: SidConfig) -> str:
         notes = [] if expect(config, P5Config).checkpoint else ["from scratch"]
         indexer = expect(sids, P5SidConfig).indexer
-        if indexer != "rqvae":
-            notes.append(indexer)
+        notes += [] if indexer == "rqvae" else [indexer]
         return f"{cls.name} ({', '.join(notes)})" if notes else cls.name
 
     @classmethod
@@ -102,7 +101,6 @@ class P5Sid(Backbone):
 
 
 def _number_pieces(config: P5SidConfig) -> Callable[[int], list[str]]:
-    """How sequential numbers are cut into tokens."""
     from genrec_unlearn_bench.backbones.p5sid.prompts import SubwordTokenizer
     from genrec_unlearn_bench.backbones.pretrained import load_pretrained
 

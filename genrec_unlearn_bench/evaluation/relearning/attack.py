@@ -1,16 +1,14 @@
 """One attack on one model in one SID space: fine-tune, score held-out interactions, go on after a kill.
 
-The state of an attack (weights, moments, generators and the hits so far) is kept at every scored step like an
-interrupted training (``backbones.snapshots``): on a CPU an attack that was killed ends with the same bits as one that
-was not. Trainings keep their best weights beside the last ones; an attack ends with its last.
+The state (weights, moments, generators and hits) is kept at every scored step (``backbones.snapshots``): on a CPU an
+attack that was killed ends with the same bits as one that was not.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +41,7 @@ from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, linear_nam
 __all__ = ["measure_attack"]
 
 _LOG_EVERY = 20
+_FINGERPRINTED = ("users", "targets", "starts", "ends", "events")
 _WEIGHT, _MOMENT, _HITS, _CPU_RNG, _CUDA_RNG = "weight.", "moment.", "hits.", "rng.cpu", "rng.cuda"
 
 Hits = dict[str, Tensor]
@@ -78,8 +77,8 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
             progress=progress,
             space=space,
         )
-    planned = np.asarray(config.steps, dtype=np.int64)
-    passes = np.asarray([data.passes(step) for step in config.steps], dtype=np.float64)
+    planned = np.array(config.steps, dtype=np.int64)
+    passes = np.array([data.passes(step) for step in config.steps], dtype=np.float64)
     train, test = (np.asarray(hits[name].numpy(), dtype=np.bool_) for name in HELD_OUT)
     return AttackTrace(planned, passes, train, test, sides.train.targets).measured(attack, space)
 
@@ -120,13 +119,17 @@ def run_attack(
     model.module.train(config.dropout)
     tuning = _FineTuning.of(model, data, config, f"{data.attack}, {space}", seed)
     settings = f"{data.attack}/{space} {config.model_dump_json()} {list(steps)} {seed} {model.device.type}"
-    arrays = [model.sids.codes, *(array for part in (data.examples, *held.values()) for array in _arrays(part))]
+    arrays = [
+        model.sids.codes,
+        *(getattr(part, name) for part in (data.examples, *held.values()) for name in _FINGERPRINTED),
+    ]
     weights = {str(number): parameter for number, parameter in enumerate(tuning.learned)}
     checkpoint = AttackCheckpoint(
         progress.work, fingerprint(settings, arrays, weights), tuning.learned, tuning.optimizer
     )
     lengths, last = tuning.task.lengths, steps[-1]
-    with _own_generators(model, seed):
+    with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
+        torch.manual_seed(derive(seed, "relearning", "dropout"))
         done, hits = checkpoint.restore() or (0, {name: torch.from_numpy(found)[None] for name, found in start.items()})
         if done:
             progress.earlier_seconds += checkpoint.earlier
@@ -189,19 +192,6 @@ def _adapters(model: Recommender, config: RelearningConfig, seed: int) -> tuple[
         seed=derive(seed, "relearning", "adapters"),
         adapter="relearning",
     ).parameters
-
-
-@contextmanager
-def _own_generators(model: Recommender, seed: int) -> Iterator[None]:
-    """Torch's generators seeded for dropout, and as they were afterwards."""
-    devices = [model.device] if model.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(derive(seed, "relearning", "dropout"))
-        yield
-
-
-def _arrays(part: Examples) -> tuple[IntArray, ...]:
-    return part.users, part.targets, part.starts, part.ends, part.events
 
 
 class AttackCheckpoint:
