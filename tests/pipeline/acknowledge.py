@@ -130,7 +130,10 @@ class Locked:
 
 
 def files_of(patterns: Iterable[str], root: Path = ROOT) -> list[Path]:
-    """The files that the patterns of a stage mean; of folders, the Python files. Raises FileNotFoundError for one that means nothing."""
+    """The files that the patterns of a stage mean; of folders, the Python files.
+
+    Raises FileNotFoundError for a pattern that means nothing.
+    """
     found: set[Path] = set()
     for pattern in patterns:
         place = root / pattern.removeprefix("!")
