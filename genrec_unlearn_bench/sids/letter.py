@@ -24,7 +24,7 @@ from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generato
 from genrec_unlearn_bench.sids.config import LetterSidConfig
 from genrec_unlearn_bench.sids.kmeans import balanced_clusters
 from genrec_unlearn_bench.sids.quantise import quantise
-from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae
+from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, linear
 from genrec_unlearn_bench.sids.rqvae_training import ExtraTerms
 from genrec_unlearn_bench.sids.table import SidTable
 
@@ -99,10 +99,8 @@ class LetterTerms(ExtraTerms):
         self.config, self.seed, self.progress = config, seed, progress
         self.bridge: nn.Module = nn.Identity()
         if collaborative.shape[1] != config.dim:
-            # By way of the meta device, because the default initialisation draws from the global generator.
-            linear = nn.Linear(config.dim, collaborative.shape[1], bias=False, device="meta").to_empty(device="cpu")
-            nn.init.xavier_normal_(linear.weight, generator=torch_generator(seed, "sids", "letter", "bridge"))
-            self.bridge = linear
+            generator = torch_generator(seed, "sids", "letter", "bridge")
+            self.bridge = linear(config.dim, collaborative.shape[1], generator, bias=False)
         self.clusters: list[CodeClusters] = []
         self.generator = torch_generator(derive(seed, "sids", "letter"), "positives")
         self.last = {"alignment": 0.0, "diversity": 0.0}
