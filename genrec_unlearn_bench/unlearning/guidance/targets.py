@@ -44,8 +44,7 @@ def guided_targets(
 def soft_cross_entropy(output: StepOutput, targets: Tensor, vocabulary: SidVocabulary) -> Tensor:
     """Scalar: cross-entropy with ``targets`` [R, L, K] over each level's codes, mean over positions with a target.
 
-    The model's distribution is over the full vocabulary, so mass outside the level is penalised. Positions without a
-    target have zeros.
+    The model's distribution is over the full vocabulary, so mass outside the level is penalised.
     """
     values = []
     for level, (first, size) in enumerate(zip(vocabulary.offsets, vocabulary.level_sizes, strict=True)):
