@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from genrec_unlearn_bench.cli.console import handled, print_json, progressing, stdout
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug, examples
@@ -64,20 +65,17 @@ def ls(cache_dir: CacheDir = None, as_json: AsJson = False, debug: Debug = False
 )
 @handled
 def gc(
-    older_than: Annotated[
-        str | None, typer.Option(help="Stages not read for so long may go: 12h, 30d, 8w.", show_default=False)
-    ] = None,
+    older_than: Annotated[str | None, Option(help="Stages not read for so long may go: 12h, 30d, 8w.")] = None,
     keep_results: Annotated[
         list[Path] | None,
-        typer.Option(help="Keep what the results of a folder were made from; alone, all else may go.", metavar="DIR"),
+        Option(help="Keep what the results of a folder were made from; alone, all else may go.", metavar="DIR"),
     ] = None,
     max_size: Annotated[
-        str | None,
-        typer.Option(help="Let stages go, those read longest ago first, until so much is left: 500M, 20G."),
+        str | None, Option(help="Let stages go, those read longest ago first, until so much is left: 500M, 20G.")
     ] = None,
-    recent: Annotated[bool, typer.Option("--recent", help="Also stages that were read within the last day.")] = False,
-    old: Annotated[bool, typer.Option("--old", help="Remove stages of an older recipe, which nothing reads.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only report what would be done.")] = False,
+    recent: Annotated[bool, Option("--recent", help="Also stages that were read within the last day.")] = False,
+    old: Annotated[bool, Option("--old", help="Remove stages of an older recipe, which nothing reads.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do it; without, only report what would be done.")] = False,
     cache_dir: CacheDir = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -113,9 +111,9 @@ def gc(
 @handled
 def verify(
     stage: Annotated[
-        list[str] | None, typer.Option("--stage", help="Kind of stage, as `bench cache ls` names it; repeat it.")
+        list[str] | None, Option("--stage", help="Kind of stage, as `bench cache ls` names it; repeat it.")
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave damaged stages where they are.")] = False,
+    keep: Annotated[bool, Option("--keep", help="Leave damaged stages where they are.")] = False,
     cache_dir: CacheDir = None,
     as_json: AsJson = False,
     debug: Debug = False,

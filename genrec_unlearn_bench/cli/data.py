@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import Card, handled, open_store, print_json, progressing, stdout
@@ -31,7 +32,7 @@ app = typer.Typer(
 )
 @handled
 def prepare(
-    name: Annotated[str, typer.Argument(help="Dataset (bench ls datasets).")],
+    name: Annotated[str, Argument(help="Dataset (bench ls datasets).")],
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
     as_json: options.AsJson = False,
@@ -44,7 +45,7 @@ def prepare(
 @app.command("info", epilog=examples("bench data info demo", "bench data info steam --data-dir data --json"))
 @handled
 def info(
-    name: Annotated[str, typer.Argument(help="Dataset (bench ls datasets).")],
+    name: Annotated[str, Argument(help="Dataset (bench ls datasets).")],
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
     as_json: options.AsJson = False,
@@ -73,16 +74,16 @@ def info(
 )
 @handled
 def import_(
-    folder: Annotated[Path, typer.Argument(help="Folder with items.jsonl and interactions.tsv or sequences.tsv.")],
-    name: Annotated[str, typer.Option(help="What the dataset is to be called; its tasks are NAME-brand and so on.")],
+    folder: Annotated[Path, Argument(help="Folder with items.jsonl and interactions.tsv or sequences.tsv.")],
+    name: Annotated[str, Option(help="What the dataset is to be called; its tasks are NAME-brand and so on.")],
     format_: Annotated[
-        str, typer.Option("--format", help="folder, minionerec, letter, amazon-2018 or amazon-2023.")
+        str, Option("--format", help="folder, minionerec, letter, amazon-2018 or amazon-2023.")
     ] = "folder",
     split: Annotated[
-        str | None, typer.Option(help="global-time or leave-one-out (default: by time where there are dates).")
+        str | None, Option(help="global-time or leave-one-out (default: by time where there are dates).")
     ] = None,
-    k_core: Annotated[int, typer.Option(help="Drop users and items with fewer interactions.", min=0)] = 0,
-    title: Annotated[str | None, typer.Option(help="A title for tables (default: the name).")] = None,
+    k_core: Annotated[int, Option(help="Drop users and items with fewer interactions.", min=0)] = 0,
+    title: Annotated[str | None, Option(help="A title for tables (default: the name).")] = None,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.console import handled, open_store, print_json, stdout
@@ -23,22 +23,19 @@ SUFFIXES = {".html": "html", ".tex": "latex", ".json": "json", ".txt": "terminal
 """Of a file that --output names, with the format that it stands for."""
 SIDES = ("forget", "retain")
 
-Seed = Annotated[int | None, typer.Option(help="Training seed.", min=0, show_default="the lowest of all rows")]
-Requests = Annotated[int, typer.Option(help="Of streams: into how many requests the forget set was divided.", min=1)]
-Top = Annotated[int, typer.Option(help="How many of the most changed users to show.", min=1, max=100)]
+Seed = Annotated[int | None, Option(help="Training seed.", min=0, show_default="the lowest of all rows")]
+Requests = Annotated[int, Option(help="Of streams: into how many requests the forget set was divided.", min=1)]
+Top = Annotated[int, Option(help="How many of the most changed users to show.", min=1, max=100)]
 Users = Annotated[
-    list[int] | None,
-    typer.Option(help="Show these users instead, by their number in per_user.parquet; repeat for several."),
+    list[int] | None, Option(help="Show these users instead, by their number in per_user.parquet; repeat for several.")
 ]
 Group = Annotated[
-    str | None, typer.Option(help="forget or retain: whose test examples.", show_default="forget; with --user, both")
+    str | None, Option(help="forget or retain: whose test examples.", show_default="forget; with --user, both")
 ]
-History = Annotated[int, typer.Option(help="How many of the last items of a history to show.", min=0, max=50)]
-Ids = Annotated[bool, typer.Option("--ids", help="Name users and items by their ids, too.")]
-Format = Annotated[str | None, typer.Option("--format", help="terminal, html, latex or json.", show_default="terminal")]
-Output = Annotated[
-    Path | None, typer.Option(help="File to write to; stdout without.", metavar="FILE", show_default=False)
-]
+History = Annotated[int, Option(help="How many of the last items of a history to show.", min=0, max=50)]
+Ids = Annotated[bool, Option("--ids", help="Name users and items by their ids, too.")]
+Format = Annotated[str | None, Option("--format", help="terminal, html, latex or json.", show_default="terminal")]
+Output = Annotated[Path | None, Option(help="File to write to; stdout without.", metavar="FILE")]
 
 
 @handled

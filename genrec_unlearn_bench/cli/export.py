@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import handled, open_store, print_json
@@ -23,19 +23,13 @@ IDS = ("own", "rows")
 
 @handled
 def export(
-    runs: Annotated[
-        list[str], typer.Argument(help="Folders of results, or the beginnings of their keys.", metavar="RUN...")
-    ],
+    runs: Annotated[list[str], Argument(help="Folders of results, or the beginnings of their keys.", metavar="RUN...")],
     output: Annotated[
-        Path, typer.Option(help="Folder to write to; with several runs, one folder in it for each.", metavar="DIR")
+        Path, Option(help="Folder to write to; with several runs, one folder in it for each.", metavar="DIR")
     ],
-    format_: Annotated[str, typer.Option("--format", help="trec: run files and qrels.")] = "trec",
-    ids: Annotated[str, typer.Option(help="How items are named: own (the dataset's ids) or rows (their numbers).")] = (
-        "own"
-    ),
-    results_dir: Annotated[Path, typer.Option(help="Where runs are looked for by key.", metavar="DIR")] = Path(
-        "results"
-    ),
+    format_: Annotated[str, Option("--format", help="trec: run files and qrels.")] = "trec",
+    ids: Annotated[str, Option(help="How items are named: own (the dataset's ids) or rows (their numbers).")] = ("own"),
+    results_dir: Annotated[Path, Option(help="Where runs are looked for by key.", metavar="DIR")] = Path("results"),
     cache_dir: options.CacheDir = None,
     as_json: options.AsJson = False,
     debug: options.Debug = False,

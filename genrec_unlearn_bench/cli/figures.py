@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.console import handled, print_json, stdout
@@ -22,33 +22,27 @@ __all__ = ["figures"]
 
 Results = Annotated[
     list[Path] | None,
-    typer.Argument(
-        help="Folders with results (default: results, else those of the suite).",
-        show_default=False,
-        metavar="[RESULTS]...",
-    ),
+    Argument(help="Folders with results (default: results, else those of the suite).", metavar="[RESULTS]..."),
 ]
 Kinds = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--kind",
         help="probing, relearning, membership, forget-quality, quantisation, pareto, overlap, ablation or stream; "
         "several (default: all that there is data for).",
-        show_default=False,
     ),
 ]
 Rows = Annotated[
-    list[str] | None, typer.Option("--method", help="Rows to show beside original and retrain; several, globs work.")
+    list[str] | None, Option("--method", help="Rows to show beside original and retrain; several, globs work.")
 ]
-Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Training seeds to show (default: all).", min=0)]
-Field = Annotated[str | None, typer.Option(help="Ablations: the swept setting (default: every one that was swept).")]
+Seeds = Annotated[list[int] | None, Option("--seed", help="Training seeds to show (default: all).", min=0)]
+Field = Annotated[str | None, Option(help="Ablations: the swept setting (default: every one that was swept).")]
 Measures = Annotated[
-    list[str] | None,
-    typer.Option("--metric", help="Ablations and Pareto: measures, as in forget:hr@10; several."),
+    list[str] | None, Option("--metric", help="Ablations and Pareto: measures, as in forget:hr@10; several.")
 ]
-Output = Annotated[Path, typer.Option(help="Folder to write to.", metavar="DIR")]
-Formats = Annotated[str, typer.Option("--format", help="pdf, svg and png; several with commas.")]
-PaperWidth = Annotated[str, typer.Option(help="column (3.33 inches) or page (7 inches).")]
+Output = Annotated[Path, Option(help="Folder to write to.", metavar="DIR")]
+Formats = Annotated[str, Option("--format", help="pdf, svg and png; several with commas.")]
+PaperWidth = Annotated[str, Option(help="column (3.33 inches) or page (7 inches).")]
 
 
 @handled

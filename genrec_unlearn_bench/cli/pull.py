@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.console import handled, print_json, print_line, progressing
@@ -25,17 +26,17 @@ SHOWN = 10
 
 @handled
 def pull(
-    place: Annotated[str, typer.Argument(help="A folder, or http(s)://… of one that is served.", metavar="PLACE")],
+    place: Annotated[str, Argument(help="A folder, or http(s)://… of one that is served.", metavar="PLACE")],
     task: results.Tasks = None,
     backbone: results.Backbones = None,
     method: results.Methods = None,
     ruleset: results.Rulesets = None,
     scale: results.Scales = None,
-    results_dir: Annotated[Path, typer.Option(help="Where results are put.", metavar="DIR")] = Path("results"),
+    results_dir: Annotated[Path, Option(help="Where results are put.", metavar="DIR")] = Path("results"),
     write_index: Annotated[
-        bool, typer.Option("--write-index", help="Pull nothing: write the index by which others pull from this folder.")
+        bool, Option("--write-index", help="Pull nothing: write the index by which others pull from this folder.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be pulled.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be pulled.")] = False,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:

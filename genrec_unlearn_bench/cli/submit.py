@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import Card, Sheet, handled, print_json, stdout
@@ -15,39 +15,28 @@ if TYPE_CHECKING:
 
 __all__ = ["submit"]
 
-Name = Annotated[str, typer.Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")]
+Name = Annotated[str, Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")]
 MethodName = Annotated[
-    str | None,
-    typer.Option("--method", help="The method's name, or path/to/file.py:Class (default: NAME).", show_default=False),
+    str | None, Option("--method", help="The method's name, or path/to/file.py:Class (default: NAME).")
 ]
-Out = Annotated[Path, typer.Option(help="Where submissions lie.", metavar="DIR")]
-Title = Annotated[str | None, typer.Option(help="What tables call the method.", show_default=False)]
+Out = Annotated[Path, Option(help="Where submissions lie.", metavar="DIR")]
+Title = Annotated[str | None, Option(help="What tables call the method.")]
 Authors = Annotated[
-    list[str] | None,
-    typer.Option("--author", help='"Name | Affiliation | ORCID", the last two optional; repeat.', show_default=False),
+    list[str] | None, Option("--author", help='"Name | Affiliation | ORCID", the last two optional; repeat.')
 ]
-Contact = Annotated[str | None, typer.Option(help="Mail address or link.", show_default=False)]
-Licence = Annotated[str | None, typer.Option(help="SPDX id, as Apache-2.0.", show_default=False)]
-PaperText = Annotated[str | None, typer.Option("--paper", help='"Title | https link".', show_default=False)]
-Code = Annotated[str | None, typer.Option(help="https link of the code.", show_default=False)]
-Deviations = Annotated[
-    list[str] | None, typer.Option("--deviation", help="A difference from the paper; repeat.", show_default=False)
-]
-Tasks = Annotated[list[str] | None, typer.Option("--task", help="Only these tasks; repeat.", show_default=False)]
-Rulesets = Annotated[
-    list[str] | None, typer.Option("--ruleset", help="Only these rulesets; repeat.", show_default=False)
-]
-Withhold = Annotated[str, typer.Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")]
-AffirmRules = Annotated[
-    bool, typer.Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")
-]
+Contact = Annotated[str | None, Option(help="Mail address or link.")]
+Licence = Annotated[str | None, Option(help="SPDX id, as Apache-2.0.")]
+PaperText = Annotated[str | None, Option("--paper", help='"Title | https link".')]
+Code = Annotated[str | None, Option(help="https link of the code.")]
+Deviations = Annotated[list[str] | None, Option("--deviation", help="A difference from the paper; repeat.")]
+Tasks = Annotated[list[str] | None, Option("--task", help="Only these tasks; repeat.")]
+Rulesets = Annotated[list[str] | None, Option("--ruleset", help="Only these rulesets; repeat.")]
+Withhold = Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")]
+AffirmRules = Annotated[bool, Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")]
 PrText = Annotated[
-    Path | None, typer.Option(help="Where the pull request's text goes (default: beside the folder).", metavar="FILE")
+    Path | None, Option(help="Where the pull request's text goes (default: beside the folder).", metavar="FILE")
 ]
-Leaderboard = Annotated[
-    Path | None,
-    typer.Option(help="The leaderboard's folder to hold it against.", show_default=False, metavar="DIR"),
-]
+Leaderboard = Annotated[Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")]
 
 
 @handled

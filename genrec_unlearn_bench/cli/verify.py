@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import Card, Sheet, handled, print_json, progressing, stdout
@@ -24,23 +25,21 @@ SHOWN = 10
 @handled
 def verify(
     path: Annotated[
-        Path, typer.Argument(help="Folder or zip file of a submission, or a tree of results as leaderboard/results.")
+        Path, Argument(help="Folder or zip file of a submission, or a tree of results as leaderboard/results.")
     ],
     demo: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--demo/--no-demo",
             help="Run the demo cell again, which executes the submitted method (default: for submissions that pass).",
-            show_default=False,
         ),
     ] = None,
-    write: Annotated[bool, typer.Option("--write", help="Write verification.json into the folder.")] = False,
+    write: Annotated[bool, Option("--write", help="Write verification.json into the folder.")] = False,
     leaderboard: Annotated[
-        Path | None,
-        typer.Option(help="The leaderboard's folder to hold it against.", show_default=False, metavar="DIR"),
+        Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")
     ] = None,
     cache_dir: options.CacheDir = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads of the demo (default: the record's).", min=1)] = None,
+    threads: Annotated[int | None, Option(help="CPU threads of the demo (default: the record's).", min=1)] = None,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
