@@ -9,10 +9,10 @@ import typer
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, handled, open_store, print_json, progressing, stdout
+from genrec_unlearn_bench.cli.console import Card, handled, open_store, print_json, print_line, progressing, stdout
 from genrec_unlearn_bench.cli.options import examples
 from genrec_unlearn_bench.cli.show import dataset_card, is_local, manifest_sheet
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.config import one_of
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.dataset import Dataset
@@ -93,24 +93,15 @@ def import_(
     from genrec_unlearn_bench.data.importing import import_folder
     from genrec_unlearn_bench.data.spec import FormatName, SplitName
 
-    for kind, value, known in (("format", format_, get_args(FormatName)), ("split", split, get_args(SplitName))):
-        if value is not None and value not in known:
-            raise UnknownName(kind, value, known)
+    format_name = cast("FormatName", one_of("format", format_, get_args(FormatName)))
+    split_name = None if split is None else cast("SplitName", one_of("split", split, get_args(SplitName)))
     with progressing() as progress:
         spec, found = import_folder(
-            folder,
-            name,
-            progress,
-            format_name=cast("FormatName", format_),
-            split=cast("SplitName | None", split),
-            k_core=k_core,
-            title=title,
+            folder, name, progress, format_name=format_name, split=split_name, k_core=k_core, title=title
         )
     _print(found, as_json=as_json)
     if not as_json:
-        stdout().print(
-            f"Imported. Try: bench run --task {spec.name}-brand --method tracer --data-dir {folder}", soft_wrap=True
-        )
+        print_line(f"Imported. Try: bench run --task {spec.name}-brand --method tracer --data-dir {folder}")
 
 
 def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Dataset:

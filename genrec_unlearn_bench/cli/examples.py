@@ -9,8 +9,8 @@ from typer import Option
 
 from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.console import handled, open_store, print_json, stdout
-from genrec_unlearn_bench.config import named
-from genrec_unlearn_bench.errors import UnknownName, UsageError
+from genrec_unlearn_bench.config import named, one_of
+from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import Group as Side
@@ -96,9 +96,7 @@ def examples(
 def _format(text: str | None, output: Path | None, *, as_json: bool) -> str:
     """The format asked for; of a file's name where none is."""
     of_file = SUFFIXES.get(output.suffix.lower()) if output is not None else None
-    asked = "json" if as_json else text.strip().lower() if text else None
-    if asked is not None and asked not in FORMATS:
-        raise UnknownName("format", asked, FORMATS)
+    asked = "json" if as_json else one_of("format", text.strip().lower(), FORMATS) if text else None
     if of_file and asked and of_file != asked:
         raise UsageError(
             f"the file {str(output)!r} is {of_file} by its name, and {asked} was asked for", hint="change one of them"
@@ -109,11 +107,9 @@ def _format(text: str | None, output: Path | None, *, as_json: bool) -> str:
 def _groups(text: str | None, *, users: bool) -> tuple[Side, ...]:
     from genrec_unlearn_bench.evaluation.metric import Group as Side
 
-    if text is not None and text not in SIDES:
-        raise UnknownName("group", text, SIDES)
     if text is None:
         return (Side.FORGET, Side.RETAIN) if users else (Side.FORGET,)
-    return (Side(text),)
+    return (Side(one_of("group", text, SIDES)),)
 
 
 def _beam(beam: int | None) -> int:
@@ -131,36 +127,23 @@ def _beam(beam: int | None) -> int:
 
 
 def _give(page: Page, name: str, output: Path | None, *, standalone: bool) -> None:
-    if output is None and name == "json":
-        print_json(page.model_dump(mode="json"))
-        return
-    if output is None and name == "terminal":
-        from genrec_unlearn_bench.reporting.examples.terminal import draw
-
-        draw(stdout(), page)
-        return
-    text = _text(page, name, standalone=standalone)
-    if output is None:
-        # No line break is added: a redirected file is the one that --output would write.
-        print(text, end="")
-        return
     from genrec_unlearn_bench.files import atomic_text
+    from genrec_unlearn_bench.reporting.examples import documents, terminal
 
-    atomic_text(output, text, "--output")
-    print(output)
-
-
-def _text(page: Page, name: str, *, standalone: bool) -> str:
-    if name == "html":
-        from genrec_unlearn_bench.reporting.examples.documents import render_html
-
-        return render_html(page)
-    if name == "latex":
-        from genrec_unlearn_bench.reporting.examples.documents import render_latex
-
-        return render_latex(page, standalone=standalone)
-    if name == "json":
-        return f"{page.model_dump_json(indent=2)}\n"
-    from genrec_unlearn_bench.reporting.examples.terminal import render_terminal
-
-    return render_terminal(page)
+    if output is None and name == "terminal":
+        terminal.draw(stdout(), page)
+    elif output is None and name == "json":
+        print_json(page.model_dump(mode="json"))
+    else:
+        text = {
+            "html": lambda: documents.render_html(page),
+            "latex": lambda: documents.render_latex(page, standalone=standalone),
+            "json": lambda: f"{page.model_dump_json(indent=2)}\n",
+            "terminal": lambda: terminal.render_terminal(page),
+        }[name]()
+        if output is None:
+            # No line break is added: a redirected file is the one that --output would write.
+            print(text, end="")
+        else:
+            atomic_text(output, text, "--output")
+            print(output)

@@ -9,16 +9,13 @@ from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import handled, open_store, print_json
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.config import one_of
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.record import RunRecord
     from genrec_unlearn_bench.store.store import StageStore
 
 __all__ = ["export"]
-
-FORMATS = ("trec",)
-IDS = ("own", "rows")
 
 
 @handled
@@ -39,9 +36,8 @@ def export(
     One qrels file a test group and one run file a group and beam. Queries are rows of the group's test examples, the
     same in every run of a task; users are not named. Lists lie in the cache that the run was made with.
     """
-    for kind, name, known in (("format", format_, FORMATS), ("kind of id", ids, IDS)):
-        if name not in known:
-            raise UnknownName(kind, name, known)
+    one_of("format", format_, ("trec",))
+    one_of("kind of id", ids, ("own", "rows"))
     from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
 
     places = tuple(dict.fromkeys([results_dir, *PLACES]))
@@ -51,7 +47,9 @@ def export(
     written: list[dict[str, Any]] = []
     with open_store(cache_dir) as (store, _):
         for folder, record in zip(folders, records, strict=True):
-            place = output if len(records) == 1 else output / _name(record)
+            cell = record.cell
+            name = f"{cell.task}-{cell.backbone}-{cell.method}-{cell.scale}-seed{cell.seed}-{record.key[:10]}"
+            place = output if len(records) == 1 else output / name
             written.append({"run": str(folder), "key": record.key, "files": _write(record, store, place, ids)})
     if as_json:
         print_json(written)
@@ -77,8 +75,3 @@ def _write(record: RunRecord, store: StageStore, place: Path, ids: str) -> list[
         atomic_text(path, file.text, "--output")
         told.append({"path": str(path), "lines": file.lines, "queries": file.queries})
     return told
-
-
-def _name(record: RunRecord) -> str:
-    cell = record.cell
-    return f"{cell.task}-{cell.backbone}-{cell.method}-{cell.scale}-seed{cell.seed}-{record.key[:10]}"

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options, results
-from genrec_unlearn_bench.cli.console import handled, print_json, print_line, progressing
+from genrec_unlearn_bench.cli.console import handled, print_first, print_json, print_line, progressing
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.pull_index import OfferedResult, PullIndex
 
 __all__ = ["pull"]
-
-SHOWN = 10
 
 
 @handled
@@ -78,10 +76,7 @@ def _print_outcomes(brought: Sequence[Pulled], *, as_json: bool) -> None:
     if as_json:
         print_json({"counts": dict(counts), "brought": [vars(one) for one in brought]})
     else:
-        for one in failed[:SHOWN]:
-            print_line(f"failed: {one.what}: {one.fault}")
-        if len(failed) > SHOWN:
-            print_line(f"failed: … and {len(failed) - SHOWN} more")
+        print_first([f"{one.what}: {one.fault}" for one in failed], "failed")
         for one in brought:
             if one.outcome == "kept":
                 print_line(f"kept: {one.what}: something else lies here under that name, and stays")

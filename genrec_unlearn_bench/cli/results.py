@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from genrec_unlearn_bench.cli.console import print_first
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import DataMissing
 
@@ -65,10 +65,6 @@ def selection(*names: Sequence[str] | None) -> Selection:
     return Selection(*map(named, names))
 
 
-SHOWN = 10
-"""Broken records that are named one by one."""
-
-
 @dataclass(frozen=True)
 class Gathered:
     """Results, and descriptions of the records that could not be read."""
@@ -118,10 +114,7 @@ def gathered(folders: Sequence[Path] | None, *, published: bool, skip_broken: bo
         if running:
             gc.enable()
     faults = tuple(fault for part in parts for fault in part.faults)
-    for fault in faults[:SHOWN]:
-        print(f"left out: {fault}", file=sys.stderr)
-    if len(faults) > SHOWN:
-        print(f"left out: … and {len(faults) - SHOWN} more", file=sys.stderr)
+    print_first(faults, "left out", stderr=True)
     results = tuple(result for part in parts for result in part.results)
     if not results:
         raise DataMissing(

@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import Card, Sheet, handled, print_json, stdout
+from genrec_unlearn_bench.config import named
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.submit import Submitted
@@ -66,8 +67,10 @@ def submit(
     Nothing is written unless everything passes. Calling it again renews the results and keeps your words, given here or
     written into submission.yaml. Written beside the folder: the same as a zip file, and the pull request's text.
     """
-    from genrec_unlearn_bench.submissions.submit import SubmitRequest
-    from genrec_unlearn_bench.submissions.submit import submit as make
+    from genrec_unlearn_bench.files import atomic_text
+    from genrec_unlearn_bench.submissions import submit as submissions
+    from genrec_unlearn_bench.submissions.archive import pack
+    from genrec_unlearn_bench.submissions.pull_request import pull_request
 
     words: dict[str, Any] = {
         "title": title,
@@ -78,44 +81,29 @@ def submit(
         "code": code,
         "deviations": deviation,
     }
-    done = make(
-        SubmitRequest(
+    done = submissions.submit(
+        submissions.SubmitRequest(
             name=name,
             method=method or name,
             results_dir=results_dir,
             out=out,
             leaderboard=leaderboard,
-            withhold=tuple(part for part in withhold.split(",") if part),
+            withhold=named([withhold]),
             tasks=tuple(task or ()),
             rulesets=tuple(ruleset or ()),
             words={field: value for field, value in words.items() if value is not None},
             affirm=affirm_rules,
         )
     )
-    _finish(done, out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md", as_json=as_json)
-
-
-def _finish(done: Submitted, archive: Path, text: Path, *, as_json: bool) -> None:
-    """Write what lies beside the folder, and say what was done."""
-    from genrec_unlearn_bench.files import atomic_text
-    from genrec_unlearn_bench.submissions.archive import pack
-    from genrec_unlearn_bench.submissions.pull_request import pull_request
-
+    archive, text = out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md"
     pack(done.folder, archive)
     atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
     if not as_json:
-        _tell(done, archive, text)
+        _draw(done, archive, text)
         return
-    print_json(
-        {
-            "folder": str(done.folder),
-            "archive": str(archive),
-            "pull_request": str(text),
-            "results": len(done.records),
-            "passed_over": done.passed_over,
-            "verification": done.verification.model_dump(mode="json"),
-        }
-    )
+    content = {"folder": str(done.folder), "archive": str(archive), "pull_request": str(text)}
+    content |= {"results": len(done.records), "passed_over": done.passed_over}
+    print_json({**content, "verification": done.verification.model_dump(mode="json")})
 
 
 def _author(text: str) -> dict[str, str]:
@@ -128,7 +116,7 @@ def _paper(text: str) -> dict[str, str]:
     return {"title": title, **({"url": url} if url else {})}
 
 
-def _tell(done: Submitted, archive: Path, text: Path) -> None:
+def _draw(done: Submitted, archive: Path, text: Path) -> None:
     size = sum(path.stat().st_size for path in done.folder.rglob("*") if path.is_file())
     tasks = sorted({record.cell.task for record in done.records})
     rows = [
