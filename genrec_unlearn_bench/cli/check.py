@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import handled, print_json, progressing, stdout
@@ -25,15 +26,14 @@ SIGNS = {"kept": "✓", "broken": "✗", "left out": "–"}
 @handled
 def check(
     method: Annotated[
-        str, typer.Argument(help="path/to/file.py, path/to/file.py:Class, or a name.", metavar="FILE[:CLASS]|NAME")
+        str, Argument(help="path/to/file.py, path/to/file.py:Class, or a name.", metavar="FILE[:CLASS]|NAME")
     ],
     backbone: Annotated[
-        list[str] | None,
-        typer.Option(help="Try these backbones beside TIGER; commas or repeated (default: all)."),
+        list[str] | None, Option(help="Try these backbones beside TIGER; commas or repeated (default: all).")
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Change a field of the method's configuration, to shorten it: max_steps=2."),
+        Option("--set", help="Change a field of the method's configuration, to shorten it: max_steps=2."),
     ] = None,
     cache_dir: options.CacheDir = None,
     as_json: options.AsJson = False,
@@ -93,17 +93,16 @@ def _group() -> None:
 @new.command("method", epilog=examples("bench new method my-method", "bench new method my-method --dir ~/my-methods"))
 @handled
 def method(
-    name: Annotated[str, typer.Argument(help="Name of the method, as in my-method.")],
+    name: Annotated[str, Argument(help="Name of the method, as in my-method.")],
     dir_: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--dir",
             help="Folder for both files (default: methods/ and tests/methods/ inside a clone, else this folder).",
             metavar="DIR",
-            show_default=False,
         ),
     ] = None,
-    in_tree: Annotated[bool, typer.Option("--in-tree", help="Into the clone, wherever this is called from.")] = False,
+    in_tree: Annotated[bool, Option("--in-tree", help="Into the clone, wherever this is called from.")] = False,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:

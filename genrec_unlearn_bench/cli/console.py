@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,7 @@ __all__ = [
     "duration",
     "handled",
     "open_store",
+    "print_first",
     "print_json",
     "print_line",
     "progressing",
@@ -53,6 +54,8 @@ _AFTER_INTERRUPT = "interrupted: nothing half-written was left; run the same com
 
 PIPED_WIDTH = 120
 """Columns assumed where output is piped and nothing says otherwise; rich would take 80 and wrap tables."""
+
+MOST_LINES = 10
 
 QUIET_SECONDS = 5.0
 QUIET_SHARE = 0.2
@@ -153,6 +156,13 @@ def print_json(content: Any) -> None:
 def print_line(text: str, *, stderr: bool = False) -> None:
     """A line as it is, neither wrapped nor read as markup; control characters in it are escaped."""
     print(printable(text, keep="\n\t"), file=sys.stderr if stderr else sys.stdout, flush=stderr)
+
+
+def print_first(texts: Sequence[str], label: str, *, stderr: bool = False) -> None:
+    """Ten lines of a list at most, each after its label, and how many more there are."""
+    more = [f"… and {len(texts) - MOST_LINES} more"] if len(texts) > MOST_LINES else []
+    for text in [*texts[:MOST_LINES], *more]:
+        print_line(f"{label}: {text}", stderr=stderr)
 
 
 def duration(seconds: float) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import Sheet, handled, print_json, stdout
@@ -33,7 +34,7 @@ class Finding:
 def doctor(
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
-    network: Annotated[bool, typer.Option("--network", help="Also ask whether the model hub can be reached.")] = False,
+    network: Annotated[bool, Option("--network", help="Also ask whether the model hub can be reached.")] = False,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import Sheet, handled, print_json, stdout
@@ -20,9 +20,7 @@ __all__ = ["KINDS", "Listing", "listing", "ls"]
 def ls(
     kind: Annotated[
         str | None,
-        typer.Argument(
-            help="tasks, methods, backbones, datasets, measurements, metrics or grids; all where none is given."
-        ),
+        Argument(help="tasks, methods, backbones, datasets, measurements, metrics or grids; all where none is given."),
     ] = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from genrec_unlearn_bench import __version__
 from genrec_unlearn_bench.cli import cache, check, data
@@ -86,7 +87,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def bench(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
     """Can a generative recommender forget a brand, a price band, an item or some interactions, and at what cost?"""

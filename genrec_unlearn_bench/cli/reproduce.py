@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, print_json, progressing, stdout
@@ -34,36 +35,31 @@ MOST = 12
 
 Target = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         help="A run (its folder, its result.json or the first digits of its key), or the name of a published "
         "reference; the references are listed where nothing is given.",
         metavar="RUN|NAME",
     ),
 ]
 MethodFile = Annotated[
-    str | None, typer.Option(help="Of a run: the file of its method, path/to/file.py:Class, if not installed.")
+    str | None, Option(help="Of a run: the file of its method, path/to/file.py:Class, if not installed.")
 ]
-RunEncoder = Annotated[
-    str | None, typer.Option(help="Of a run: where its text encoder lies, if the record cannot say.")
-]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Of a run: make the original and the oracles anew as well.")]
+RunEncoder = Annotated[str | None, Option(help="Of a run: where its text encoder lies, if the record cannot say.")]
+Fresh = Annotated[bool, Option("--fresh", help="Of a run: make the original and the oracles anew as well.")]
 Floor = Annotated[
     int | None,
-    typer.Option(
-        help="Of a run on a GPU: repeat it so often and keep how far its numbers scatter.", metavar="N", min=1
-    ),
+    Option(help="Of a run on a GPU: repeat it so often and keep how far its numbers scatter.", metavar="N", min=1),
 ]
 Minutes = Annotated[
-    float | None,
-    typer.Option(help="Train for that long, keep the state and measure; the same call goes on.", min=0.0),
+    float | None, Option(help="Train for that long, keep the state and measure; the same call goes on.", min=0.0)
 ]
 Changes = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Change a field of the configuration, as in training.epochs=3 (not comparable then)."),
+    Option("--set", help="Change a field of the configuration, as in training.epochs=3 (not comparable then)."),
 ]
-TrainingSeed = Annotated[int, typer.Option(help="Training seed.", min=0)]
-TestRows = Annotated[int, typer.Option(help="Test rows measured while training goes on; at its end all are.", min=1)]
-RunThreads = Annotated[int | None, typer.Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]
+TrainingSeed = Annotated[int, Option(help="Training seed.", min=0)]
+TestRows = Annotated[int, Option(help="Test rows measured while training goes on; at its end all are.", min=1)]
+RunThreads = Annotated[int | None, Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]
 
 
 @handled

@@ -6,7 +6,7 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, print_json, stdout
@@ -27,12 +27,10 @@ __all__ = ["dataset_card", "is_local", "kind_of_file", "local_folder", "manifest
 def show(
     name: Annotated[
         str,
-        typer.Argument(
-            help="Name of anything that bench ls lists, or path/to/method.py:Class, or a task's or grid's file."
-        ),
+        Argument(help="Name of anything that bench ls lists, or path/to/method.py:Class, or a task's or grid's file."),
     ],
     kind: Annotated[
-        str | None, typer.Option(help="task, method, dataset …, where a name means several things (kinds: bench ls).")
+        str | None, Option(help="task, method, dataset …, where a name means several things (kinds: bench ls).")
     ] = None,
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,

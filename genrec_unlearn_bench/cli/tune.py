@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import handled, open_store, print_json, stdout
@@ -28,17 +29,13 @@ if TYPE_CHECKING:
 __all__ = ["tune"]
 
 Set = Annotated[
-    list[str] | None, typer.Option("--set", help="Keep a field of the method at a value in all trials: key=value.")
+    list[str] | None, Option("--set", help="Keep a field of the method at a value in all trials: key=value.")
 ]
 Seeds = Annotated[
-    list[int] | None,
-    typer.Option("--seed", help="Tuning seed, never reported; repeat for several (default: 9000).", min=0),
+    list[int] | None, Option("--seed", help="Tuning seed, never reported; repeat for several (default: 9000).", min=0)
 ]
-Out = Annotated[Path, typer.Option(help="Where choices are written.", metavar="DIR")]
-Fixed = Annotated[
-    Path | None,
-    typer.Option(help="Also put the choices into this file of the ruleset fixed.", metavar="FILE", show_default=False),
-]
+Out = Annotated[Path, Option(help="Where choices are written.", metavar="DIR")]
+Fixed = Annotated[Path | None, Option(help="Also put the choices into this file of the ruleset fixed.", metavar="FILE")]
 
 
 @handled
@@ -47,7 +44,7 @@ def tune(
     method: options.Method,
     backbone: options.Backbones = ["tiger"],  # noqa: B006
     seed: Seeds = None,
-    trials: Annotated[int, typer.Option(help="Configurations that may be tried.", min=1, max=12)] = 12,
+    trials: Annotated[int, Option(help="Configurations that may be tried.", min=1, max=12)] = 12,
     scale: options.Scale = None,
     data_dir: options.DataDir = None,
     encoder: options.Encoder = None,
