@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from genrec_unlearn_bench.errors import ConfigError
 
-__all__ = ["StrictModel", "overrides", "parse", "parse_yaml", "plain_yaml"]
+__all__ = ["StrictModel", "named", "overrides", "parse", "parse_yaml", "plain_yaml"]
 
 
 class StrictModel(BaseModel):
@@ -41,6 +41,12 @@ def parse_yaml(model: type[M], text: str, *, where: str) -> M:
     if not isinstance(content, dict):
         raise ConfigError([f"a mapping is expected, not {type(content).__name__}"], where=where)
     return parse(model, {str(key): value for key, value in content.items()}, where=where)
+
+
+def named(texts: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of an option that may be repeated or hold commas, each once; none for None."""
+    parts = (part.strip() for text in texts or () for part in text.split(","))
+    return tuple(dict.fromkeys(part for part in parts if part))
 
 
 def overrides(pairs: Sequence[str], *, where: str = "--set") -> dict[str, Any]:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import handled, print_json, progressing, stdout
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug, examples
 from genrec_unlearn_bench.errors import UsageError, printable
 
@@ -88,8 +87,8 @@ def gc(
     Nothing that a process has locked goes, and nothing that was read within the last day unless --recent is given.
     Without --yes nothing is removed.
     """
-    from genrec_unlearn_bench.store.amounts import parse_bytes, parse_seconds
     from genrec_unlearn_bench.store.collection import Policy, collect, keys_of_results
+    from genrec_unlearn_bench.store.inventory import parse_bytes, parse_seconds
 
     root = _root(cache_dir)
     policy = Policy(
@@ -165,7 +164,7 @@ def _listing_table(found: Listing) -> Table:
     """Stages by kind and backbone, and their sum."""
     from rich.table import Table
 
-    from genrec_unlearn_bench.store.amounts import format_bytes, format_seconds
+    from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds
 
     unreadable = f"{found.unreadable} whose manifest cannot be read: see `bench cache verify`"
     table = Table(
@@ -190,7 +189,7 @@ def _listing_table(found: Listing) -> Table:
 
 
 def _collection_lines(collected: Collected) -> Iterator[str]:
-    from genrec_unlearn_bench.store.amounts import format_bytes, format_seconds
+    from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds
 
     root = printable(str(collected.root))
     if not collected.stages and not collected.leftovers:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genrec_unlearn_bench.cli import options, results
-from genrec_unlearn_bench.cli.console import print_json, stdout
-from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import named
+from genrec_unlearn_bench.cli.console import handled, print_json, stdout
+from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:

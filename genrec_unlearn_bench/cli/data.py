@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, print_json, progressing, stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import Card, handled, open_store, print_json, progressing, stdout
 from genrec_unlearn_bench.cli.options import examples
 from genrec_unlearn_bench.cli.show import dataset_card, is_local, manifest_sheet
 from genrec_unlearn_bench.errors import UnknownName
@@ -90,7 +89,7 @@ def import_(
     """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
     from typing import get_args
 
-    from genrec_unlearn_bench.data.importing import import_folder
+    from genrec_unlearn_bench.data.prepare import import_folder
     from genrec_unlearn_bench.data.spec import FormatName, SplitName
 
     for kind, value, known in (("format", format_, get_args(FormatName)), ("split", split, get_args(SplitName))):
@@ -117,10 +116,9 @@ def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Datas
     from genrec_unlearn_bench.data.catalogue import find_dataset
     from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
     from genrec_unlearn_bench.pipeline.stages.data import dataset_stage
-    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
-    with progressing() as progress:
-        context = StageContext(StageStore(cache_dir or default_cache(), progress), progress)
+    with open_store(cache_dir) as (store, progress):
+        context = StageContext(store, progress)
         stage = dataset_stage(find_dataset(name, data_dir), data_dir, progress)
         materialise(stage, context)
         found: Dataset = context.load(stage)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genrec_unlearn_bench.cli import options, results
-from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
-from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import named
+from genrec_unlearn_bench.cli.console import handled, open_store, print_json, stdout
+from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -80,15 +79,14 @@ def examples(
     from genrec_unlearn_bench.reporting.examples.scene import of_requests, set_scene, side_by_side
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.selection import selected_board
-    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     protocol = statistics_protocol()
     found = results.gathered(results_dir, published=False, skip_broken=skip_broken)
     wanted = results.selection(task, backbone, None, ruleset, scale, suite)
     board = selected_board(of_requests(found.results, requests), protocol, wanted)
     chosen = side_by_side(board, protocol, methods=named(method), seed=seed)
-    with progressing() as progress:
-        scene = set_scene(chosen, StageStore(cache_dir or default_cache(), progress))
+    with open_store(cache_dir) as (store, _):
+        scene = set_scene(chosen, store)
     if user:
         rows, rule = choice.of_users(scene, user, groups), choice.NAMED
     else:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import print_json, progressing
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import handled, open_store, print_json
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -50,15 +49,13 @@ def export(
         if name not in known:
             raise UnknownName(kind, name, known)
     from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
-    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     places = tuple(dict.fromkeys([results_dir, *PLACES]))
     folders = list(dict.fromkeys(find_run(text, places) for text in runs))
     # All are read before anything is written, so that a wrong name among them leaves nothing half done.
     records = [read_record(folder) for folder in folders]
     written: list[dict[str, Any]] = []
-    with progressing() as progress:
-        store = StageStore(cache_dir or default_cache(), progress)
+    with open_store(cache_dir) as (store, _):
         for folder, record in zip(folders, records, strict=True):
             place = output if len(records) == 1 else output / _name(record)
             written.append({"run": str(folder), "key": record.key, "files": _write(record, store, place, ids)})

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.cli import options, results
-from genrec_unlearn_bench.cli.console import stdout
-from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import named
+from genrec_unlearn_bench.cli.console import handled, stdout
+from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:

@@ -1,15 +1,11 @@
-"""Options that several verbs share, and how lists of names are read from them."""
+"""Options that several verbs share."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from genrec_unlearn_bench.errors import UsageError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of a table.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -27,15 +23,6 @@ CacheDir = Annotated[
         metavar="DIR",
     ),
 ]
-
-
-def _export_shared_cache(folder: Path | None) -> Path | None:
-    """Set the environment variable, so that worker processes read the same store."""
-    if folder is not None:
-        os.environ["GENREC_UNLEARN_BENCH_SHARED_CACHE"] = str(folder)
-    return folder
-
-
 SharedCache = Annotated[
     Path | None,
     typer.Option(
@@ -43,7 +30,6 @@ SharedCache = Annotated[
         "(default: $GENREC_UNLEARN_BENCH_SHARED_CACHE).",
         show_default=False,
         metavar="DIR",
-        callback=_export_shared_cache,
     ),
 ]
 
@@ -116,20 +102,3 @@ ResultsDir = Annotated[Path, typer.Option(help="Where results are written.", met
 def examples(*lines: str) -> str:
     """Epilog of a verb's help: one example a paragraph, so that none is wrapped into the next."""
     return "\n\n".join(["Examples:", *(f"  $ {line}" for line in lines)])
-
-
-def named(texts: Sequence[str] | None) -> tuple[str, ...]:
-    """Names of an option that may be repeated or hold commas, each once."""
-    parts = (part.strip() for text in texts or () for part in text.split(","))
-    return tuple(dict.fromkeys(part for part in parts if part))
-
-
-def named_backbones(texts: Sequence[str]) -> tuple[str, ...]:
-    """Backbones of a ``--backbone`` option; ``all`` stands for every one. Raises UsageError where none is named."""
-    from genrec_unlearn_bench.backbones.catalogue import backbones
-
-    names = named(texts)
-    names = tuple(backbones()) if names == ("all",) else names
-    if not names:
-        raise UsageError("no backbone was named", hint="--backbone tiger, for example (bench ls backbones)")
-    return names

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genrec_unlearn_bench.cli import options, results
-from genrec_unlearn_bench.cli.console import print_json, print_line, progressing
-from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import named
+from genrec_unlearn_bench.cli.console import handled, print_json, print_line, progressing
+from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def pull(
     if write_index:
         _write_index(Path(place))
         return
-    from genrec_unlearn_bench.store.amounts import format_bytes
+    from genrec_unlearn_bench.store.inventory import format_bytes
     from genrec_unlearn_bench.submissions.pull import check_protocol, find_place, pull_results
 
     found = find_place(place)

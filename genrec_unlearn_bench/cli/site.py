@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import handled, stdout
 from genrec_unlearn_bench.errors import BenchError, UsageError
 
 __all__ = ["site"]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, print_json, progressing, stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import Card, Sheet, handled, print_json, progressing, stdout
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:

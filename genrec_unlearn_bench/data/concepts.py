@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from genrec_unlearn_bench.data.draws import draw_stratified, draw_subset, rounde
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among, distinct
 from genrec_unlearn_bench.data.fields import brand_key, clean_brand
 from genrec_unlearn_bench.data.forget import ForgetSplit, Groups, sealed
-from genrec_unlearn_bench.data.task_spec import BrandConcept, InteractionConcept, ItemConcept, PriceConcept, TaskSpec
+from genrec_unlearn_bench.data.tasks import BrandConcept, InteractionConcept, ItemConcept, PriceConcept, TaskSpec
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault
 from genrec_unlearn_bench.seeding import numpy_generator
 
@@ -28,8 +28,7 @@ _PRICED_PER_BAND = 4
 """Fewer priced items than this for each band, and a band is no concept but a few items by chance."""
 
 
-@dataclass(frozen=True)
-class _Chosen:
+class _Chosen(NamedTuple):
     """The items of a concept, and how they were found."""
 
     items: BoolArray
@@ -70,7 +69,7 @@ def _where(task: TaskSpec) -> str:
 
 
 def _divided(part: Examples, forget: BoolArray) -> Groups:
-    return Groups(forget=part.subset(forget), retain=part.subset(~forget))
+    return Groups(part.subset(forget), part.subset(~forget))
 
 
 def _target_counts(dataset: Dataset) -> IntArray:
@@ -104,8 +103,8 @@ def _brands(task: TaskSpec, concept: BrandConcept, dataset: Dataset) -> _Chosen:
         max_draws=concept.max_draws,
         generator=numpy_generator(task.seed, "concept", "brand"),
     )
-    concepts = tuple(names[row] for row in draw.chosen)
-    return _Chosen(named & np.isin(item_codes, draw.chosen), concepts, draw.draws, draw.within)
+    chosen = named & np.isin(item_codes, draw.chosen)
+    return _Chosen(chosen, tuple(names[row] for row in draw.chosen), draw.draws, draw.within)
 
 
 def _listed(task: TaskSpec, wanted: Sequence[str], names: Sequence[str]) -> list[int]:
@@ -251,16 +250,11 @@ def valid_prices(prices: NDArray[np.float64]) -> BoolArray:
 
 
 def price_bands(prices: NDArray[np.float64], bands: int) -> IntArray:
-    """Cut the valid prices into quantile bands of nearly equal size.
+    """Cut the valid prices [N] into quantile bands of nearly equal size.
 
     Boundary k (of ``bands - 1``) is set between two different prices, where the share of items below comes nearest
     to ``k / bands`` (the lower of two equally near places), moved only as far as it takes to leave no band empty. So
-    items of one price are never parted, free items all lie in band 1 (which may thus be the largest), and without ties
-    the bands differ by one item at most.
-
-    Args:
-        prices: [N], NaN where unknown.
-        bands: How many.
+    items of one price are never parted, free items all lie in band 1, and without ties bands differ by one item.
 
     Returns:
         [N] band from 1 (cheapest) to ``bands``, ``NO_BAND`` where the price is not valid.

@@ -38,7 +38,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.reproduce.published import PublishedReference
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 from genrec_unlearn_bench.sids.external import from_index
-from genrec_unlearn_bench.store.keys import content_key
+from genrec_unlearn_bench.store.manifest import content_key
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.dataset import Dataset

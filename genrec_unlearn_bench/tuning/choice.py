@@ -16,7 +16,7 @@ from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.registry import source_digest
-from genrec_unlearn_bench.store.keys import content_key, plain
+from genrec_unlearn_bench.store.manifest import content_key, plain
 from genrec_unlearn_bench.tuning.selection import FLOOR, RULE, Trial, choose
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Choice(StrictModel):
     method: str
     """Name of the method or variant."""
     method_digest: str
-    """blake2b-128 of the method's source file without comments and docstrings."""
+    """blake2b-256 of the method's source file."""
     seeds: tuple[int, ...] = Field(min_length=1)
     """Tuning seeds; no result may be reported at one of them."""
     rule: str = RULE

@@ -44,7 +44,7 @@ class Block:
 
     Attributes:
         index: Position in its stack, from 0.
-        name: Name of ``module`` in ``recommender.module.named_modules()``.
+        name: Name of ``module`` in ``recommender.module``.
         module: Its output is the residual stream after the block.
         mlp: Feed-forward layer; its output is added to the residual stream.
         down: W_out [D, F]; column j of its weight is the value vector v_j of neuron j, its input the activations.
@@ -100,6 +100,11 @@ class Anatomy:
         (causal models).
         """
         return caught[:, : context.mask.shape[1]]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """All blocks, the encoder's first."""
+        return (*self.encoder, *self.decoder)
 
     @property
     def history_blocks(self) -> tuple[Block, ...]:
@@ -173,15 +178,13 @@ def _t5(recommender: T5Recommender) -> Anatomy:
         logits: Tensor = model.lm_head(model.decoder.final_layer_norm(states) * scale)
         return logits
 
-    def blocks(stack: Stack) -> tuple[Block, ...]:
-        found = []
+    def blocks(stack: Stack) -> Iterator[Block]:
         for index, block in enumerate(getattr(model, stack.value).block):
             mlp = block.layer[-1].DenseReluDense
             name = f"{stack.value}.block.{index}"
-            found.append(Block(stack, index, name, block, mlp, mlp.wo, bool(model.config.is_gated_act)))
-        return tuple(found)
+            yield Block(stack, index, name, block, mlp, mlp.wo, bool(model.config.is_gated_act))
 
-    return Anatomy(blocks(Stack.ENCODER), blocks(Stack.DECODER), False, lens)
+    return Anatomy(tuple(blocks(Stack.ENCODER)), tuple(blocks(Stack.DECODER)), False, lens)
 
 
 def _causal(recommender: CausalRecommender) -> Anatomy:

@@ -23,6 +23,7 @@ from genrec_unlearn_bench.unlearning.reference import resting
 
 __all__ = ["GuidedSession", "guided_items"]
 
+BEAM, ROWS = 10, 128
 _IMPLAUSIBLE = -1e4
 """Added to an implausible token's log p0: ranked last and unguided, but available if the trie leaves nothing else."""
 
@@ -38,13 +39,7 @@ class GuidedSession:
     """
 
     def __init__(
-        self,
-        base: DecoderSession,
-        expert: DecoderSession,
-        novice: DecoderSession,
-        *,
-        weight: float,
-        floor: float = 0.0,
+        self, base: DecoderSession, expert: DecoderSession, novice: DecoderSession, *, weight: float, floor: float = 0.0
     ) -> None:
         self._sessions = (base, expert, novice)
         self._weight, self._floor = weight, floor
@@ -58,7 +53,7 @@ class GuidedSession:
         return self._combined([s.step(parents, tokens).float().log_softmax(-1) for s in self._sessions])
 
     def start_window(self, window: slice) -> Tensor:
-        """[B, n] the same as ``start`` for the tokens ``window``."""
+        """[B, n] as ``start``, for the tokens ``window``."""
         return self._combined([first_log_probs(s, window).log_softmax(-1) for s in self._sessions])
 
     def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
@@ -82,8 +77,6 @@ def guided_items(
     *,
     weight: float,
     floor: float = 0.0,
-    beam: int = 10,
-    batch_size: int = 128,
 ) -> IntArray:
     """[M] the item decoded from each history under guidance; never one that shares its SID with a concept item.
 
@@ -97,12 +90,12 @@ def guided_items(
     found = np.zeros(len(histories), dtype=np.int64)
     with resting(recommender), torch.inference_mode():
         opened = recommender.server()
-        for rows in length_batches(histories.lengths, batch_size):
+        for rows in length_batches(histories.lengths, ROWS):
             contrast = contexts.draw(histories.rows(rows), generator)
             sessions = [opened(part) for part in (contrast.base, contrast.expert, contrast.novice)]
             session = GuidedSession(*sessions, weight=weight, floor=floor)
             pool, first, number = forgotten.pools(contrast.base.users)
-            wide = max(beam, 1 + int(number.max(initial=0))) if forgotten.by_user else beam
+            wide = max(BEAM, 1 + int(number.max(initial=0))) if forgotten.by_user else BEAM
             leaves = beam_search(session, trie, recommender.vocabulary.offsets, beam=wide).leaves.cpu().numpy()
             items = trie.items[trie.first_item[np.maximum(leaves, 0)]]
             for row, candidates in enumerate(items):
@@ -114,9 +107,8 @@ def guided_items(
 
 def _blocked(recommender: Recommender, contexts: Contexts, sid: IntArray) -> BoolArray:
     """[N] items to remove from the trie: concept items, items that share a SID with them, and items not served."""
-    blocked = np.zeros(len(sid), dtype=np.bool_)
-    if recommender.serving.blocked is not None:
-        blocked |= recommender.serving.blocked
+    served = recommender.serving.blocked
+    blocked = np.zeros(len(sid), dtype=np.bool_) if served is None else served.copy()
     if not contexts.forgotten.by_user:
         pool, _, _ = contexts.forgotten.pools(np.zeros(1, dtype=np.int64))
         blocked |= np.isin(sid, sid[pool])
