@@ -32,11 +32,10 @@ from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["Probing"]
 
-_PACKAGE = "genrec_unlearn_bench.evaluation.probing"
 _NO_FLOOR = "no model with random weights was measured"
 
 
-STATES = SharedPass("hidden-states", f"{_PACKAGE}.states:read_states")
+STATES = SharedPass("hidden-states", "genrec_unlearn_bench.evaluation.probing.states:read_states")
 """Hidden states of the pool by site, [examples, layers, width] each; see ``states.read_states``."""
 
 

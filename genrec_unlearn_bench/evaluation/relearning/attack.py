@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.batches import in_parts
@@ -117,7 +115,7 @@ def run_attack(
         start: By part, [n] hits before the attack, which are not decoded again.
     """
     model.module.train(config.dropout)
-    tuning = _FineTuning.of(model, data, config, f"{data.attack}, {space}", seed)
+    tuning = _FineTuning(model, data, config, f"{data.attack}, {space}", seed)
     settings = f"{data.attack}/{space} {config.model_dump_json()} {list(steps)} {seed} {model.device.type}"
     arrays = [
         model.sids.codes,
@@ -145,27 +143,18 @@ def run_attack(
     return hits
 
 
-@dataclass(frozen=True, eq=False)
 class _FineTuning:
     """The optimisation of one attack."""
 
-    task: NextItem
-    terms: NDArray[np.float64]
-    learned: tuple[nn.Parameter, ...]
-    optimizer: torch.optim.Optimizer
-    config: RelearningConfig
-    label: str
-
-    @classmethod
-    def of(cls, model: Recommender, data: AttackSet, config: RelearningConfig, label: str, seed: int) -> _FineTuning:
-        task = NextItem(model, data.examples)
+    def __init__(self, model: Recommender, data: AttackSet, config: RelearningConfig, label: str, seed: int) -> None:
+        self.task, self.config, self.label = NextItem(model, data.examples), config, label
+        self.terms = self.task.terms
         if config.adapters and anatomy(model).causal:
-            learned, lr = _adapters(model, config, seed), config.adapter_lr
+            self.learned, lr = _adapters(model, config, seed), config.adapter_lr
         else:
-            learned = tuple(parameter for parameter in model.module.parameters() if parameter.requires_grad)
+            self.learned = tuple(parameter for parameter in model.module.parameters() if parameter.requires_grad)
             lr = config.lr
-        optimizer = torch.optim.AdamW(learned, lr=lr, weight_decay=config.weight_decay, fused=True)
-        return cls(task, task.terms, learned, optimizer, config, label)
+        self.optimizer = torch.optim.AdamW(self.learned, lr=lr, weight_decay=config.weight_decay, fused=True)
 
     def descend(self, rows: IntArray, step: int, progress: Progress) -> None:
         """One step. Raises NotMeasurable where its loss or gradient is not finite."""
