@@ -201,8 +201,10 @@ def parse_price(value: object) -> Price:
     if text.lower() in _FREE:
         return Price(0.0)
     match = _PRICE.match(text) if len(text) <= _LONGEST_PRICE else None
+    if match is None:
+        return Price(math.nan, PriceFault.JUNK)
     prices: list[float] = []
-    for end in ("", "_high") if match else ():
+    for end in ("", "_high"):
         if match[f"number{end}"] is not None:
             number = _number(match[f"number{end}"])
             if number is None:
