@@ -13,11 +13,12 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.per_user import block_frame, blocks, join, write_per_user
+from genrec_unlearn_bench.evaluation.per_user import block_frame, blocks, join
 from genrec_unlearn_bench.evaluation.rescore import recompute
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.reporting.compare_users import USER_METRICS, user_values
+from tests.evaluation.planted import write_per_user
 from tests.reporting.boards import write_records
 from tests.reporting.planting import planted_record
 
@@ -95,7 +96,7 @@ def test_the_sentences_claim_no_more_than_the_test(folder: Path) -> None:
 
 
 def test_the_detectable_difference_has_the_protocols_power(folder: Path) -> None:
-    from genrec_unlearn_bench.reporting.statistics.power import detectable_difference
+    from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference
 
     (block,) = read("tracer", "retrain")["blocks"]  # type: ignore[misc]
     spread = float(np.std(np.subtract(NUMBERS["tracer"], NUMBERS["retrain"]), ddof=1))

@@ -22,7 +22,7 @@ from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.cost import cost_values
 from genrec_unlearn_bench.evaluation.gap import gap_to_oracle
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.per_user import block_frame, join, write_per_user
+from genrec_unlearn_bench.evaluation.per_user import block_frame, join
 from genrec_unlearn_bench.evaluation.rescore import recompute
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord, StageRef
@@ -41,6 +41,7 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from tests.evaluation.planted import write_per_user
 
 
 class Mine(UnlearningMethod[MethodConfig]):
