@@ -140,7 +140,7 @@ def _give(page: Page, name: str, output: Path | None, *, standalone: bool) -> No
         print_json(page.model_dump(mode="json"))
         return
     if output is None and name == "terminal":
-        from genrec_unlearn_bench.reporting.examples.terminal import draw
+        from genrec_unlearn_bench.reporting.examples.render import draw
 
         draw(stdout(), page)
         return
@@ -157,15 +157,15 @@ def _give(page: Page, name: str, output: Path | None, *, standalone: bool) -> No
 
 def _text(page: Page, name: str, *, standalone: bool) -> str:
     if name == "html":
-        from genrec_unlearn_bench.reporting.examples.documents import render_html
+        from genrec_unlearn_bench.reporting.examples.render import render_html
 
         return render_html(page)
     if name == "latex":
-        from genrec_unlearn_bench.reporting.examples.documents import render_latex
+        from genrec_unlearn_bench.reporting.examples.render import render_latex
 
         return render_latex(page, standalone=standalone)
     if name == "json":
         return f"{page.model_dump_json(indent=2)}\n"
-    from genrec_unlearn_bench.reporting.examples.terminal import render_terminal
+    from genrec_unlearn_bench.reporting.examples.render import render_terminal
 
     return render_terminal(page)

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from genrec_unlearn_bench.executors.trackers import Tracking
-    from genrec_unlearn_bench.pipeline.stage import SessionCache
-    from genrec_unlearn_bench.pipeline.results import FinishedRun
     from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
+    from genrec_unlearn_bench.pipeline.results import FinishedRun
+    from genrec_unlearn_bench.pipeline.stage import SessionCache
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
@@ -302,8 +302,8 @@ def _cell_runner(
     def run_one(request: RunRequest) -> FinishedRun:
         from genrec_unlearn_bench.executors.trackers import tracked
         from genrec_unlearn_bench.grid.expand import cell_name
-        from genrec_unlearn_bench.pipeline.stage import SessionCache
         from genrec_unlearn_bench.pipeline.run import run_cell
+        from genrec_unlearn_bench.pipeline.stage import SessionCache
 
         cache[:] = cache or [SessionCache()]
         with tracked(progress, tracking, cell_name(request)) as tracked_progress:

@@ -110,8 +110,8 @@ def submit(
 def _finish(done: Submitted, archive: Path, text: Path, *, as_json: bool) -> None:
     """Write what lies beside the folder, and say what was done."""
     from genrec_unlearn_bench.files import atomic_text
-    from genrec_unlearn_bench.submissions.archive import pack
-    from genrec_unlearn_bench.submissions.pull_request import pull_request
+    from genrec_unlearn_bench.submissions.inventory import pack
+    from genrec_unlearn_bench.submissions.submit import pull_request
 
     pack(done.folder, archive)
     atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")

@@ -9,12 +9,11 @@ from genrec_unlearn_bench.reporting.analysis import Cell
 from genrec_unlearn_bench.reporting.board import BlockKey
 from genrec_unlearn_bench.reporting.compare_rows import PairedBlock, PairedMeasure
 from genrec_unlearn_bench.reporting.compare_users import CheckpointPair
-from genrec_unlearn_bench.reporting.formats.escaping import visible
 from genrec_unlearn_bench.reporting.formats.terminal import print_sentences
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.users import CLAIM
 from genrec_unlearn_bench.reporting.tables import decimals
-from genrec_unlearn_bench.reporting.wording import bare, fixed, p_text, six
+from genrec_unlearn_bench.reporting.wording import bare, fixed, p_text, six, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
