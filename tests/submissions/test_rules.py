@@ -12,7 +12,7 @@ from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions import faults as limits
 from genrec_unlearn_bench.submissions.spec import STATEMENTS
 from genrec_unlearn_bench.submissions.table import FAMILIES, rests_on
-from genrec_unlearn_bench.tuning.tuning import TRIALS
+from  import TRIALS
 
 RULES = Path(__file__).parents[2] / "leaderboard" / "RULES.md"
 
