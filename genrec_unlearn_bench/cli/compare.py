@@ -74,7 +74,7 @@ def compare(
     from genrec_unlearn_bench.reporting.comparisons import draw_pairs, pairs_document
 
     if as_json:
-        print_json(pairs_document(compared, protocol).model_dump(mode="json"))
+        print_json(pairs_document(compared, protocol))
         return
     draw_pairs(stdout(), compared, protocol)
 
@@ -95,6 +95,6 @@ def _users(
         for each in compared
     )
     if as_json:
-        print_json(users_document(found, protocol).model_dump(mode="json"))
+        print_json(users_document(found, protocol))
         return
     draw_checkpoints(stdout(), found, protocol)

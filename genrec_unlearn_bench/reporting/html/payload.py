@@ -13,6 +13,7 @@ from pathlib import Path
 from genrec_unlearn_bench.reporting.board import Block, Board
 from genrec_unlearn_bench.reporting.html.blocks import (
     Ledger,
+    Table,
     block_data,
     block_values,
     measure_data,
@@ -21,7 +22,6 @@ from genrec_unlearn_bench.reporting.html.blocks import (
     seconds_of,
 )
 from genrec_unlearn_bench.reporting.html.method_pages import known_methods, method_pages
-from genrec_unlearn_bench.reporting.html.packing import Table
 from genrec_unlearn_bench.reporting.html.payload_model import BlockData, BlockView, Code, Payload, SourceData, ViewData
 from genrec_unlearn_bench.reporting.html.task_pages import task_pages
 from genrec_unlearn_bench.reporting.html.views import View, block_view, made_table, plan_views

@@ -93,7 +93,7 @@ def render_html(
         baseline: Label of the row that others are tested against; the protocol's where none is given.
         manifests: Folder with ``<task>.json``, for results that have no manifest beside them.
         health: Folder with ``<task>-<backbone>-<scale>.json`` from ``bench sids --json``.
-        reported: A paper's own numbers (``reported_numbers()``), shown beside ours where the reader asks for them.
+        reported: A paper's own numbers (``reported().cells``), shown beside ours where the reader asks for them.
         reported_notes: What has to be said about them (``reported().notes``).
         budget: Bytes of data; views beyond it are left out, and the page names them.
     """

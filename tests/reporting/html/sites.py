@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.board import Board, make_board
@@ -15,9 +18,10 @@ from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.reported import ReportedCell
 from genrec_unlearn_bench.reporting.results import Badge, Result, Source
+from genrec_unlearn_bench.reporting.wording import six
 from tests.reporting.boards import make_records, make_results, make_synthetic_board
 
-__all__ = ["ODD", "REPORTED", "data_of", "many_results", "odd_board", "odd_page", "page", "page_of"]
+__all__ = ["ODD", "REPORTED", "data_of", "many_results", "odd_board", "odd_page", "page", "page_of", "unpacked"]
 
 ODD = (
     "<script>window.hit=1</script>",
@@ -130,3 +134,9 @@ def _wide(result: Result) -> Result:
         if measure.beam == 10 and value is not None:
             values[measure._replace(beam=50)] = 1.01 * value
     return replace(result, values=values)
+
+
+def unpacked(text: str) -> list[float | None]:
+    """The numbers of ``packed``, with six significant digits."""
+    column = np.frombuffer(base64.b64decode(text + "=" * (-len(text) % 4)), dtype="<f4")
+    return [six(float(value)) for value in column]

@@ -10,7 +10,6 @@ import pytest
 from genrec_unlearn_bench.reporting.analysis import Mark
 from genrec_unlearn_bench.reporting.board import make_board
 from genrec_unlearn_bench.reporting.html.blocks import pattern_of
-from genrec_unlearn_bench.reporting.html.packing import unpacked
 from genrec_unlearn_bench.reporting.html.payload import BUDGET, Extras, build_payload
 from genrec_unlearn_bench.reporting.html.payload_model import Payload
 from genrec_unlearn_bench.reporting.html.render import data_block
@@ -20,7 +19,7 @@ from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.tables import make_tables
 from genrec_unlearn_bench.reporting.wording import six
 from tests.reporting.boards import VARIANTS, kinds_of, make_records, make_results, make_synthetic_board
-from tests.reporting.html.sites import many_results
+from tests.reporting.html.sites import many_results, unpacked
 
 
 @pytest.fixture(scope="module")
