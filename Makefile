@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: install demo test test-all slow lint types smoke full matrix leaderboard huge speed clean
+.PHONY: install demo test test-all slow lint types smoke full matrix frozen leaderboard huge speed clean
 
 install: $(STAMP)
 
@@ -46,6 +46,10 @@ full: install
 # Every method on every backbone for every kind of request, a few steps each; skipped: what a method does not serve.
 matrix: install
 	$(PYTEST) tests/smoke -m matrix --numprocesses 2 --dist loadgroup
+
+# Every backbone and method against the outcomes from before the pipeline was rebuilt, to the bit.
+frozen: install
+	OMP_NUM_THREADS=1 $(PYTEST) tests/frozen -m frozen --numprocesses 2 -s
 
 # The published results are sound, and the published pages are what they make, byte for byte.
 leaderboard: install

@@ -1,9 +1,10 @@
-"""Shared test settings: one thread, so that timings and sums do not depend on the machine's load; records to show."""
+"""Shared test settings: one thread, so that timings and sums do not depend on the load; records and runs to look at."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import Group
     from genrec_unlearn_bench.pipeline.record import RunRecord
+    from tests.pipeline.conftest import Bench
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -59,3 +61,21 @@ def record_of() -> Callable[..., RunRecord]:
         return RunRecord(**fields)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A bench on which the original, its oracle and TRACER have been run. Tests may add to it, never damage it."""
+    from tests.pipeline.conftest import Bench
+
+    bench = Bench(tmp_path_factory.mktemp("bench"))
+    bench.run("tracer")
+    return bench
+
+
+@pytest.fixture
+def bench_at(tmp_path: Path) -> Callable[[str], Bench]:
+    """Empty benches of a test's own."""
+    from tests.pipeline.conftest import Bench
+
+    return lambda name: Bench(tmp_path / name)

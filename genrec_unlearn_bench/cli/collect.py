@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrec_unlearn_bench.cli.console import print_json, progressing
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import handled, print_json, progressing
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
 from genrec_unlearn_bench.cli.results import Baseline, Beam, Format, Layout, Metrics
 from genrec_unlearn_bench.errors import UsageError
@@ -146,7 +145,7 @@ def _tables(
 ) -> None:
     """The leaderboard's tables, of what was gathered for these cells alone."""
     from genrec_unlearn_bench.cli.leaderboard import give, known_formats
-    from genrec_unlearn_bench.cli.options import named
+    from genrec_unlearn_bench.config import named
     from genrec_unlearn_bench.reporting import selection
     from genrec_unlearn_bench.reporting.layouts import find_layout
     from genrec_unlearn_bench.reporting.outputs import make_report

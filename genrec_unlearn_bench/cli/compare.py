@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options, results
-from genrec_unlearn_bench.cli.console import print_json, stdout
-from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import named
+from genrec_unlearn_bench.cli.console import handled, print_json, stdout
+from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,8 +21,8 @@ __all__ = ["compare"]
 
 @handled
 def compare(
-    first: Annotated[str, typer.Argument(help="Method, or the label of a row as a table shows it.", metavar="A")],
-    second: Annotated[str, typer.Argument(help="The row to compare it with.", metavar="B")],
+    first: Annotated[str, Argument(help="Method, or the label of a row as a table shows it.", metavar="A")],
+    second: Annotated[str, Argument(help="The row to compare it with.", metavar="B")],
     metric: results.Metrics = None,
     results_dir: results.ResultsDirs = None,
     published: results.Published = False,
@@ -34,10 +33,10 @@ def compare(
     suite: results.Suites = None,
     beam: results.Beam = None,
     users: Annotated[
-        bool, typer.Option("--users", help="Compare the checkpoints of each seed over users: no claim about methods.")
+        bool, Option("--users", help="Compare the checkpoints of each seed over users: no claim about methods.")
     ] = False,
     seed: Annotated[
-        list[int] | None, typer.Option(help="With --users: training seeds to look at (default: all shared).", min=0)
+        list[int] | None, Option(help="With --users: training seeds to look at (default: all shared).", min=0)
     ] = None,
     skip_broken: results.SkipBroken = False,
     as_json: options.AsJson = False,

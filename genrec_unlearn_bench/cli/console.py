@@ -1,24 +1,34 @@
-"""The terminal: tables on stdout, progress on stderr; bars where there is a terminal and plain lines elsewhere."""
+"""The terminal: tables on stdout, progress and errors on stderr; bars on a terminal and plain lines elsewhere."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
+import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import typer
 
 from genrec_unlearn_bench.errors import printable
 from genrec_unlearn_bench.launch import place
+from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
 from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichBars
+
+    from genrec_unlearn_bench.store.store import StageStore
 
 __all__ = [
     "BarProgress",
@@ -26,6 +36,9 @@ __all__ = [
     "LineProgress",
     "Sheet",
     "duration",
+    "handled",
+    "open_store",
+    "print_first",
     "print_json",
     "print_line",
     "progressing",
@@ -33,9 +46,16 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+INTERRUPTED = 130
+_AFTER_INTERRUPT = "interrupted: nothing half-written was left; run the same command again to go on where it stopped"
 
 PIPED_WIDTH = 120
 """Columns assumed where output is piped and nothing says otherwise; rich would take 80 and wrap tables."""
+
+MOST_LINES = 10
 
 QUIET_SECONDS = 5.0
 QUIET_SHARE = 0.2
@@ -44,6 +64,66 @@ a log of hours stays readable."""
 
 _NOT_SHOWN = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Control and bidi characters that JSON allows in a string."""
+
+
+def handled(verb: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a verb: every exception becomes a message on stderr and a stable exit code.
+
+    0 done, 1 a cell failed, 2 the call is wrong, 3 protocols do not match, 130 interrupted. The verb's option ``debug``
+    shows tracebacks.
+    """
+
+    @functools.wraps(verb)
+    def call(*arguments: P.args, **options: P.kwargs) -> R:
+        try:
+            with _interruptible():
+                result = verb(*arguments, **options)
+                sys.stdout.flush()
+                return result
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            # Whoever read our output has gone (`bench ls | head`); flushing at exit would only fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt as fault:
+            _report(fault, _AFTER_INTERRUPT, options)
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as fault:
+            error = to_user_error(fault)
+            _report(fault, f"error: {error.render()}", options)
+            raise typer.Exit(error.exit_code) from None
+
+    return call
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """While a verb runs, Ctrl-C and a polite kill raise KeyboardInterrupt, so that drafts and locks are cleaned up.
+
+    Before and after, the console script's own handlers end the process at once (start.py), also where the interpreter
+    is shutting down. Handlers that somebody else has installed stay.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = [number for number, handler in before.items() if getattr(handler, "__module__", "").endswith("cli.start")]
+    for number in ours:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, before[number])
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _report(fault: BaseException, message: str, options: dict[str, object]) -> None:
+    if options.get("debug"):
+        traceback.print_exception(fault)
+    # Plain print: a path in the message must not be wrapped or read as markup.
+    print(message, file=sys.stderr)
 
 
 def stdout() -> Console:
@@ -78,6 +158,13 @@ def print_line(text: str, *, stderr: bool = False) -> None:
     print(printable(text, keep="\n\t"), file=sys.stderr if stderr else sys.stdout, flush=stderr)
 
 
+def print_first(texts: Sequence[str], label: str, *, stderr: bool = False) -> None:
+    """Ten lines of a list at most, each after its label, and how many more there are."""
+    more = [f"… and {len(texts) - MOST_LINES} more"] if len(texts) > MOST_LINES else []
+    for text in [*texts[:MOST_LINES], *more]:
+        print_line(f"{label}: {text}", stderr=stderr)
+
+
 def duration(seconds: float) -> str:
     """Time for people: ``42 s``, ``12 min``, ``3.4 h``."""
     if seconds < 100:
@@ -99,6 +186,15 @@ def progressing() -> Iterator[Progress]:
         yield bars
     finally:
         bars.close()
+
+
+@contextmanager
+def open_store(cache_dir: Path | None, shared: Path | None = None) -> Iterator[tuple[StageStore, Progress]]:
+    """The store of stages in a folder (default: the user's), and progress on the terminal while the block runs."""
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
+
+    with progressing() as progress:
+        yield StageStore(cache_dir or default_cache(), progress, shared=shared), progress
 
 
 class LineProgress(Progress):
@@ -178,6 +274,21 @@ class Sheet:
     rows: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...] = ()
 
+    def draw(self, console: Console) -> None:
+        """Print it."""
+        from rich import box
+        from rich.table import Table
+
+        style = box.SIMPLE_HEAD if self.columns else box.SIMPLE
+        table = Table(
+            title=self.title or None, title_justify="left", box=style, show_header=bool(self.columns), padding=(0, 1)
+        )
+        for index in range(len(self.rows[0]) if self.rows else 0):
+            table.add_column(self.columns[index] if self.columns else "", no_wrap=index == 0, overflow="fold")
+        for row in self.rows:
+            table.add_row(*row)
+        console.print(table)
+
 
 @dataclass(frozen=True)
 class Card:
@@ -190,25 +301,11 @@ class Card:
 
     def draw(self, console: Console) -> None:
         """Print it."""
-        from rich import box
-        from rich.table import Table
-
         console.print(self.title, style="bold")
         if self.text:
-            console.print(f"\n{_flowing(self.text)}")
+            console.print("\n" + "\n\n".join(map(_unwrapped, self.text.strip().split("\n\n"))))
         for sheet in self.sheets:
-            table = Table(
-                title=sheet.title or None,
-                title_justify="left",
-                box=box.SIMPLE_HEAD if sheet.columns else box.SIMPLE,
-                show_header=bool(sheet.columns),
-                padding=(0, 1),
-            )
-            for index in range(len(sheet.rows[0]) if sheet.rows else 0):
-                table.add_column(sheet.columns[index] if sheet.columns else "", no_wrap=index == 0, overflow="fold")
-            for row in sheet.rows:
-                table.add_row(*row)
-            console.print(table)
+            sheet.draw(console)
 
 
 def _state(done: int, total: int | None, seconds: float) -> str:
@@ -225,11 +322,7 @@ def _length(sequence: Iterable[Any]) -> int | None:
         return None
 
 
-def _flowing(text: str) -> str:
+def _unwrapped(paragraph: str) -> str:
     """Prose without its source's line breaks, so that the terminal breaks it; lists and code keep theirs."""
-    return "\n\n".join(map(_joined, text.strip().split("\n\n")))
-
-
-def _joined(paragraph: str) -> str:
     lines = paragraph.split("\n")
     return paragraph if any(line.startswith((" ", "-", "*", "|", ">")) for line in lines) else " ".join(lines)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import handled, print_json, progressing, stdout
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug, ResultsDir, TunedDir
 from genrec_unlearn_bench.cli.status import format_time
 from genrec_unlearn_bench.errors import UnknownName
@@ -70,6 +69,7 @@ def plan(
     from genrec_unlearn_bench.grid.plan import explain_cell, make_plan
     from genrec_unlearn_bench.grid.schedule import outlook
     from genrec_unlearn_bench.grid.spec import read_grid
+    from genrec_unlearn_bench.store.inventory import old_store_notice
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     if standing is not None and standing not in STYLES:
@@ -83,6 +83,9 @@ def plan(
         _show_explanation(explained, as_json=as_json)
         return
     with progressing() as progress:
+        notice = old_store_notice(cache)
+        if notice:
+            progress.info(notice)
         planned = make_plan(found, build, store, progress)
     whole = outlook(planned, processes)
     listed = [cell for cell in planned.cells if standing in (None, cell.standing)]

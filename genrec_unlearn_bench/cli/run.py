@@ -10,33 +10,24 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import typer
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
-from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import named, named_backbones
-from genrec_unlearn_bench.config import overrides
-from genrec_unlearn_bench.errors import (
-    BenchError,
-    CapabilityMissing,
-    DataMissing,
-    StorageError,
-    UnknownName,
-    UsageError,
-)
+from genrec_unlearn_bench.cli.console import handled, open_store, print_json, stdout
+from genrec_unlearn_bench.config import named, one_of, overrides
+from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, DataMissing, StorageError, UsageError
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.launch import launched, place
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from genrec_unlearn_bench.executors.trackers import Tracking
-    from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
+    from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.pipeline.results import FinishedRun
     from genrec_unlearn_bench.pipeline.stage import SessionCache
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["run", "run_requests"]
+__all__ = ["chosen_names", "run"]
 
 FIRST_ROWS = ("original", "retrain")
 """Computed on the way to every other row, so they stand in every table."""
@@ -80,7 +71,7 @@ def run(
     Finished stages are kept, so that a second method on the same task pays for itself alone, and an interrupted run
     goes on where it stopped. The rows original and retrain come along with every method.
     """
-    from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
 
     if beam not in (10, 50):
         raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")
@@ -95,32 +86,26 @@ def run(
         encoder=encoder,
         device=device,
         threads=threads,
+        method_set=overrides(set_ or []),
         backbone_set=overrides(set_backbone or [], where="--set-backbone"),
         sid_set=overrides(set_sid or [], where="--set-sid"),
-        ruleset=_known_ruleset(ruleset),
+        ruleset=cast("RulesetName", one_of("ruleset", ruleset, get_args(RulesetName))),
         tuned_dir=tuned_dir,
         oracle_seeds=oracle_seeds,
         requests=requests,
         shadows=shadows,
         results_dir=results_dir,
     )
-    cells = _cells(shared, named_backbones(backbone), named(method), seed or [0], overrides(set_ or []))
-    finished, failed = _run_all(cells, cache_dir, named(tracker), tracker_dir)
-    _conclude(finished, failed, beam=beam, as_json=as_json)
-
-
-def _run_all(
-    cells: Sequence[RunRequest], cache_dir: Path | None, trackers: Sequence[str], tracker_dir: Path
-) -> tuple[list[FinishedRun], Failed]:
-    from genrec_unlearn_bench.store.store import StageStore, default_cache
-
+    backbones, methods = chosen_names(shared, backbone, method)
+    cells = _cells(shared, backbones, methods, seed or [0])
     tracking = None
-    if trackers:
+    if trackers := named(tracker):
         from genrec_unlearn_bench.executors.trackers import tracking_of
 
         tracking = tracking_of(trackers, tracker_dir)
-    with progressing() as progress:
-        return run_requests(cells, StageStore(cache_dir or default_cache(), progress), progress, tracking)
+    with open_store(cache_dir, shared_cache) as (store, progress):
+        finished, failed = _run_all(cells, store, progress, tracking)
+    _conclude(finished, failed, beam=beam, as_json=as_json)
 
 
 def _conclude(finished: Sequence[FinishedRun], failed: Failed, *, beam: int, as_json: bool) -> None:
@@ -136,26 +121,19 @@ def _conclude(finished: Sequence[FinishedRun], failed: Failed, *, beam: int, as_
         raise typer.Exit(max([1, *(fault.exit_code for _, fault in failed)]))
 
 
-def _known_ruleset(text: str) -> RulesetName:
-    """The ruleset of that name. Raises UnknownName."""
-    from genrec_unlearn_bench.pipeline.request import RulesetName
+def chosen_names(
+    shared: RunRequest, backbone: Sequence[str], method: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Backbones and methods of the options of these names; the backbone ``all`` stands for every one.
 
-    if text not in get_args(RulesetName):
-        raise UnknownName("ruleset", text, get_args(RulesetName))
-    return cast("RulesetName", text)
-
-
-def _cells(
-    shared: RunRequest,
-    backbones: Sequence[str],
-    methods: Sequence[str],
-    seeds: Sequence[int],
-    changes: Mapping[str, Any],
-) -> list[RunRequest]:
-    """Reference rows first, then the methods, each once, for every backbone and seed.
-
-    Raises UsageError where an option changes one configuration and the call names several.
+    Raises UsageError where none is named, or where an option changes one configuration and the call names several.
     """
+    from genrec_unlearn_bench.backbones.catalogue import backbones as known_backbones
+
+    backbones, methods = named(backbone), named(method)
+    backbones = tuple(known_backbones()) if backbones == ("all",) else backbones
+    if not backbones:
+        raise UsageError("no backbone was named", hint="--backbone tiger, for example (bench ls backbones)")
     if len(backbones) > 1 and (shared.backbone_set or shared.sid_set):
         raise UsageError(
             f"--set-backbone and --set-sid change one backbone's configuration, and this call names {len(backbones)}",
@@ -164,29 +142,30 @@ def _cells(
     if not methods:
         raise UsageError("no method was named", hint="--method tracer, for example (bench ls methods)")
     changed = [name for name in methods if name not in REFERENCE_ROWS]
-    if changes and len(changed) != 1:
+    if shared.method_set and len(changed) != 1:
         raise UsageError(
             f"--set changes one method's configuration, and this call names {len(changed) or 'none'}",
             hint="make one call for each method; finished stages are shared",
         )
+    return backbones, methods
+
+
+def _cells(
+    shared: RunRequest, backbones: Sequence[str], methods: Sequence[str], seeds: Sequence[int]
+) -> list[RunRequest]:
+    """Reference rows first, then the methods, each once, for every backbone and seed."""
     names = dict.fromkeys([*(FIRST_ROWS if shared.oracle_seeds else FIRST_ROWS[:1]), *methods])
+    rows = [(name, {} if name in REFERENCE_ROWS else shared.method_set) for name in names]
     return [
-        shared.model_copy(
-            update={
-                "backbone": backbone,
-                "method": name,
-                "seed": seed,
-                "method_set": {} if name in REFERENCE_ROWS else dict(changes),
-            }
-        )
+        shared.model_copy(update={"backbone": backbone, "method": name, "seed": seed, "method_set": changes})
         for backbone in backbones
         for seed in dict.fromkeys(seeds)
-        for name in names
+        for name, changes in rows
     ]
 
 
-def run_requests(
-    requests: Sequence[RunRequest], store: StageStore, progress: Progress, tracking: Tracking | None = None
+def _run_all(
+    requests: Sequence[RunRequest], store: StageStore, progress: Progress, tracking: Tracking | None
 ) -> tuple[list[FinishedRun], Failed]:
     """Run cells one after the other; one that fails does not stop the rest, unless nothing else can work either.
 
@@ -200,7 +179,7 @@ def run_requests(
     refused = [id(request) for request, _ in failed]
     requests = [request for request in requests if id(request) not in refused]
     finished: list[FinishedRun] = []
-    run_one = _cell_runner(store, progress, tracking)
+    session: SessionCache | None = None
     broken: set[tuple[str, int]] = set()
     for number, request in enumerate(requests, start=1):
         if (request.backbone, request.seed) in broken:
@@ -213,7 +192,8 @@ def run_requests(
             finished.append(done)
             continue
         try:
-            finished.append(run_one(request))
+            session = session or _new_session()
+            finished.append(_run_one(request, store, progress, tracking, session))
         except (DataMissing, StorageError):
             raise
         except BenchError as fault:
@@ -281,7 +261,7 @@ def _refused(requests: Sequence[RunRequest], progress: Progress, *, several: boo
 
 
 def _check_folder(folder: Path) -> None:
-    """Make the results folder and take it away again, so that a refusal costs no training. Raises StorageError."""
+    """Try whether the results folder can be written to, before anything is trained. Raises StorageError."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     with guarded(folder, "--results-dir"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -293,23 +273,22 @@ def _check_folder(folder: Path) -> None:
             one.rmdir()
 
 
-def _cell_runner(
-    store: StageStore, progress: Progress, tracking: Tracking | None
-) -> Callable[[RunRequest], FinishedRun]:
-    """A function that runs one cell; what cells share stays in memory between its calls."""
-    cache: list[SessionCache] = []
+def _new_session() -> SessionCache:
+    """Memory that cells share. Imported only here: results that are there need no torch."""
+    from genrec_unlearn_bench.pipeline.stage import SessionCache
 
-    def run_one(request: RunRequest) -> FinishedRun:
-        from genrec_unlearn_bench.pipeline.run import run_cell
-        from genrec_unlearn_bench.pipeline.stage import SessionCache
+    return SessionCache()
 
-        cache[:] = cache or [SessionCache()]
-        if tracking is None:
-            return run_cell(request, store, progress, cache=cache[0])
-        from genrec_unlearn_bench.executors.trackers import tracked
-        from genrec_unlearn_bench.grid.expand import cell_name
 
-        with tracked(progress, tracking, cell_name(request)) as tracked_progress:
-            return run_cell(request, store, tracked_progress, cache=cache[0])
+def _run_one(
+    request: RunRequest, store: StageStore, progress: Progress, tracking: Tracking | None, session: SessionCache
+) -> FinishedRun:
+    from genrec_unlearn_bench.pipeline.run import run_cell
 
-    return run_one
+    if tracking is None:
+        return run_cell(request, store, progress, cache=session)
+    from genrec_unlearn_bench.executors.trackers import tracked
+    from genrec_unlearn_bench.grid.expand import cell_name
+
+    with tracked(progress, tracking, cell_name(request)) as tracked_progress:
+        return run_cell(request, store, tracked_progress, cache=session)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, print_json, progressing, stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, print_json, stdout
 from genrec_unlearn_bench.config import overrides
 
 if TYPE_CHECKING:
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["sids"]
 
 Served = Annotated[
-    bool,
-    typer.Option("--served", help="The IDs the original serves with: trains it where the tokenizer learns along."),
+    bool, Option("--served", help="The IDs the original serves with: trains it where the tokenizer learns along.")
 ]
 
 
@@ -44,7 +42,6 @@ def sids(
     """
     from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.pipeline.token_health import token_health
-    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     request = RunRequest(
         task=task,
@@ -57,8 +54,8 @@ def sids(
         threads=threads,
         sid_set=overrides(set_sid or [], where="--set-sid"),
     )
-    with progressing() as progress:
-        found = token_health(request, StageStore(cache_dir or default_cache(), progress), progress, served=served)
+    with open_store(cache_dir) as (store, progress):
+        found = token_health(request, store, progress, served=served)
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
@@ -66,37 +63,22 @@ def sids(
 
 
 def _draw(found: SidHealth, task: str) -> None:
-    prefixes = tuple(
-        (
-            str(one.length),
-            str(one.shared),
-            _share(one.brand_pure),
-            _share(one.category_pure),
-            _share(one.concept_shared),
-        )
-        for one in found.prefixes
-    )
+    levels = ("level", "codes used", "perplexity", "largest code", "prefixes", "error", "nearest code")
     collisions = (
         ("on the codebooks' levels", *_counts(found.quantised_collisions)),
         ("on whole IDs", *_counts(found.collisions)),
     )
-    Card(
-        f"Semantic IDs of {task}: {found.items} items",
-        {},
-        sheets=(
-            Sheet(
-                "Levels",
-                tuple(found.rows()),
-                ("level", "codes used", "perplexity", "largest code", "prefixes", "error", "nearest code"),
-            ),
-            Sheet("Collisions", collisions, ("", "groups", "items", "excess", "largest group")),
-            Sheet(
-                "Prefixes with two or more items",
-                prefixes,
-                ("length", "prefixes", "one brand", "one category", "concept items that share it with a retain item"),
-            ),
-        ),
-    ).draw(stdout())
+    prefixes = tuple(
+        (str(one.length), str(one.shared), *map(_share, (one.brand_pure, one.category_pure, one.concept_shared)))
+        for one in found.prefixes
+    )
+    shared = ("length", "prefixes", "one brand", "one category", "concept items that share it with a retain item")
+    sheets = (
+        Sheet("Levels", tuple(found.rows()), levels),
+        Sheet("Collisions", collisions, ("", "groups", "items", "excess", "largest group")),
+        Sheet("Prefixes with two or more items", prefixes, shared),
+    )
+    Card(f"Semantic IDs of {task}: {found.items} items", {}, sheets=sheets).draw(stdout())
 
 
 def _counts(of: Collisions) -> tuple[str, str, str, str]:

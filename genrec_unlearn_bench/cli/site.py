@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import handled, stdout
 from genrec_unlearn_bench.errors import BenchError, UsageError
 
 __all__ = ["site"]
@@ -18,16 +17,13 @@ __all__ = ["site"]
 @handled
 def site(
     leaderboard: Annotated[
-        Path, typer.Option(help="The leaderboard's folder, with results and submissions.", metavar="DIR")
+        Path, Option(help="The leaderboard's folder, with results and submissions.", metavar="DIR")
     ] = Path("leaderboard"),
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where the site is written (default: site in that folder).", show_default=False, metavar="DIR"
-        ),
+        Path | None, Option(help="Where the site is written (default: site in that folder).", metavar="DIR")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit 1 where a file differs by a byte, and say where.")
+        bool, Option("--check", help="Write nothing; exit 1 where a file differs by a byte, and say where.")
     ] = False,
     debug: options.Debug = False,
 ) -> None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from genrec_unlearn_bench.cli.console import print_json, stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import handled, print_json, stdout
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
 from genrec_unlearn_bench.errors import UnknownName
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
-from genrec_unlearn_bench.cli.faults import handled
+from genrec_unlearn_bench.cli.console import handled, print_json, progressing, stdout
 from genrec_unlearn_bench.cli.options import (
     AsJson,
     CacheDir,
@@ -24,19 +23,20 @@ from genrec_unlearn_bench.cli.options import (
     TrackerDir,
     Trackers,
     TunedDir,
-    named,
 )
 from genrec_unlearn_bench.cli.status import format_time
+from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from genrec_unlearn_bench.executors.base import Executor, SweepOutcome
+    from genrec_unlearn_bench.executors.trackers import Tracking
     from genrec_unlearn_bench.grid.expand import Build, GridCell
     from genrec_unlearn_bench.grid.plan import Plan
     from genrec_unlearn_bench.grid.schedule import Job
-    from genrec_unlearn_bench.grid.state import SweepFolder
+    from genrec_unlearn_bench.grid.state import SweepFacts, SweepFolder
     from genrec_unlearn_bench.store.store import StageStore
 
 __all__ = ["EXECUTORS", "choose_executor", "sweep"]
@@ -99,74 +99,85 @@ def sweep(
     exit code 1 where one failed or diverged. Several sweeps of one grid may run at once, in several terminals or on
     several machines that share the cache: they divide the work.
     """
-    from genrec_unlearn_bench.executors.base import Interrupts
-    from genrec_unlearn_bench.executors.slurm import slurm_states
+    from genrec_unlearn_bench.executors.local import Interrupts
     from genrec_unlearn_bench.executors.trackers import tracking_of
     from genrec_unlearn_bench.grid.expand import expand, graph_builder
     from genrec_unlearn_bench.grid.grid_file import find_grid
     from genrec_unlearn_bench.grid.plan import make_plan
     from genrec_unlearn_bench.grid.schedule import schedule
     from genrec_unlearn_bench.grid.spec import read_grid
-    from genrec_unlearn_bench.grid.state import SweepFacts, SweepFolder
+    from genrec_unlearn_bench.grid.state import SweepFolder
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
-    for name in standing or ():
-        if name not in STANDINGS:
-            raise UnknownName("standing", name, STANDINGS)
+    wanted = _standings(standing)
     tracking = tracking_of(named(tracker or []), tracker_dir.absolute())
     cache = cache_dir or default_cache()
+    spec = read_grid(grid, data_dir)
+    folder = SweepFolder.of(cache, spec.name)
     with Interrupts() as interrupts:
-        spec = read_grid(grid, data_dir)
-        folder = SweepFolder.of(cache, spec.name)
         cells = expand(spec, data_dir=data_dir, results_dir=results_dir, tuned_dir=tuned_dir, device=device)
         build = graph_builder(download=not dry_run)
+        store = StageStore(cache)
         with progressing() as progress:
-            store = StageStore(cache, progress)
             plan = make_plan(_selected(cells, only, grid), build, store, progress)
-        wanted = {"done", "impossible", *(standing or STANDINGS)}
         plan = replace(plan, cells=tuple(planned for planned in plan.cells if planned.standing in wanted))
         jobs = list(schedule(plan))
         if dry_run:
             _show_jobs(plan, jobs, as_json=as_json)
             return
-        counts = plan.counts
-        facts = SweepFacts(
-            grid=spec.name,
-            started=time.time(),
-            host=platform.node(),
-            command=shlex.join(["bench", *sys.argv[1:]]),
-            results_dir=str(results_dir.absolute()),
-            data_dir=str(data_dir.absolute()) if data_dir else "",
-            tuned_dir=str(tuned_dir.absolute()),
-            device=device or "",
-            executor=executor,
-            trackers=tracking.names if tracking else (),
-            tracker_dir=tracking.folder if tracking else "",
-            cells=len(plan.cells) - counts["impossible"],
-            done=counts["done"],
-        )
-        limits = {"processes": processes, "cores": cores, "memory_mib": memory, "slurm": slurm}
-        with progressing() as progress:
-            chosen = choose_executor(executor, folder, cache, **limits, info=progress.info)
+        chosen = choose_executor(executor, folder, cache, processes, cores, memory, slurm)
         if jobs:
-            # A finished sweep writes nothing, so that a cache that may only be read is enough for it.
+            facts = _facts(spec.name, plan, (data_dir, results_dir, tuned_dir), device, executor, tracking)
             folder.begin(facts, jobs, find_grid(grid))
-            slurm_states(folder)
-        run = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry}
-        outcome = _run(plan, jobs, chosen, folder, _DoneCheck(cells, build, store), as_json=as_json, **run)
-        _conclude(plan, jobs, outcome, results_dir, as_json=as_json)
+        options = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry}
+        _run(plan, jobs, chosen, folder, _DoneCheck(cells, build, store), results_dir, as_json=as_json, **options)
+
+
+def _standings(names: list[str] | None) -> set[str]:
+    """Standings of the cells that a sweep deals with. Raises UnknownName."""
+    for name in names or ():
+        if name not in STANDINGS:
+            raise UnknownName("standing", name, STANDINGS)
+    return {"done", "impossible", *(names or STANDINGS)}
+
+
+def _facts(
+    grid: str,
+    plan: Plan,
+    places: tuple[Path | None, Path, Path],
+    device: str | None,
+    executor: str,
+    tracking: Tracking | None,
+) -> SweepFacts:
+    """How this call is made, for ``bench status`` and ``bench collect``."""
+    from genrec_unlearn_bench.grid.state import SweepFacts
+
+    data_dir, results_dir, tuned_dir = places
+    return SweepFacts(
+        grid=grid,
+        started=time.time(),
+        host=platform.node(),
+        command=shlex.join(["bench", *sys.argv[1:]]),
+        results_dir=str(results_dir.absolute()),
+        data_dir=str(data_dir.absolute()) if data_dir else "",
+        tuned_dir=str(tuned_dir.absolute()),
+        device=device or "",
+        executor=executor,
+        trackers=tracking.names if tracking else (),
+        tracker_dir=tracking.folder if tracking else "",
+        cells=len(plan.cells) - plan.counts["impossible"],
+        done=plan.counts["done"],
+    )
 
 
 def choose_executor(
     name: str,
     folder: SweepFolder,
     cache: Path,
-    *,
     processes: int | None = None,
     cores: int | None = None,
     memory_mib: int | None = None,
     slurm: Path | None = None,
-    info: Any = lambda text: None,
 ) -> Executor:
     """The executor of a name.
 
@@ -190,8 +201,12 @@ def choose_executor(
         machine = Machine(cores=cores or cores_here(), memory_mib=memory_mib)
         return LocalProcesses(folder, cache, processes=processes, machine=machine)
     if name == "slurm":
-        return Slurm(folder, cache, read_slurm_settings(slurm), info=info)
+        return Slurm(folder, cache, read_slurm_settings(slurm), info=_info)
     raise UnknownName("executor", name, EXECUTORS)
+
+
+def _info(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 class _DoneCheck:
@@ -200,16 +215,16 @@ class _DoneCheck:
     def __init__(self, cells: Sequence[GridCell], build: Build, store: StageStore) -> None:
         self._cells = {cell.name: cell for cell in cells}
         self._build = build
-        self._store = store
+        self.store = store
 
     def __call__(self, job: Job) -> Path | None:
         from genrec_unlearn_bench.grid.plan import make_plan
         from genrec_unlearn_bench.progress import Progress
 
         if job.keys:
-            goal = self._store.folder(job.until, job.keys[-1])
-            return goal if self._store.contains(job.until, job.keys[-1]) else None
-        planned = make_plan([self._cells[job.name]], self._build, self._store, Progress()).cells[0]
+            goal = self.store.folder(job.until, job.keys[-1])
+            return goal if self.store.contains(job.until, job.keys[-1]) else None
+        planned = make_plan([self._cells[job.name]], self._build, self.store, Progress()).cells[0]
         return planned.result if planned.standing == "done" else None
 
 
@@ -230,16 +245,30 @@ def _run(
     executor: Executor,
     folder: SweepFolder,
     is_done: _DoneCheck,
+    results_dir: Path,
     *,
     as_json: bool,
     **options: Any,
-) -> SweepOutcome:
+) -> None:
+    """Run the jobs, show how they go, and end with the exit code.
+
+    Where there is nothing to do nothing is written, so that a cache that may only be read is enough.
+    """
     from genrec_unlearn_bench.cli.sweep_display import EarlyTables, displayed
     from genrec_unlearn_bench.executors.base import SweepOutcome, Watcher, run_jobs
+    from genrec_unlearn_bench.executors.slurm import slurm_states
+    from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
+    from genrec_unlearn_bench.store.inventory import old_store_notice
 
     if not jobs:
-        return SweepOutcome()
+        _conclude(plan, jobs, SweepOutcome(), results_dir, as_json=as_json)
+        return
+    # Jobs of an earlier call that Slurm has ended cannot write that themselves.
+    slurm_states(folder)
     with displayed(folder, len(jobs)) as display:
+        for notice in (old_store_notice(is_done.store.root), format_version_mismatches()):
+            if notice:
+                display.info(notice)
         display.info(_summary(plan, jobs))
         tables = EarlyTables(plan.cells, display.show)
 
@@ -249,7 +278,8 @@ def _run(
                 tables.ended(job, outcome)
 
         watcher = Watcher(ended=ended, tick=display.tick)
-        return run_jobs(jobs, executor, folder, display, is_done=is_done, watcher=watcher, **options)
+        outcome = run_jobs(jobs, executor, folder, display, is_done=is_done, watcher=watcher, **options)
+    _conclude(plan, jobs, outcome, results_dir, as_json=as_json)
 
 
 def _summary(plan: Plan, jobs: list[Job]) -> str:

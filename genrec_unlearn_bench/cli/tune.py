@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import print_json, progressing, stdout
-from genrec_unlearn_bench.cli.faults import handled
-from genrec_unlearn_bench.cli.options import named, named_backbones
+from genrec_unlearn_bench.cli.console import handled, open_store, print_json, stdout
+from genrec_unlearn_bench.cli.run import chosen_names
 from genrec_unlearn_bench.config import overrides
-from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError, UsageError
+from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
 from genrec_unlearn_bench.launch import launched, place
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.pipeline.tune import Tuned, TuningRequest
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
@@ -30,17 +29,13 @@ if TYPE_CHECKING:
 __all__ = ["tune"]
 
 Set = Annotated[
-    list[str] | None, typer.Option("--set", help="Keep a field of the method at a value in all trials: key=value.")
+    list[str] | None, Option("--set", help="Keep a field of the method at a value in all trials: key=value.")
 ]
 Seeds = Annotated[
-    list[int] | None,
-    typer.Option("--seed", help="Tuning seed, never reported; repeat for several (default: 9000).", min=0),
+    list[int] | None, Option("--seed", help="Tuning seed, never reported; repeat for several (default: 9000).", min=0)
 ]
-Out = Annotated[Path, typer.Option(help="Where choices are written.", metavar="DIR")]
-Fixed = Annotated[
-    Path | None,
-    typer.Option(help="Also put the choices into this file of the ruleset fixed.", metavar="FILE", show_default=False),
-]
+Out = Annotated[Path, Option(help="Where choices are written.", metavar="DIR")]
+Fixed = Annotated[Path | None, Option(help="Also put the choices into this file of the ruleset fixed.", metavar="FILE")]
 
 
 @handled
@@ -49,7 +44,7 @@ def tune(
     method: options.Method,
     backbone: options.Backbones = ["tiger"],  # noqa: B006
     seed: Seeds = None,
-    trials: Annotated[int, typer.Option(help="Configurations that may be tried.", min=1, max=12)] = 12,
+    trials: Annotated[int, Option(help="Configurations that may be tried.", min=1, max=12)] = 12,
     scale: options.Scale = None,
     data_dir: options.DataDir = None,
     encoder: options.Encoder = None,
@@ -71,7 +66,6 @@ def tune(
     """
     from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.pipeline.tune import TUNING_SEED, TuningRequest
-    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     shared = RunRequest(
         task=task,
@@ -85,15 +79,16 @@ def tune(
         backbone_set=overrides(set_backbone or [], where="--set-backbone"),
         sid_set=overrides(set_sid or [], where="--set-sid"),
     )
-    runs = _runs(shared, named_backbones(backbone), named(method))
+    backbones, methods = chosen_names(shared, backbone, method)
+    runs = [shared.model_copy(update={"backbone": one, "method": name}) for one in backbones for name in methods]
     seeds = tuple(dict.fromkeys(seed or [TUNING_SEED]))
     requests = [TuningRequest(run=run, seeds=seeds, trials=trials) for run in runs]
-    with progressing() as progress:
+    with open_store(cache_dir) as (store, progress):
         progress.info(
             f"tuning uses seeds of its own ({', '.join(map(str, seeds))}), which no result reports: "
             "an original is trained for each of them first, unless it is in the cache"
         )
-        tuned, failed = _tune(requests, StageStore(cache_dir or default_cache(), progress), progress, out)
+        tuned, failed = _tune(requests, store, progress, out)
     if place() == 0:
         if fixed is not None and tuned:
             from genrec_unlearn_bench.tuning.fixed_rules import update_fixed
@@ -104,22 +99,6 @@ def tune(
         typer.echo(f"error: {request.run.backbone}, {request.run.method}: {fault.render()}", err=True)
     if failed:
         raise typer.Exit(max(fault.exit_code for _, fault in failed))
-
-
-def _runs(shared: RunRequest, backbones: Sequence[str], methods: Sequence[str]) -> list[RunRequest]:
-    """One request a method and backbone. Raises UsageError where the options do not fit several."""
-    if not methods:
-        raise UsageError("no method was named", hint="--method tracer, for example (bench ls methods)")
-    if shared.method_set and len(methods) > 1:
-        raise UsageError("--set means one method, and this call names several", hint="make one call for each method")
-    if (shared.backbone_set or shared.sid_set) and len(backbones) > 1:
-        raise UsageError(
-            "--set-backbone and --set-sid mean one backbone, and this call names several",
-            hint="make one call for each backbone",
-        )
-    return [
-        shared.model_copy(update={"backbone": backbone, "method": name}) for backbone in backbones for name in methods
-    ]
 
 
 def _tune(
@@ -170,8 +149,9 @@ def _table(choice: Choice) -> RenderableType:
 
     from genrec_unlearn_bench.tuning.selection import is_feasible
 
+    seeds = f"seed{'s' if len(choice.seeds) > 1 else ''} {', '.join(map(str, choice.seeds))}"
     table = Table(
-        title=" · ".join((choice.method, choice.task, choice.backbone, choice.scale, _seeds(choice.seeds))),
+        title=" · ".join((choice.method, choice.task, choice.backbone, choice.scale, seeds)),
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
@@ -189,17 +169,10 @@ def _table(choice: Choice) -> RenderableType:
     for number, trial in enumerate(choice.trials):
         mark = ("◀" if choice.feasible else "◀ nearest") if number == choice.chosen else ""
         feasible = "diverged" if trial.diverged else "yes" if is_feasible(trial, before) else "no"
-        table.add_row(
-            str(number + 1) if number else "default",
-            *(_format_value(trial.config[name]) for name in varying),
-            _number(trial.forget_hr),
-            _number(trial.retain_ndcg),
-            _ratio(trial, before),
-            f"{trial.seconds:.1f}",
-            feasible,
-            mark,
-            style="bold" if mark else None,
-        )
+        values = [f"{value:g}" if isinstance(value, float) else str(value) for value in map(trial.config.get, varying)]
+        numbers = [_number(trial.forget_hr), _number(trial.retain_ndcg), _ratio(trial, before), f"{trial.seconds:.1f}"]
+        label = str(number + 1) if number else "default"
+        table.add_row(label, *values, *numbers, feasible, mark, style="bold" if mark else None)
     return Group(table, Text("\n".join(_captions(choice)), style="dim"))
 
 
@@ -218,10 +191,6 @@ def _captions(choice: Choice) -> list[str]:
     return lines
 
 
-def _seeds(seeds: Sequence[int]) -> str:
-    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
-
-
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}"
 
@@ -230,7 +199,3 @@ def _ratio(trial: Trial, original: Trial) -> str:
     if trial.retain_ndcg is None or not original.retain_ndcg:
         return "–"
     return f"{trial.retain_ndcg / original.retain_ndcg:.3f}"
-
-
-def _format_value(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -228,8 +228,8 @@ class _DemoCheck:
             device="cpu",
             threads=1,
             method_set=dict(fields),
-            backbone_set=shortened(backbone.preset(Scale.SMOKE).model_dump()),
-            sid_set=shortened(backbone.sid_preset(Scale.SMOKE).model_dump()),
+            backbone_set=shortened(backbone.presets[Scale.SMOKE].model_dump()),
+            sid_set=shortened(backbone.sid_presets[Scale.SMOKE].model_dump()),
         )
         return resolve(request)
 

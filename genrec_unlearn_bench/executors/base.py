@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 import platform
-import signal
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from genrec_unlearn_bench.errors import BenchError, StorageError, UsageError
 from genrec_unlearn_bench.grid.schedule import RESULT, Job
@@ -26,7 +24,7 @@ from genrec_unlearn_bench.grid.state import JobState, State, SweepFolder, tail
 if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["Ended", "Executor", "Failure", "How", "Interrupts", "SweepOutcome", "Watcher", "run_jobs"]
+__all__ = ["Ended", "Executor", "Failure", "How", "SweepOutcome", "Watcher", "run_jobs"]
 
 TICK = 1.0
 """Seconds between two looks at everything, where nothing ends meanwhile."""
@@ -131,34 +129,6 @@ class SweepOutcome:
     def over(self) -> int:
         """Jobs that will not be tried any more."""
         return len(self.done) + len(self.elsewhere) + len(self.failed) + len(self.skipped)
-
-
-class Interrupts:
-    """Ctrl-C, pressed any number of times: the first interrupts, the second sets ``hurry``, others are ignored.
-
-    Once it was pressed the process is about to end, and interrupts stay ignored: a further one must not cut that short.
-    """
-
-    def __init__(self) -> None:
-        self.hurry = threading.Event()
-        self._count = 0
-        self._before: Any = None
-
-    def __enter__(self) -> Interrupts:
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._interrupt)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            # Not a handler of Python's: the interpreter's end would put the default action in its place.
-            signal.signal(signal.SIGINT, signal.SIG_IGN if self._count else self._before)
-
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        self._count += 1
-        if self._count == 1:
-            raise KeyboardInterrupt
-        self.hurry.set()
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.executors.base import Ended, How
 from genrec_unlearn_bench.executors.limits import Machine, resident_mib, stop_tree
-from genrec_unlearn_bench.executors.task import Assignment, JobLog, Work, ended_from, interruptible, perform
+from genrec_unlearn_bench.executors.task import Assignment, Work, ended_from, interruptible, perform
+from genrec_unlearn_bench.executors.trackers import JobLog
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import OPTION, SweepFolder
@@ -35,7 +37,7 @@ from genrec_unlearn_bench.pipeline.stage import SessionCache
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
 
-__all__ = ["InProcess", "LocalProcesses"]
+__all__ = ["InProcess", "Interrupts", "LocalProcesses"]
 
 LOOK = 0.5
 """Seconds between two looks at what the jobs take."""
@@ -45,6 +47,34 @@ LARGE_SHARE = 0.5
 """Share of the machine's memory from which on a killed process is taken to have been killed for it."""
 PRELOADED = ["torch", "sklearn.utils", "genrec_unlearn_bench.executors.local", "genrec_unlearn_bench.pipeline.run"]
 """Imported once, by the fork server. None of them starts threads or touches a GPU."""
+
+
+class Interrupts:
+    """Ctrl-C, pressed any number of times: the first interrupts, the second sets ``hurry``, others are ignored.
+
+    Once it was pressed the process is about to end, and interrupts stay ignored: a further one must not cut that short.
+    """
+
+    def __init__(self) -> None:
+        self.hurry = threading.Event()
+        self._count = 0
+        self._before: Any = None
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            # Not a handler of Python's: the interpreter's end would put the default action in its place.
+            signal.signal(signal.SIGINT, signal.SIG_IGN if self._count else self._before)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._count += 1
+        if self._count == 1:
+            raise KeyboardInterrupt
+        self.hurry.set()
 
 
 class InProcess:

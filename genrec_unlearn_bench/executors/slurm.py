@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.errors import BenchError, MissingExtra, StorageError, UsageError
 from genrec_unlearn_bench.executors.base import Ended
-from genrec_unlearn_bench.executors.slurm_settings import Placement, SlurmSettings
+from genrec_unlearn_bench.executors.slurm_settings import JobArray, Placement, SlurmSettings, job_arrays
 from genrec_unlearn_bench.executors.task import Assignment, perform
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import JobState, JobStates, State, SweepFolder, tail
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from submitit import Executor as Submitter
     from submitit.helpers import DelayedSubmission
 
-__all__ = ["GONE", "UNKNOWN", "JobArray", "Slurm", "SlurmState", "SlurmTask", "job_arrays", "slurm_states"]
+__all__ = ["GONE", "UNKNOWN", "Slurm", "SlurmState", "SlurmTask", "slurm_states"]
 
 SLURM = "slurm"
 UNKNOWN, GONE = "UNKNOWN", "GONE"
@@ -125,43 +125,6 @@ def _failed_need(job: Job, folder: SweepFolder) -> str:
         if time.monotonic() > until:
             return f"needs {silent[0]!r}, which ended without a word (see `bench status`)"
         time.sleep(LOOK)
-
-
-@dataclass(frozen=True)
-class JobArray:
-    """Jobs that are submitted in one go; ``needs`` are the jobs that have to be over before any of them starts."""
-
-    jobs: tuple[Job, ...]
-    placement: Placement
-    needs: tuple[str, ...]
-
-
-def job_arrays(jobs: Sequence[Job], settings: SlurmSettings, queued: Iterable[str] = ()) -> list[JobArray]:
-    """Divide jobs into arrays, in the order of submission: what is needed comes before what needs it.
-
-    An array holds jobs of the same resources that need exactly the same, so that nothing waits for a stage that it does
-    not use. Slurm bounds what runs at once for one array alone, so with ``max_parallel`` all such jobs of a level make
-    one array, which waits for everything that any of them needs.
-
-    Args:
-        queued: Jobs that are in Slurm's queue, or run, since an earlier call.
-    """
-    levels: dict[str, int] = {}
-    # Needs stand before what needs them.
-    for job in jobs:
-        levels[job.name] = max((levels[need] + 1 for need in job.needs if need in levels), default=0)
-    waited = {*levels, *queued}
-    grouped: dict[tuple[int, Placement, tuple[str, ...]], list[Job]] = {}
-    for job in jobs:
-        needs = () if settings.max_parallel else tuple(sorted(waited.intersection(job.needs)))
-        grouped.setdefault((levels[job.name], settings.place(job), needs), []).append(job)
-    arrays = []
-    for (_, placement, _), members in sorted(grouped.items(), key=lambda group: group[0][0]):
-        for start in range(0, len(members), settings.array_size):
-            part = members[start : start + settings.array_size]
-            needs = tuple(dict.fromkeys(need for job in part for need in job.needs if need in waited))
-            arrays.append(JobArray(tuple(part), placement, needs))
-    return arrays
 
 
 @dataclass

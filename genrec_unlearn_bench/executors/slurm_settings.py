@@ -1,4 +1,4 @@
-"""Settings of a cluster: a strict YAML file for Slurm, with overrides for jobs that match.
+"""Settings of a cluster, a strict YAML file with overrides for jobs that match, and the arrays that jobs make there.
 
 A grid file says what its cells need on any machine; this file says what they get on one cluster.
 """
@@ -6,7 +6,7 @@ A grid file says what its cells need on any machine; this file says what they ge
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,7 +19,7 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.spec import Resources
 
-__all__ = ["FIELDS", "Placement", "SlurmSettings", "read_slurm_settings"]
+__all__ = ["FIELDS", "JobArray", "Placement", "SlurmSettings", "job_arrays", "read_slurm_settings"]
 
 FIELDS = ("task", "method", "backbone", "scale", "suite", "ruleset", "seed", "until")
 """What an override may match: fields of a job's request, and the stage it ends with."""
@@ -174,3 +174,40 @@ def read_slurm_settings(path: Path | None) -> SlurmSettings:
             f"the settings for Slurm cannot be read: {fault.strerror}", where=str(path), hint="see docs/cluster.md"
         ) from None
     return parse_yaml(SlurmSettings, text, where=str(path))
+
+
+@dataclass(frozen=True)
+class JobArray:
+    """Jobs that are submitted in one go; ``needs`` are the jobs that have to be over before any of them starts."""
+
+    jobs: tuple[Job, ...]
+    placement: Placement
+    needs: tuple[str, ...]
+
+
+def job_arrays(jobs: Sequence[Job], settings: SlurmSettings, queued: Iterable[str] = ()) -> list[JobArray]:
+    """Divide jobs into arrays, in the order of submission: what is needed comes before what needs it.
+
+    An array holds jobs of the same resources that need exactly the same, so that nothing waits for a stage that it does
+    not use. Slurm bounds what runs at once for one array alone, so with ``max_parallel`` all such jobs of a level make
+    one array, which waits for everything that any of them needs.
+
+    Args:
+        queued: Jobs that are in Slurm's queue, or run, since an earlier call.
+    """
+    levels: dict[str, int] = {}
+    # Needs stand before what needs them.
+    for job in jobs:
+        levels[job.name] = max((levels[need] + 1 for need in job.needs if need in levels), default=0)
+    waited = {*levels, *queued}
+    grouped: dict[tuple[int, Placement, tuple[str, ...]], list[Job]] = {}
+    for job in jobs:
+        needs = () if settings.max_parallel else tuple(sorted(waited.intersection(job.needs)))
+        grouped.setdefault((levels[job.name], settings.place(job), needs), []).append(job)
+    arrays = []
+    for (_, placement, _), members in sorted(grouped.items(), key=lambda group: group[0][0]):
+        for start in range(0, len(members), settings.array_size):
+            part = members[start : start + settings.array_size]
+            needs = tuple(dict.fromkeys(need for job in part for need in job.needs if need in waited))
+            arrays.append(JobArray(tuple(part), placement, needs))
+    return arrays

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -35,8 +35,8 @@ from genrec_unlearn_bench.errors import (
     UsageError,
 )
 from genrec_unlearn_bench.executors.base import STOPPED, Ended
-from genrec_unlearn_bench.executors.trackers import Tracking, tracked
-from genrec_unlearn_bench.files import atomic_text, guarded
+from genrec_unlearn_bench.executors.trackers import JobLog, JobProgress, Tracking, tracked
+from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.grid.schedule import RESULT, Job
 from genrec_unlearn_bench.grid.state import OPTION, JobState, State, SweepFolder
 from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
@@ -48,15 +48,15 @@ from genrec_unlearn_bench.store.store import StageStore
 if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.stage import Stage
 
-__all__ = ["Assignment", "JobLog", "Work", "WorkResult", "is_transient", "launch_command", "make_stages", "perform"]
+__all__ = ["Assignment", "Work", "WorkResult", "is_transient", "launch_command", "make_stages", "perform"]
 
 T = TypeVar("T")
 
 HEARTBEAT = 20.0
 """Seconds between two signs of life; a stage that has begun is reported within ``LOOK``."""
 LOOK = 5.0
-LOSS_SECONDS = 10.0
-"""Seconds between two lines of losses in the log."""
+REQUEUED = (-1, 144)
+"""Exit codes with which submitit ends a job that is preempted or at its time limit, once it is queued again."""
 PATIENCE = 60.0
 """Seconds that launched processes have to end once they were asked to."""
 
@@ -134,79 +134,6 @@ def make_stages(job: Job, stages: Iterable[Stage], context: StageContext) -> Non
         materialise(by_key[key], context)
 
 
-class JobLog:
-    """Appends to the log of one job, one system call a line; threads may share it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._handle: int | None = None
-        self._mutex = threading.Lock()
-
-    def write(self, text: str) -> None:
-        """Append text behind the time of day; it is in the file when this returns. Raises StorageError."""
-        line = f"{time.strftime('%H:%M:%S')} {text.rstrip()}\n".encode("utf-8", errors="replace")
-        with self._mutex, guarded(self._path, OPTION):
-            if self._handle is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-            os.write(self._handle, line)
-
-    def close(self) -> None:
-        """Close the file; a later line opens it again."""
-        with self._mutex:
-            if self._handle is not None:
-                os.close(self._handle)
-            self._handle = None
-
-
-class _JobProgress(Progress):
-    """Writes messages to a job's log at once and losses now and then; knows the stage that is being computed."""
-
-    def __init__(self, log: JobLog) -> None:
-        super().__init__()
-        self._log = log
-        self._stages: list[str] = []
-        self._loop = ""
-        self._losses_at: dict[str, float] = {}
-
-    @property
-    def position(self) -> str:
-        """The stage and how far it has come; empty between stages."""
-        return " · ".join(part for part in (*self._stages[-1:], self._loop) if part)
-
-    def info(self, text: str) -> None:
-        self._log.write(text)
-
-    @contextmanager
-    def computing(self, stage: str) -> Iterator[None]:
-        self._stages.append(stage)
-        self._log.write(f"{stage}: computing")
-        try:
-            yield
-        finally:
-            self._stages.pop()
-
-    def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
-        if total is None:
-            total = len(sequence) if isinstance(sequence, Sized) else None
-        outer = self._loop
-        try:
-            for done, part in enumerate(sequence):
-                self._loop = f"{label} {done}/{total}" if total else f"{label} {done}"
-                yield part
-        finally:
-            self._loop = outer
-
-    def follow(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
-        finite = all(abs(value) < float("inf") for value in losses.values())
-        now = time.monotonic()
-        if finite and now - self._losses_at.get(stage, -LOSS_SECONDS) < LOSS_SECONDS:
-            return
-        self._losses_at[stage] = now
-        values = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
-        self._log.write(f"{'' if finite else 'warning: a loss is not finite: '}{stage} step {step}: {values}")
-
-
 def perform(given: Assignment, session: SessionCache | None = None, work: Work | None = None) -> Ended:
     """Do a job, keep its log and state, and return how it ended; the job's faults are returned, not raised.
 
@@ -219,8 +146,9 @@ def perform(given: Assignment, session: SessionCache | None = None, work: Work |
     folder = SweepFolder(given.folder)
     path = folder.log(job.name)
     log = JobLog(path if first else path.with_name(f"{path.stem}.process{launch.place()}.log"))
-    progress = _JobProgress(log)
+    progress = JobProgress(log)
     store = StageStore(given.cache, progress)
+    leaving: SystemExit | None = None
     try:
         log.write(f"attempt {given.attempt} on {platform.node()}: {job.until} of {job.request.command()}")
         if first:
@@ -231,6 +159,7 @@ def perform(given: Assignment, session: SessionCache | None = None, work: Work |
         ended = Ended(job.name, "done", 0.0, result=place, diverged=result.diverged)
     except (Exception, SystemExit, KeyboardInterrupt) as fault:
         ended = _failed(given, fault, log)
+        leaving = fault if isinstance(fault, SystemExit) and fault.code in REQUEUED else None
     damaged = tuple(f"the stored stage {one.name!r} was damaged ({one.what})" for one in store.quarantined)
     ended = replace(ended, seconds=time.time() - began, quarantined=damaged)
     # Where the disk is full these two cannot be written either, and the return value says so.
@@ -238,10 +167,13 @@ def perform(given: Assignment, session: SessionCache | None = None, work: Work |
         log.write(f"{ended.how} after {ended.seconds:.1f} s {ended.result}")
     if first:
         state: State = "done" if ended.how == "done" else "failed" if ended.how == "failed" else "lost"
+        state = "queued" if leaving else state
         with suppress(StorageError, OSError):
             fields = {name: value for name, value in vars(ended).items() if name not in ("job", "how")}
             folder.write(given.state(state, started=began, **fields))
     log.close()
+    if leaving is not None:
+        raise leaving
     return ended
 
 
@@ -268,13 +200,16 @@ def _work(
 
 def _failed(given: Assignment, fault: BaseException, log: JobLog) -> Ended:
     name = given.job.name
-    # Submitit ends the process of a job whose time is over or that is preempted, and has Slurm queue it again.
-    if isinstance(fault, KeyboardInterrupt) or (isinstance(fault, SystemExit) and given.place):
+    if isinstance(fault, KeyboardInterrupt) or (isinstance(fault, SystemExit) and fault.code in REQUEUED):
         return Ended(name, "stopped", 0.0, error=STOPPED)
     if isinstance(fault, SystemExit):
         error = BenchError(f"the job's code ended its process (exit code {fault.code})", hint="it must return or raise")
     else:
         error = to_user_error(fault) if isinstance(fault, Exception) else BenchError(repr(fault))
+    if type(fault).__name__ == "UncompletedJobError":
+        # Submitit's word for a job at its time limit that may not be queued again.
+        hint = "raise `minutes` for it, in the grid's resources or in the file of --slurm (or `restarts` there)"
+        error = BenchError(f"its time was over: {fault}", hint=hint)
     with suppress(StorageError, OSError):
         log.write(f"error: {error.render()}\n{''.join(traceback.format_exception(fault))}")
     storage = isinstance(error, StorageError)
@@ -282,7 +217,7 @@ def _failed(given: Assignment, fault: BaseException, log: JobLog) -> Ended:
 
 
 @contextmanager
-def _heartbeat(given: Assignment | None, folder: SweepFolder, progress: _JobProgress, began: float) -> Iterator[None]:
+def _heartbeat(given: Assignment | None, folder: SweepFolder, progress: JobProgress, began: float) -> Iterator[None]:
     over = threading.Event()
 
     def beat() -> None:
@@ -384,11 +319,14 @@ def _launch(given: Assignment) -> Ended:
     launcher = subprocess.Popen(launch_command(given, path), start_new_session=True)  # noqa: S603
     try:
         code = launcher.wait()
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, SystemExit) as fault:
         launcher.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
             launcher.wait(PATIENCE)
         launcher.kill()
+        if isinstance(fault, SystemExit):
+            folder.write(given.state("queued"))
+            raise
         return Ended(job.name, "stopped", time.time() - began, error=STOPPED)
     ended = ended_from(folder.state(job.name), began)
     if ended is not None:

@@ -1,34 +1,42 @@
-"""Losses shown elsewhere while they come: TensorBoard, or any other tracker that accelerate knows. Off by default.
+"""Progress of a run beyond the terminal: the log of its job, and trackers of losses (TensorBoard, or any other that
+accelerate knows; off by default).
 
-A tracker is a second reader of what stages report anyway. Nothing of a result depends on it, and one that fails is
-given up, with a word, while the run goes on.
+A tracker is a second reader of what stages report anyway. No result depends on it, and one that fails is given up, with
+a warning, while the run goes on.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import MissingExtra, UnknownName, UsageError
+from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
     from accelerate.tracking import GeneralTracker
 
-__all__ = ["Tracking", "tracked", "tracking_of"]
+__all__ = ["JobLog", "JobProgress", "Tracking", "tracked", "tracking_of"]
 
 T = TypeVar("T")
 
 EXTRA = "trackers"
+LOSS_SECONDS = 10.0
+"""Seconds between two lines of losses in the log."""
 
 
 class Tracking(StrictModel):
-    """Which trackers are told, and where those that write files put them."""
+    """Names of trackers, and the folder of those that write files."""
 
     names: tuple[str, ...]
     folder: str
@@ -59,18 +67,18 @@ def tracking_of(names: Sequence[str], folder: Path) -> Tracking | None:
 
 @contextmanager
 def tracked(progress: Progress, tracking: Tracking | None, run: str) -> Iterator[Progress]:
-    """A progress that also tells trackers of losses, under the name of a run; ``progress`` itself without tracking.
+    """A progress that also sends losses to trackers, under the name of a run; ``progress`` itself without tracking.
 
     Of several processes that compute one run together the first speaks.
     """
     if tracking is None or place() > 0:
         yield progress
         return
-    told = TrackedProgress(progress, tracking, run)
+    found = TrackedProgress(progress, tracking, run)
     try:
-        yield told
+        yield found
     finally:
-        told.finish()
+        found.finish()
 
 
 class TrackedProgress(Progress):
@@ -119,9 +127,11 @@ class TrackedProgress(Progress):
         self._trackers.clear()
 
     def _open(self, name: str, tracking: Tracking, run: str) -> None:
-        from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+        from accelerate import tracking as trackers
 
-        kind = LOGGER_TYPE_TO_CLASS[name]
+        # Its own logger refuses to work before a training has set up processes and devices.
+        trackers.logger = logging.getLogger(trackers.__name__)
+        kind = trackers.LOGGER_TYPE_TO_CLASS[name]
         tracker = kind(run, tracking.folder) if kind.requires_logging_directory else kind(run)
         # Else it asks accelerate which process this is, and that sets up devices as a training of its own would.
         tracker.main_process_only = False
@@ -135,3 +145,76 @@ class TrackedProgress(Progress):
         except Exception as fault:
             self._trackers.pop(name, None)
             self.info(f"warning: the tracker {name!r} is given up: {type(fault).__name__}: {fault}")
+
+
+class JobLog:
+    """Appends to the log of one job, one system call a line; threads may share it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handle: int | None = None
+        self._mutex = threading.Lock()
+
+    def write(self, text: str) -> None:
+        """Append text behind the time of day; it is in the file when this returns. Raises StorageError."""
+        line = f"{time.strftime('%H:%M:%S')} {text.rstrip()}\n".encode("utf-8", errors="replace")
+        with self._mutex, guarded(self._path, "--cache-dir"):
+            if self._handle is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            os.write(self._handle, line)
+
+    def close(self) -> None:
+        """Close the file; a later line opens it again."""
+        with self._mutex:
+            if self._handle is not None:
+                os.close(self._handle)
+            self._handle = None
+
+
+class JobProgress(Progress):
+    """Writes messages to a job's log at once and losses now and then; knows the stage that is being computed."""
+
+    def __init__(self, log: JobLog) -> None:
+        super().__init__()
+        self._log = log
+        self._stages: list[str] = []
+        self._loop = ""
+        self._losses_at: dict[str, float] = {}
+
+    @property
+    def position(self) -> str:
+        """The stage and how far it has come; empty between stages."""
+        return " · ".join(part for part in (*self._stages[-1:], self._loop) if part)
+
+    def info(self, text: str) -> None:
+        self._log.write(text)
+
+    @contextmanager
+    def computing(self, stage: str) -> Iterator[None]:
+        self._stages.append(stage)
+        self._log.write(f"{stage}: computing")
+        try:
+            yield
+        finally:
+            self._stages.pop()
+
+    def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
+        if total is None:
+            total = len(sequence) if isinstance(sequence, Sized) else None
+        outer = self._loop
+        try:
+            for done, part in enumerate(sequence):
+                self._loop = f"{label} {done}/{total}" if total else f"{label} {done}"
+                yield part
+        finally:
+            self._loop = outer
+
+    def follow(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
+        finite = all(abs(value) < float("inf") for value in losses.values())
+        now = time.monotonic()
+        if finite and now - self._losses_at.get(stage, -LOSS_SECONDS) < LOSS_SECONDS:
+            return
+        self._losses_at[stage] = now
+        values = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
+        self._log.write(f"{'' if finite else 'warning: a loss is not finite: '}{stage} step {step}: {values}")

@@ -59,7 +59,7 @@ class Choice(StrictModel):
     method: str
     """Name of the method or variant."""
     method_digest: str
-    """blake2b-128 of the method's source file without comments and docstrings."""
+    """blake2b-256 of the method's source file."""
     seeds: tuple[int, ...] = Field(min_length=1)
     """Tuning seeds; no result may be reported at one of them."""
     rule: str = RULE

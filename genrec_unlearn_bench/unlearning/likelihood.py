@@ -10,8 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import StepOutput
-from genrec_unlearn_bench.backbones.vocabulary import SidVocabulary
+from genrec_unlearn_bench.backbones.recommender import SidVocabulary, StepOutput
 
 __all__ = ["level_kl", "level_log_probs", "masked_mean", "sequence_nll", "target_lengths", "token_nll"]
 

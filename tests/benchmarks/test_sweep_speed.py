@@ -1,4 +1,4 @@
-"""What a pool of processes and shared stages save: a grid on two processes against one, a cell on stages at hand.
+"""What several processes and shared stages save: a grid on two processes against one, a cell on stages at hand.
 
 Run with ``-s`` to see the numbers. The first ratio is taken twice: with jobs that wait, which shows what starting,
 feeding and answering cost and nothing of the machine; and with jobs that compute, which only a machine without other
@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.cli.sweep import sweep
+from genrec_unlearn_bench.executors.base import run_jobs
 from genrec_unlearn_bench.executors.limits import Machine
-from genrec_unlearn_bench.executors.pool import Pool
-from genrec_unlearn_bench.grid.journal import Journal
+from genrec_unlearn_bench.executors.local import LocalProcesses
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
@@ -42,9 +41,9 @@ def seconds(root: Path, processes: int, way: dict[str, object]) -> float:
     """Wall-clock of the whole grid, the start of the processes included."""
     cache = root / "cache"
     folder = SweepFolder.of(cache, "twelve")
-    pool = Pool(folder, cache, processes=processes, machine=Machine(cores=2, gpus=()), work=WORK)
+    local = LocalProcesses(folder, cache, processes=processes, machine=Machine(cores=2, gpus=()), work=WORK)
     began = time.perf_counter()
-    outcome = sweep(cells(root, way), pool, folder, Journal(folder.events), Progress())
+    outcome = run_jobs(cells(root, way), local, folder, Progress())
     took = time.perf_counter() - began
     assert len(outcome.done) == CELLS + 1
     return took

@@ -19,8 +19,8 @@ from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.executors.task import WorkResult, make_stages
 from genrec_unlearn_bench.grid.schedule import RESULT, Job
 from genrec_unlearn_bench.grid.spec import Resources
-from genrec_unlearn_bench.pipeline.stage import SessionCache, StageContext
 from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.stage import SessionCache, StageContext
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
 from tests.grid.light_graphs import LightBuilder, run_light
@@ -67,6 +67,9 @@ def _behave(ends: str, place: Path, ways: Mapping[str, Any], progress: Progress)
     if ends == "warns":
         print("noise on the output", flush=True)
         warnings.warn("look here", RuntimeWarning, stacklevel=1)
+    if ends == "spins":
+        for _ in range(int(ways["turns"])):
+            pass
     if ends == "hangs":
         time.sleep(3600)
     if ends == "stubborn":

@@ -12,8 +12,9 @@ import pytest
 
 from genrec_unlearn_bench.errors import MissingExtra, UsageError
 from genrec_unlearn_bench.executors.base import Executor
-from genrec_unlearn_bench.executors.slurm import Slurm, SlurmState, job_arrays, slurm_states
-from genrec_unlearn_bench.executors.slurm_settings import SlurmSettings
+from genrec_unlearn_bench.executors.slurm import Slurm, SlurmState, slurm_states
+from genrec_unlearn_bench.executors.slurm_settings import SlurmSettings, job_arrays
+from genrec_unlearn_bench.executors.task import Assignment, WorkResult, perform
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from tests.executors import light_work
 from tests.executors.conftest import World
@@ -73,11 +74,17 @@ def test_a_job_whose_time_is_over_is_queued_again_and_goes_on(world: World) -> N
     assert "original: from the cache" in world.log("slow")
 
 
-def test_a_job_that_may_not_be_queued_again_is_lost(world: World) -> None:
-    local(world, restarts=0).submit([world.job("endless", ends="hangs")], [1])
-    os.kill(hanging(world, "endless").pid, signal.SIGUSR2)
-    until(lambda: over(world, "endless"))
-    assert world.state("endless").state == "lost"
+def test_a_job_at_its_time_limit_that_may_not_be_queued_again_has_failed(world: World) -> None:
+    from submitit.core.utils import UncompletedJobError
+
+    def work(*_: object) -> WorkResult:
+        raise UncompletedJobError("Job not requeued because: timed-out too many times.")
+
+    given = {"job": world.job("endless"), "folder": world.folder.root, "cache": world.cache, "executor": "slurm"}
+    ended = perform(Assignment.model_validate({**given, "place": "7"}), work=work)
+    assert (ended.how, world.state("endless").state) == ("failed", "failed")
+    assert "its time was over" in ended.error
+    assert "raise `minutes`" in ended.error
 
 
 @pytest.fixture
@@ -187,7 +194,7 @@ def test_the_queue_says_what_became_of_jobs_that_cannot(folder: SweepFolder, clu
     cluster.queue(*(f"7_{number}|{row}" for number, row in enumerate(rows)))
     found = slurm_states(folder)
     assert found["waits"] == SlurmState("7_0", "PENDING")
-    assert [name for name, state in found.items() if state.waits] == ["waits", "runs"]
+    assert sorted(name for name, state in found.items() if state.waits) == ["runs", "waits"]
     ended = dict.fromkeys(("cancelled", "killed", "ended", "gone"), "lost")
     assert states_of(folder, *names) == {"waits": "queued", "runs": "running", "late": "running", **ended}
     assert "7_2: it was cancelled" in error_of(folder, "cancelled")

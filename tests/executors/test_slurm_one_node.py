@@ -17,9 +17,8 @@ import pytest
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.executors.slurm import Slurm, slurm_states
 from genrec_unlearn_bench.executors.slurm_settings import SlurmSettings
-from genrec_unlearn_bench.grid.event import Event
-from genrec_unlearn_bench.grid.journal import Journal, latest
-from genrec_unlearn_bench.grid.state import SweepFolder
+from genrec_unlearn_bench.grid.expand import graph_builder
+from genrec_unlearn_bench.grid.state import JobState, JobStates, SweepFolder
 from tests.executors import light_work
 from tests.executors.conftest import World
 
@@ -47,15 +46,15 @@ def slurm_conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def slurm(world: World, slurm_conf: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Slurm]:
     monkeypatch.setenv("SLURM_CONF", str(slurm_conf))
 
-    def made(**settings: object) -> Slurm:
+    def made(work: str = light_work.WORK, **settings: object) -> Slurm:
         chosen = SlurmSettings.model_validate({"minutes": 10, "memory_mib": 500, **settings})
-        return Slurm(world.folder, world.cache, chosen, work=light_work.WORK, info=world.told.info)
+        return Slurm(world.folder, world.cache, chosen, work=work, info=world.shown.info)
 
     return made
 
 
-def last(world: World, job: str) -> Event:
-    return latest(Journal(world.folder.events).events())[job]
+def last(world: World, job: str) -> JobState:
+    return world.state(job)
 
 
 # A requeued job is kept back for two minutes.
@@ -74,8 +73,7 @@ def is_in(world: World, *states: str, **jobs: str) -> bool:
 
 def hangs(world: World, job: str) -> bool:
     """Whether a job that hangs has come to that point."""
-    path = world.folder.log(job)
-    return last(world, job).state in ("running", "alive") and path.exists() and "original: " in path.read_text()
+    return last(world, job).state == "running" and "original: " in world.log(job)
 
 
 def test_cells_wait_for_what_they_share(world: World, slurm: Callable[..., Slurm]) -> None:
@@ -85,8 +83,8 @@ def test_cells_wait_for_what_they_share(world: World, slurm: Callable[..., Slurm
     ]
     slurm().submit(jobs, [1] * 5)
     until(lambda: is_in(world, **{job.name: "done" for job in jobs}))
-    began = min(event.time for job in jobs[1:] for event in world.events(job.name) if event.state == "running")
-    assert last(world, "shared").time < began
+    began = min(last(world, job.name).started or 0.0 for job in jobs[1:])
+    assert last(world, "shared").updated < began
     assert slurm_states(world.folder) == {}
     assert len({last(world, job.name).place.partition("_")[0] for job in jobs}) == 2
 
@@ -97,11 +95,9 @@ def test_a_requeued_job_goes_on_and_others_wait_for_it(world: World, slurm: Call
     until(lambda: hangs(world, "first"))
     subprocess.run(["scontrol", "requeue", last(world, "first").place], check=True)
     until(lambda: is_in(world, second="done"))
-    # Slurm does not always leave it the time to say that it was stopped.
-    told = [(event.state, event.attempt) for event in world.events("first") if event.state not in ("alive", "lost")]
-    assert told == [("queued", 1), ("running", 1), ("running", 2), ("done", 2)]
-    assert "original: from the cache" in world.folder.log("first").read_text()
-    assert last(world, "first").time < min(e.time for e in world.events("second") if e.state == "running")
+    assert last(world, "first").attempts == 2
+    assert "original: from the cache" in world.log("first")
+    assert last(world, "first").updated < (last(world, "second").started or 0.0)
 
 
 def test_a_more_urgent_job_takes_the_place_and_gives_it_back(world: World, slurm: Callable[..., Slurm]) -> None:
@@ -110,8 +106,8 @@ def test_a_more_urgent_job_takes_the_place_and_gives_it_back(world: World, slurm
     until(lambda: hangs(world, "low"))
     slurm(partition="urgent").submit([world.job("high", cores=cores)], [1])
     until(lambda: is_in(world, low="done", high="done"))
-    assert last(world, "low").attempt == 2
-    assert last(world, "low").time > last(world, "high").time
+    assert last(world, "low").attempts == 2
+    assert last(world, "low").updated > last(world, "high").updated
 
 
 def test_a_time_limit_is_met_politely_and_the_job_queued_again(world: World, slurm: Callable[..., Slurm]) -> None:
@@ -119,8 +115,7 @@ def test_a_time_limit_is_met_politely_and_the_job_queued_again(world: World, slu
     jobs = [world.job("resumed", ends="hangs once", minutes=1), world.job("after", needs=("resumed",))]
     slurm(grace_seconds=40).submit(jobs, [1, 1])
     until(lambda: is_in(world, after="done"))
-    told = [(event.state, event.attempt) for event in world.events("resumed") if event.state != "alive"]
-    assert told == [("queued", 1), ("running", 1), ("lost", 1), ("retried", 1), ("running", 2), ("done", 2)]
+    assert (last(world, "resumed").state, last(world, "resumed").attempts) == ("done", 2)
 
 
 def test_a_job_over_its_time_says_so_and_what_needs_it_is_skipped(world: World, slurm: Callable[..., Slurm]) -> None:
@@ -141,13 +136,11 @@ def test_cancelled_jobs_are_told_running_or_not(world: World, slurm: Callable[..
     }
     # A second call submits nothing.
     slurm().submit(jobs, [2, 2])
-    assert world.told.lines[-1] == "2 jobs are in Slurm's queue, or running, since an earlier call"
+    assert world.shown.lines[-1] == "2 jobs are in Slurm's queue, or running, since an earlier call"
     subprocess.run(["scancel", last(world, "waits").place, last(world, "runs").place], check=True)
-    until(lambda: is_in(world, runs="lost"))
-    until(lambda: "taken back" in last(world, "runs").error)
-    slurm_states(world.folder)
-    assert last(world, "waits").state == "lost"
-    assert "it was cancelled" in last(world, "waits").error
+    until(lambda: slurm_states(world.folder) == {})
+    assert is_in(world, runs="lost", waits="lost")
+    assert all("it was cancelled" in last(world, name).error for name in ("runs", "waits"))
     # And a third submits both again.
     slurm().submit([world.job("runs"), world.job("waits", needs=("runs",))], [2, 2])
     until(lambda: is_in(world, runs="done", waits="done"))
@@ -170,7 +163,7 @@ def test_refusals_come_in_slurms_own_words(world: World, slurm: Callable[..., Sl
         slurm().submit([world.job("a", cores=5000)], [1])
     with pytest.raises(UsageError, match="Requested time limit is invalid"):
         slurm().submit([world.job("a", minutes=60 * 24 * 30)], [1])
-    assert not Journal(world.folder.events).events()
+    assert JobStates(world.folder).look() == {}
 
 
 def test_what_cannot_start_shows_its_error_output(world: World, slurm: Callable[..., Slurm]) -> None:
@@ -240,7 +233,7 @@ def test_a_grid_comes_out_as_it_does_in_one_process(
     monkeypatch.setenv("SLURM_CONF", str(slurm_conf))
     (tmp_path / "grid.yaml").write_text(GRID)
     (tmp_path / "slurm.yaml").write_text(
-        "partition: batch\noverrides: [{where: {until: ground}, set: {minutes: 10}}]\n"
+        "partition: batch\noverrides: [{where: {until: dataset}, set: {minutes: 10}}]\n"
     )
     cache, own = tmp_path / "slurm", tmp_path / "own"
     call = ["sweep", str(tmp_path / "grid.yaml"), "--slurm", str(tmp_path / "slurm.yaml"), "--executor"]
@@ -250,22 +243,18 @@ def test_a_grid_comes_out_as_it_does_in_one_process(
     print(f"submitted after {time.monotonic() - began:.1f} s")
     folder = SweepFolder.of(cache / "cache", "four-cells")
     # Again at once: nothing is submitted twice.
-    before = len(Journal(folder.events).events())
+    before = {name: state.place for name, state in JobStates(folder).look().items()}
     assert "in Slurm's queue, or running" in bench(*call, "slurm", *places)
-    queued = [event for event in Journal(folder.events).events()[before:] if event.state == "queued"]
-    assert queued == []
-    names = {job.name for job in folder.jobs()}
+    names = {job["name"] for job in folder.jobs()}
+    assert {name: state.place for name, state in JobStates(folder).look().items()} == before
 
     def over() -> bool:
-        found = latest(Journal(folder.events).events())
-        assert not [event for event in found.values() if event.state in ("failed", "lost", "skipped")], found
+        found = JobStates(folder).look()
+        assert not [state for state in found.values() if state.state in ("failed", "lost", "skipped")], found
         return all(found[name].state == "done" for name in names)
 
     until(over, 1500.0)
     print(subprocess.run(["squeue", "--states=all", "--array"], capture_output=True, text=True, check=True).stdout)
-    for event in Journal(folder.events).events():
-        if event.state != "alive":
-            print(f"{event.time - began:.1f}", event.state, event.place, event.job)
     bench(*call, "in-process", "--cache-dir", str(own / "cache"), "--results-dir", str(own / "results"))
     expected, found = results(own / "results"), results(cache / "results")
     assert sorted(found) == sorted(expected)
@@ -283,9 +272,10 @@ def test_several_gpus_are_several_processes(world: World, slurm: Callable[..., S
         "device": "cpu",
         "scale": "smoke",
     }
-    job = one.model_copy(update={"request": one.request.model_copy(update=fields)})
-    slurm(memory_mib=6000).submit([job], [1])
+    request = one.request.model_copy(update=fields)
+    job = one.model_copy(update={"request": request, "keys": (graph_builder()(request).stages["original"].key,)})
+    slurm(work="", memory_mib=6000).submit([job], [1])
     until(lambda: last(world, "original").state in ("done", "failed", "lost"), 600.0)
     assert last(world, "original").state == "done", last(world, "original").error
-    (notes,) = (world.cache / "original").rglob("notes.json")
+    (notes,) = (world.cache / "stages" / "original").rglob("notes.json")
     assert json.loads(notes.read_text())["notes"]["train.processes"] == 2

@@ -35,7 +35,7 @@ def test_tensorboard_holds_what_the_result_holds_and_the_result_is_the_same(trai
     with tracked(trained.told, tracking, "demo/tiger/npo") as progress:
         done = run_cell(request, trained.store, progress)
     shown = scalars(tmp_path / "board")
-    kept: dict[str, list[tuple[int, float]]] = {}
+    kept: dict[str, list[tuple[int, object]]] = {}
     for line in (done.folder / "losses.jsonl").read_text().splitlines():
         step = json.loads(line)
         for name, value in step["losses"].items():

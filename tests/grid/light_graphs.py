@@ -12,11 +12,10 @@ from typing import Any
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.grid.expand import CellGraph, GridCell, cell_name
-from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, materialise
 from genrec_unlearn_bench.pipeline.record import Cell
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import RECORD, folder_prefix, row_folder
-from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext, materialise
 from genrec_unlearn_bench.store.store import StageStore
 
 

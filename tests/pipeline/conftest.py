@@ -1,16 +1,13 @@
-"""A tiny recommender on the demo, run once for all tests that look at whole runs."""
+"""A tiny recommender on the demo, and a cache and results folder to run it in (fixtures: ``tests/conftest.py``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
@@ -72,17 +69,3 @@ class Bench:
         """One cell in a session of its own; ``told`` afterwards holds its lines alone."""
         self.told.lines.clear()
         return run_cell(self.request(method, task, **changes), self.store, self.told)
-
-
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """A bench on which the original, its oracle and TRACER have been run. Tests may add to it, never damage it."""
-    bench = Bench(tmp_path_factory.mktemp("bench"))
-    bench.run("tracer")
-    return bench
-
-
-@pytest.fixture
-def bench_at(tmp_path: Path) -> Callable[[str], Bench]:
-    """Empty benches of a test's own."""
-    return lambda name: Bench(tmp_path / name)

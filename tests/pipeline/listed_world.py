@@ -17,7 +17,7 @@ from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.splits import global_time
 from genrec_unlearn_bench.data.storage import content_digest, save_dataset
-from genrec_unlearn_bench.data.task_spec import BrandConcept, Concept, TaskSpec
+from genrec_unlearn_bench.data.tasks import BrandConcept, Concept, TaskSpec
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.evaluation.core import evaluate
 from genrec_unlearn_bench.evaluation.lists import LISTS

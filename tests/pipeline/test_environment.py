@@ -24,10 +24,9 @@ from genrec_unlearn_bench.pipeline.environment import (
     resolve_device,
     version_mismatches,
 )
-from genrec_unlearn_bench.pipeline.resources import MIB, metered
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.results import RECORD, record_text
-from genrec_unlearn_bench.pipeline.results import LOSSES
+from genrec_unlearn_bench.pipeline.resources import MIB, metered
+from genrec_unlearn_bench.pipeline.results import LOSSES, RECORD, record_text
 from genrec_unlearn_bench.pipeline.stage import StageLog, read_notes
 from genrec_unlearn_bench.progress import Progress
 

@@ -16,12 +16,11 @@ from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.tiger import Tiger, TigerConfig
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, OutOfMemory
-from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.graph import build_stages
-from genrec_unlearn_bench.pipeline.resources import enough_memory, is_out_of_memory, smaller
 from genrec_unlearn_bench.pipeline.resolve import resolve
-from genrec_unlearn_bench.pipeline.stage import Load
+from genrec_unlearn_bench.pipeline.resources import enough_memory, is_out_of_memory, smaller
+from genrec_unlearn_bench.pipeline.stage import Load, StageContext, materialise
 from tests.pipeline.conftest import Bench, Told
 from tests.pipeline.test_pipeline import mine
 

@@ -14,10 +14,10 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.ulira import SPECS
-from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, materialise
 from genrec_unlearn_bench.pipeline.graph import RESULT, build_stages
 from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.pipeline.run import FinishedRun
+from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, materialise
 from genrec_unlearn_bench.pipeline.stages import shadows
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.reproduce.repeat import request_of

@@ -19,14 +19,12 @@ from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.pipeline import run as running
-from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, materialise
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.record import Cost
-from genrec_unlearn_bench.pipeline.run import cost_of
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
-from genrec_unlearn_bench.pipeline.stage import Stage, topological
 from genrec_unlearn_bench.pipeline.results import LOSSES
-from genrec_unlearn_bench.pipeline.stage import read_notes
+from genrec_unlearn_bench.pipeline.run import cost_of
+from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext, materialise, read_notes, topological
 from genrec_unlearn_bench.pipeline.stages import unlearn
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import evaluate_stage

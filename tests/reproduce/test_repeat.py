@@ -49,7 +49,7 @@ def again(record: RunRecord, bench: Bench, told: Told | None = None, **given: ob
     return repeat_record(record, cache_dir=bench.root / "cache", progress=told or Told(), **given)  # type: ignore[arg-type]
 
 
-def test_a_run_repeats_to_the_bit_and_its_row_is_made_anew(trained: Bench) -> None:
+def test_a_run_repeats_to_the_bit_and_its_row_is_recomputed(trained: Bench) -> None:
     record = trained.run("tracer").record
     told = Told()
     done = again(record, trained, told)
@@ -62,7 +62,7 @@ def test_a_run_repeats_to_the_bit_and_its_row_is_made_anew(trained: Bench) -> No
     assert not {"unlearned", "evaluation"} & set(done.reused)
 
 
-def test_a_reference_row_is_made_anew_too(trained: Bench) -> None:
+def test_a_reference_row_is_recomputed_too(trained: Bench) -> None:
     told = Told()
     assert again(trained.run("retrain").record, trained, told).matches
     assert "retrain" in told.computed

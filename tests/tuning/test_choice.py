@@ -12,7 +12,6 @@ from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import resolve
-from genrec_unlearn_bench.registry import find_method, source_digest
 from genrec_unlearn_bench.tuning.choice import read_choice, write_choice
 from tests.tuning.choices import choice_for, trial
 
@@ -69,17 +68,6 @@ def test_numbers_that_changed_change_the_choice(tmp_path: Path) -> None:
     path = write_choice(tmp_path, choice.model_copy(update={"trials": (better, choice.trials[1])}))
     with pytest.raises(ConfigError, match="not what the rule gives"):
         read_choice(path)
-
-
-def test_the_method_is_known_by_its_code_and_not_by_its_comments(tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    text = 'class Mine:\n    """Mine."""\n\n    name = "mine"\n'
-    file.write_text(text)
-    first = source_digest(find_method(f"{file}:Mine"))
-    file.write_text(text.replace('"""Mine."""', '"""Mine, explained."""  # why'))
-    assert source_digest(find_method(f"{file}:Mine")) == first
-    file.write_text(text + "    x = 1\n")
-    assert source_digest(find_method(f"{file}:Mine")) != first
 
 
 def test_the_command_that_is_missing_names_the_cell() -> None:

@@ -180,7 +180,7 @@ def test_a_tuned_run_shares_its_stage_and_holds_what_tuning_cost(bench: Bench, t
         bench.run(method, oracle_seeds=0, ruleset="tuned", tuned_dir=tmp_path, seed=9000)
     write_choice(tmp_path, found.choice.model_copy(update={"task_digest": "another"}))
     with pytest.raises(ProtocolMismatch, match="resolved to something else"):
-        bench.run(method, oracle_seeds=0, ruleset="tuned", tuned_dir=tmp_path)
+        bench.run(method, oracle_seeds=0, ruleset="tuned", tuned_dir=tmp_path, results_dir=tmp_path / "results")
     shrink(tmp_path, 1.0, 0.5, 0.3)
     with pytest.raises(UsageError, match="changed after it was tuned"):
         bench.run(method, oracle_seeds=0, ruleset="tuned", tuned_dir=tmp_path)

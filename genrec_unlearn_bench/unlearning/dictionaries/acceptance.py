@@ -87,25 +87,23 @@ class ReplaySession:
         self._offsets = recommender.vocabulary.offsets
         self._codes = torch.zeros(len(context.mask), 1, 0, dtype=torch.long, device=context.mask.device)
 
-    def start(self) -> Tensor:
-        """[B, V] logits of the first SID token."""
+    def start_window(self, window: slice) -> Tensor:
         self._codes = self._codes.new_zeros(len(self._context.mask), 1, 0)
-        return self._logits()[:, 0]
+        return self._log_probs(window)[:, 0]
 
-    def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
-        """[B, W, V] logits of the next token."""
+    def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
         depth = self._codes.shape[2]
         past = self._codes.gather(1, parents[..., None].expand(-1, -1, depth))
         self._codes = torch.cat([past, (tokens - self._offsets[depth])[..., None]], 2)
-        return self._logits()
+        return self._log_probs(window)
 
-    def _logits(self) -> Tensor:
+    def _log_probs(self, window: slice) -> Tensor:
         batch, beams, depth = self._codes.shape
         # Causal attention hides what follows the prefix; code 0 exists on every level.
         codes = torch.nn.functional.pad(self._codes, (0, len(self._offsets) - depth)).flatten(0, 1)
         rows = torch.arange(batch, device=codes.device).repeat_interleave(beams)
         logits = self._recommender.decode(self._context, codes, rows=rows).logits[:, depth]
-        return logits.view(batch, beams, -1)
+        return logits.view(batch, beams, -1).float().log_softmax(-1)[..., window]
 
 
 @contextmanager

@@ -7,8 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import StepOutput
-from genrec_unlearn_bench.backbones.vocabulary import SidVocabulary
+from genrec_unlearn_bench.backbones.recommender import SidVocabulary, StepOutput
 
 __all__ = ["guided_targets", "soft_cross_entropy", "tempered"]
 
