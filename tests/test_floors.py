@@ -52,7 +52,6 @@ READABLE = {
     "evaluation.lists",
     "evaluation.per_user",
     "evaluation.ranking",
-    "evaluation.rescore",
 }
 
 HEAVY = {"torch", "transformers", "sklearn", "pandas", "accelerate", "sentence_transformers", "scipy", "pyarrow"}
@@ -142,7 +141,7 @@ def test_the_rule_itself() -> None:
     assert not allowed("reporting.table", "pipeline.run")
     assert not allowed("submissions.verify", "evaluation.core")
     assert not allowed("reporting.table", "backbones.recommender")
-    assert allowed("submissions.verify", "evaluation.rescore")
+    assert allowed("submissions.verify", "evaluation.per_user")
     assert not allowed("pipeline.record", "sids.table")
     assert not allowed("errors", "config")
 

@@ -1,7 +1,6 @@
 """The base of all backbones: presets, tokenizer, training and loading of one family of recommenders.
 
-Everything that a stage's key depends on (presets, label, capabilities, which vectors and interactions are read) follows
-from configuration alone, without torch, a model or a SID table. Networks are imported where they are built.
+Everything that a stage's key depends on follows from configuration alone, without torch, a model or a SID table.
 """
 
 from __future__ import annotations
@@ -36,33 +35,30 @@ __all__ = ["Backbone", "BackboneConfig", "Scale", "TrainingData"]
 class TrainingData:
     """Interactions and items as one recommender may know them: the only data a tokenizer or a training reads.
 
-    The original gets everything. A retrained oracle gets examples without the concept, texts from which it was
-    scrubbed, and ``known`` without the concept items, so whatever a backbone learns from (interactions, co-occurrence,
-    collaborative vectors, titles), it learns without the concept.
+    The original gets everything; a retrained oracle gets examples without the concept, texts from which it was
+    scrubbed, and ``known`` without the concept items.
 
-    Attributes:
-        train, valid: Next-item examples.
-        items: N items with their texts.
-        features: [N, D] embeddings of these texts.
-        known: [N] items that tokenizers are fitted on and text samples are made of. The others stay in the catalogue:
-            they get semantic IDs and may be recommended.
-        collaborative: [N, C] item vectors of a SASRec trained on ``train`` alone, where the backbone asks for them
-            (``Backbone.collaborative``); None elsewhere.
     """
 
     train: Examples
     valid: Examples
     items: ItemTable
+    """N items with their texts."""
     features: NDArray[np.float32]
+    """[N, D] embeddings of these texts."""
     known: BoolArray
+    """[N] items that tokenizers are fitted on and text samples are made of. All N get semantic IDs and may be
+    recommended."""
     collaborative: NDArray[np.float32] | None = None
+    """[N, C] item vectors of a SASRec trained on ``train`` alone, where ``Backbone.collaborative`` asks for them."""
 
 
 class Backbone(ABC):
     """A family of recommenders. A subclass declares its presets and how its network is built; ``fit`` is shared.
 
     Attributes:
-        presets, sid_presets: Configuration of recommender and tokenizer at each scale.
+        presets, sid_presets: Configuration of recommender and tokenizer at each scale; a backbone with a tokenizer of
+            its own has a subclass of ``SidConfig``.
         trains_tokenizer: Whether ``fit`` trains the tokenizer too, so that the original serves other IDs than
             ``tokenise`` returned (whose table is then not frozen). Oracles "on the same SIDs" take the original's.
     """
@@ -72,16 +68,6 @@ class Backbone(ABC):
     presets: ClassVar[Mapping[Scale, BackboneConfig]]
     sid_presets: ClassVar[Mapping[Scale, SidConfig]]
     trains_tokenizer: ClassVar[bool] = False
-
-    @classmethod
-    def preset(cls, scale: Scale) -> BackboneConfig:
-        """The recommender's configuration at a scale."""
-        return cls.presets[scale]
-
-    @classmethod
-    def sid_preset(cls, scale: Scale) -> SidConfig:
-        """The tokenizer's configuration at a scale; a backbone with a tokenizer of its own returns a subclass."""
-        return cls.sid_presets[scale]
 
     @classmethod
     def label(cls, config: BackboneConfig, sids: SidConfig) -> str:
@@ -120,11 +106,6 @@ class Backbone(ABC):
         return quantise(data.features, config, seed=seed, device=device, progress=progress, fit_rows=data.known)
 
     @classmethod
-    def tokenizer_modules(cls) -> tuple[str, ...]:
-        """Modules whose code decides what ``tokenise`` returns; backbones that name the same ones share their IDs."""
-        return ("genrec_unlearn_bench.sids.quantise",)
-
-    @classmethod
     @abstractmethod
     def recommender_class(cls) -> type[Recommender]:
         """The class of this family's recommenders."""
@@ -145,20 +126,12 @@ class Backbone(ABC):
 
     @classmethod
     def fit(
-        cls,
-        config: BackboneConfig,
-        *,
-        data: TrainingData,
-        sids: SidTable,
-        seed: int,
-        device: str,
-        progress: Progress,
+        cls, config: BackboneConfig, *, data: TrainingData, sids: SidTable, seed: int, device: str, progress: Progress
     ) -> Recommender:
         """Train; the best checkpoint on validation is returned, with a frozen table.
 
-        Args:
-            sids: The semantic IDs. A backbone that trains its tokenizer trains ``sids.network`` on, and leaves a
-                frozen table as it is: that is retraining on the same SIDs.
+        A backbone that trains its tokenizer trains ``sids.network`` on, and leaves a frozen table as it is: that is
+        retraining on the same SIDs.
 
         Raises:
             DataFault: The semantic IDs are those of another catalogue, or there are no examples.
@@ -168,6 +141,7 @@ class Backbone(ABC):
         own: Any = expect(config, cls.Config)
         check_items(sids, len(data.items))
         recommender = cls.untrained(own, data, sids, seed=derive(seed, "weights"), device=device)
+        task = cls.task(recommender, own, data, progress)
         train_recommender(
             recommender,
             own.training,
@@ -176,7 +150,7 @@ class Backbone(ABC):
             seed=seed,
             device=device,
             progress=progress,
-            task=cls.task(recommender, own, data, progress),
+            task=task,
         )
         return recommender
 

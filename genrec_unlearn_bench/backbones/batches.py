@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +14,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["MicroBatch", "batches_per_epoch", "bucketed_batches", "in_parts", "micro_batches", "training_batches"]
-
-
-def batches_per_epoch(samples: int, batch_size: int) -> int:
-    """Batches of one pass."""
-    return math.ceil(samples / batch_size)
+__all__ = ["bucketed_batches", "in_parts", "micro_batches", "training_batches"]
 
 
 def bucketed_batches(
@@ -45,7 +39,7 @@ def training_batches(
     lengths: IntArray, batch_size: int, *, seed: int, total: int, first: int = 0
 ) -> Iterator[IntArray]:
     """The batches of steps ``first`` to ``total`` - 1, over as many passes as these take."""
-    per_epoch = batches_per_epoch(len(lengths), batch_size)
+    per_epoch = math.ceil(len(lengths) / batch_size)
     for step in range(first, total):
         epoch, place = divmod(step, per_epoch)
         if step == first or place == 0:
@@ -58,33 +52,14 @@ def in_parts(rows: IntArray, size: int) -> list[IntArray]:
     return [np.asarray(part, dtype=np.int64) for part in np.array_split(rows, max(1, math.ceil(len(rows) / size)))]
 
 
-@dataclass(frozen=True, eq=False)
-class MicroBatch:
-    """Samples that one process computes at once.
-
-    Attributes:
-        rows: Their indices; never empty.
-        weight: Factor of their mean loss in the step's loss, averaging over processes included.
-    """
-
-    rows: IntArray
-    weight: float
-
-
 def micro_batches(
-    rows: IntArray,
-    *,
-    terms: NDArray[np.float64],
-    kinds: IntArray,
-    size: int,
-    index: int = 0,
-    processes: int = 1,
-) -> list[MicroBatch]:
-    """Split a step's samples: the micro-batches of process ``index``, of at most ``size`` samples each.
+    rows: IntArray, *, terms: NDArray[np.float64], kinds: IntArray, size: int, index: int = 0, processes: int = 1
+) -> list[tuple[IntArray, float]]:
+    """Split a step's samples: the micro-batches of process ``index``, of 1 to ``size`` samples each.
 
-    The mean over processes of their weighted losses is the mean over all terms of ``rows``, however they are split.
-    Processes get equally many parts of each kind, since a sharded block waits in every pass for the others; a process
-    with no sample left computes one with weight 0.
+    With each comes the factor of its mean loss in the step's loss: the mean over processes of their weighted losses is
+    the mean over all terms of ``rows``, however they are split. Processes get equally many parts of each kind, since a
+    sharded block waits in every pass for the others; a process with no sample left computes one with weight 0.
 
     Args:
         terms: [M] terms that each sample has in the loss's mean.
@@ -92,12 +67,12 @@ def micro_batches(
     """
     whole = float(terms[rows].sum())
     if processes == 1:
-        return [MicroBatch(part, float(terms[part].sum()) / whole) for part in in_parts(rows, size)]
-    parts: list[MicroBatch] = []
+        return [(part, float(terms[part].sum()) / whole) for part in in_parts(rows, size)]
+    parts: list[tuple[IntArray, float]] = []
     for kind in np.unique(kinds[rows]):
         of_kind = rows[kinds[rows] == kind]
         largest = -(-len(of_kind) // processes)
         for part in np.array_split(of_kind[index::processes], -(-largest // size)):
             weight = processes * float(terms[part].sum()) / whole if len(part) else 0.0
-            parts.append(MicroBatch(part if len(part) else of_kind[:1], weight))
+            parts.append((part if len(part) else of_kind[:1], weight))
     return parts

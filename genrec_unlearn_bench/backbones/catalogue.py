@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["backbones", "load_backbone"]
 
-_PLACES = {
+_CLASSES = {
     "mor": "genrec_unlearn_bench.backbones.minionerec.backbone:MiniOneRec",
     "letter": "genrec_unlearn_bench.backbones.letter:Letter",
     "p5sid": "genrec_unlearn_bench.backbones.p5sid.backbone:P5Sid",
@@ -23,17 +23,13 @@ _PLACES = {
 
 def backbones() -> dict[str, str]:
     """Name -> ``module:Class``."""
-    return dict(_PLACES)
+    return dict(_CLASSES)
 
 
 def load_backbone(name: str) -> type[Backbone]:
-    """The backbone of that name.
-
-    Raises:
-        UnknownName: There is none.
-    """
-    if name not in _PLACES:
-        raise UnknownName("backbone", name, _PLACES)
-    module, _, attribute = _PLACES[name].partition(":")
+    """The backbone of that name; raises UnknownName."""
+    if name not in _CLASSES:
+        raise UnknownName("backbone", name, _CLASSES)
+    module, _, attribute = _CLASSES[name].partition(":")
     found: type[Backbone] = getattr(importlib.import_module(module), attribute)
     return found

@@ -28,7 +28,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, T5Shape, TrainingConfig, expect
+from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, TrainingConfig, expect
 from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig, sasrec_preset
 from genrec_unlearn_bench.backbones.tiger import Tiger, TigerConfig
 from genrec_unlearn_bench.config import parse
@@ -48,25 +48,16 @@ class LetterConfig(TigerConfig):
 
 
 def _on_tiger(scale: Scale) -> LetterConfig:
-    """LETTER with the T5 that TIGER has at the same scale."""
-    tiger = expect(Tiger.preset(scale), TigerConfig)
+    tiger = expect(Tiger.presets[scale], TigerConfig)
     return LetterConfig(shape=tiger.shape, training=tiger.training, vectors=sasrec_preset(scale.value))
 
 
 _PRESETS = {
     **{scale: _on_tiger(scale) for scale in (Scale.SMOKE, Scale.SMALL, Scale.PAPER)},
     Scale.OFFICIAL: LetterConfig(
-        shape=T5Shape(d_model=128, d_kv=64, d_ff=1024, layers=4, heads=6, dropout=0.1, history_limit=20),
         # Warm-up over one step in a hundred: 250 of 25,700 on Amazon Beauty.
         training=TrainingConfig(
-            lr=5e-4,
-            weight_decay=0.01,
-            batch_size=1024,
-            epochs=200,
-            warmup_steps=250,
-            evaluations=200,
-            patience=20,
-            valid_rows=5000,
+            lr=5e-4, batch_size=1024, epochs=200, warmup_steps=250, evaluations=200, patience=20, valid_rows=5000
         ),
         vectors=sasrec_preset("official"),
     ),
@@ -83,21 +74,13 @@ class Letter(Tiger):
 
     @classmethod
     def collaborative(cls, config: BackboneConfig, sids: SidConfig) -> SasRecConfig:
-        """SASRec of the tokenizer's width.
-
-        Raises:
-            ConfigError: The width is no multiple of SASRec's heads.
-        """
+        """SASRec of the tokenizer's width; raises ConfigError unless that is a multiple of SASRec's heads."""
         fields = {**expect(config, LetterConfig).vectors.model_dump(), "dim": sids.dim}
         return parse(SasRecConfig, fields, where="--set-sid dim (the width of LETTER's SASRec)")
 
     @classmethod
     def tokenise(cls, config: SidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress) -> SidTable:
-        """Fit the tokenizer on ``data.known`` and give all N items their IDs.
-
-        Raises:
-            DataFault: ``data.collaborative`` is missing.
-        """
+        """As ``Backbone.tokenise``; raises DataFault where ``data.collaborative`` is missing."""
         from genrec_unlearn_bench.sids.letter import letter_sids
 
         own = expect(config, LetterSidConfig)
@@ -108,15 +91,5 @@ class Letter(Tiger):
                 hint="train the SASRec that Letter.collaborative names on the same examples, and pass its item vectors",
             )
         return letter_sids(
-            data.features,
-            data.collaborative,
-            own,
-            seed=seed,
-            device=device,
-            progress=progress,
-            fit_rows=data.known,
+            data.features, data.collaborative, own, seed=seed, device=device, progress=progress, fit_rows=data.known
         )
-
-    @classmethod
-    def tokenizer_modules(cls) -> tuple[str, ...]:
-        return ("genrec_unlearn_bench.sids.letter",)

@@ -9,16 +9,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, Histories, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.errors import CapabilityMissing
 from genrec_unlearn_bench.sids.table import SidTable
 
@@ -26,9 +26,26 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from genrec_unlearn_bench.backbones.vocabulary import SidVocabulary
+    from genrec_unlearn_bench.decoding.session import DecoderSession
 
-__all__ = ["Capability", "Context", "Ranker", "Recommender", "ServingRules", "SoftSids", "StepOutput", "eval_mode"]
+__all__ = [
+    "Capability",
+    "Context",
+    "Ranker",
+    "Recommender",
+    "ServingRules",
+    "SidVocabulary",
+    "SoftSids",
+    "StepOutput",
+    "eval_mode",
+]
+
+PAD_TOKEN = 0
+"""Padding, and T5's decoder start."""
+BOS = 1
+EMPTY = 2
+"""Stands for a history without any item, so that no input has zero length."""
+SPECIALS = 3
 
 
 class Capability(StrEnum):
@@ -40,65 +57,94 @@ class Capability(StrEnum):
     RAGGED_SIDS = "ragged_sids"
 
 
-@dataclass(frozen=True, eq=False)
-class ServingRules:
-    """Item filters of a served recommender, saved with it.
+@dataclass(frozen=True)
+class SidVocabulary:
+    """Token = base + offset of the level + code (+ user tokens at the end).
+
+    Levels never share token ids, unless ``shared``: then a code is the same token on every level (trees: the digit
+    piece 12 is one word wherever it stands in a number).
 
     Attributes:
-        blocked: [N] items taken out of the trie (never recommended), or None.
-        ignored: [N] items dropped from every history before the model sees it, or None.
+        base: Tokens in front of the SIDs': the specials, or all tokens of a text model.
     """
 
+    level_sizes: tuple[int, ...]
+    user_tokens: int = 0
+    base: int = SPECIALS
+    shared: bool = False
+
+    @property
+    def size(self) -> int:
+        """V."""
+        return self.user_offset + self.user_tokens
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """First token id of each level."""
+        if self.shared:
+            return (self.base,) * len(self.level_sizes)
+        return tuple(self.base + sum(self.level_sizes[:level]) for level in range(len(self.level_sizes)))
+
+    @property
+    def user_offset(self) -> int:
+        """First user token."""
+        return self.base + (max(self.level_sizes) if self.shared else sum(self.level_sizes))
+
+    def tokens(self, table: SidTable) -> NDArray[np.int64]:
+        """[N, L] token ids of every item; ``PAD_TOKEN`` behind the end of a shorter SID."""
+        tokens = table.codes + np.asarray(self.offsets, dtype=np.int64)[None, :]
+        return np.where(table.codes < 0, PAD_TOKEN, tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class ServingRules:
+    """Item filters of a served recommender, saved with it."""
+
     blocked: BoolArray | None = None
+    """[N] items taken out of the trie (never recommended), or None."""
     ignored: BoolArray | None = None
+    """[N] items dropped from every history before the model sees it, or None."""
 
 
 @dataclass(frozen=True, eq=False)
 class SoftSids:
     """Soft token assignments that stand in for the hard SIDs of some items in histories (TRACER, sec. 3.1).
 
-    Attributes:
-        row_of_item: [N] long, row of ``weights`` for a softened item, -1 for a hard one.
-        weights: Q tensors [n, K_l], each row a distribution over the codes of level l. The remaining levels (the
-            collision ordinal) keep their hard token.
+    The collision ordinal keeps its hard token.
     """
 
     row_of_item: Tensor
+    """[N] long, row of ``weights`` for a softened item, -1 for a hard one."""
     weights: tuple[Tensor, ...]
+    """Q tensors [n, K_l], each row a distribution over the codes of level l."""
 
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """B encoded histories.
-
-    Attributes:
-        state: Encoder output [B, S, D] or a prompt's embeddings, as the family has it.
-        mask: [B, S] bool, True at real input positions.
-        position_items: [B, S] long, item id behind each input position, -1 elsewhere.
-        hidden: Encoder hidden states by layer, [B, S, D] each, where requested.
-    """
+    """B encoded histories."""
 
     state: Any
+    """Encoder output [B, S, D] or a prompt's embeddings, as the family has it."""
     mask: Tensor
+    """[B, S] bool, True at real input positions."""
     position_items: Tensor
+    """[B, S] long, item id behind each input position, -1 elsewhere."""
     hidden: tuple[Tensor, ...] = ()
+    """Encoder hidden states by layer, [B, S, D] each, where requested."""
 
 
 @dataclass(frozen=True, eq=False)
 class StepOutput:
-    """Teacher-forced decoding of R targets.
-
-    Attributes:
-        logits: [R, L, V]; ``logits[:, l]`` predicts the target's token at level l (no shift left to the caller).
-        labels: [R, L] long, vocabulary ids of the targets' tokens; any valid id where ``mask`` is False.
-        mask: [R, L] bool, False behind the end of a target that is shorter than L; None where all are full.
-        hidden: Decoder hidden states at the target positions, by layer, [R, L, D] each, where requested.
-    """
+    """Teacher-forced decoding of R targets."""
 
     logits: Tensor
+    """[R, L, V]; ``logits[:, l]`` predicts the target's token at level l (no shift left to the caller)."""
     labels: Tensor
-    hidden: tuple[Tensor, ...] = field(default=())
+    """[R, L] long, vocabulary ids of the targets' tokens; any valid id where ``mask`` is False."""
+    hidden: tuple[Tensor, ...] = ()
+    """Decoder hidden states at the target positions, by layer, [R, L, D] each, where requested."""
     mask: Tensor | None = None
+    """[R, L] bool, False behind the end of a target that is shorter than L; None where all are full."""
 
     def token_log_probs(self) -> Tensor:
         """[R, L] log-probability of each target token, softmax over the full vocabulary; 0 outside ``mask``."""
@@ -146,12 +192,9 @@ class Recommender(Ranker):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """Its features; families add those that their table does not show."""
-        found = set()
-        if self.sids.codebooks is not None:
-            found.add(Capability.HAS_CODEBOOKS)
-        if self.sids.tree is not None or bool((self.sids.codes < 0).any()):
-            found.add(Capability.RAGGED_SIDS)
-        return frozenset(found)
+        codebooks = {Capability.HAS_CODEBOOKS} if self.sids.codebooks is not None else set()
+        ragged = self.sids.tree is not None or bool((self.sids.codes < 0).any())
+        return frozenset(codebooks | {Capability.RAGGED_SIDS} if ragged else codebooks)
 
     @property
     @abstractmethod
@@ -165,7 +208,6 @@ class Recommender(Ranker):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters live."""
         return next(self.module.parameters()).device
 
     @property
@@ -197,12 +239,7 @@ class Recommender(Ranker):
     def align(self, items: IntArray, titles: Sequence[str], *, to: Literal["sid", "title"]) -> StepOutput:
         """Teacher-forced item-text samples: an item's SID from its title, or its title from its SID. Differentiable.
 
-        Args:
-            items: [n] item ids.
-            titles: n texts.
-
-        Returns:
-            n targets; ``mask`` marks the real tokens of titles of different length.
+        ``mask`` of the n targets marks the real tokens of titles of different length.
 
         Raises:
             CapabilityMissing: The recommender reads no text.

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.batches import bucketed_batches, micro_batches, training_batches
+from genrec_unlearn_bench.backbones.batches import micro_batches, training_batches
 from genrec_unlearn_bench.backbones.config import Schedule, TrainingConfig
 from genrec_unlearn_bench.backbones.distributed import (
     Processes,
@@ -27,7 +27,7 @@ from genrec_unlearn_bench.backbones.distributed import (
     sharding_wanted,
     whole,
 )
-from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping, validation_ndcg
+from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
 from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
 from genrec_unlearn_bench.backbones.snapshots import Resumption, Snapshots, fingerprint
 from genrec_unlearn_bench.data.examples import Examples, IntArray
@@ -40,22 +40,19 @@ __all__ = [
     "ExampleTask",
     "NextItem",
     "Outcome",
-    "Schedule",
-    "TrainingConfig",
     "TrainingTask",
-    "bucketed_batches",
+    "check_training",
     "cross_entropy",
     "sid_terms",
     "train_recommender",
-    "validation_ndcg",
 ]
 
 CPU_ITEMS = 400
 """Items of padded histories that a CPU computes at once. T5 of paper size on Industrial, batch 256, processor time of
-four steps: 4.4 s at 256 or 512 items, 4.8 s at 1024, 5.9 s all at once (page faults; the activations leave the caches).
-"""
+four steps: 4.4 s at 256 or 512 items, 4.8 s at 1024, 5.9 s all at once (the activations leave the caches)."""
 
 _IGNORED = -100
+_ARRAYS = ("users", "targets", "starts", "ends", "events")
 
 
 class TrainingTask(Protocol):
@@ -82,11 +79,7 @@ class TrainingTask(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ExampleTask:
-    """A task of one sample an example, all of one kind. Subclasses add the loss.
-
-    Attributes:
-        temperature: See ``cross_entropy``.
-    """
+    """A task of one sample an example, all of one kind. Subclasses add the loss."""
 
     recommender: Recommender
     examples: Examples
@@ -94,30 +87,21 @@ class ExampleTask:
 
     @property
     def lengths(self) -> IntArray:
-        """[M] history lengths."""
         return self.examples.history_lengths(self.recommender.history_limit)
 
     @property
     def terms(self) -> NDArray[np.float64]:
-        """[M] tokens of each target."""
         return sid_terms(self.recommender.sids, self.examples.targets)
 
     @property
     def kinds(self) -> IntArray:
-        """[M] all alike."""
         return np.zeros(len(self.examples), dtype=np.int64)
 
 
 class NextItem(ExampleTask):
     """Cross-entropy of the next item's tokens."""
 
-    @property
-    def even(self) -> bool:
-        """Whether all targets have equally many tokens."""
-        return bool((self.recommender.sids.codes >= 0).all())
-
     def loss(self, rows: IntArray) -> Tensor:
-        """Mean over all target tokens."""
         histories = self.examples.histories(self.recommender.history_limit, rows)
         return cross_entropy(self.recommender.forward(histories, self.examples.targets[rows]), self.temperature)
 
@@ -136,22 +120,20 @@ def cross_entropy(output: StepOutput, temperature: float = 1.0) -> Tensor:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far a training got.
-
-    Attributes:
-        first: Steps done by earlier calls.
-        steps, total: Steps done, and the most there may be.
-        finished: False where ``minutes`` were up before the end; the same call then resumes.
-        best: Best validation NDCG@10; -1 before the first evaluation.
-        seconds: Wall-clock of all calls together.
-    """
+    """How far a training got."""
 
     first: int
+    """Steps done by earlier calls."""
     steps: int
+    """Steps done."""
     total: int
+    """Most steps there may be."""
     finished: bool
+    """False where ``minutes`` were up before the end; the same call then resumes."""
     best: float
+    """Best validation NDCG@10; -1 before the first evaluation."""
     seconds: float
+    """Wall-clock of all calls together."""
 
 
 def train_recommender(
@@ -171,7 +153,6 @@ def train_recommender(
     """Train ``recommender`` in place; it ends with its best weights. Only parameters that require gradients move.
 
     Args:
-        train, valid: Examples; rows without history are used as they are.
         seed: Order of the batches, dropout and the validation sample depend on it alone.
         device: ``cpu``, ``cuda`` … ; bf16 autocast on CUDA, fp32 elsewhere.
         task: Samples and loss; the next items of ``train`` where none is given.
@@ -187,7 +168,7 @@ def train_recommender(
         UsageError: Sharding is configured, and the recommender has no blocks to split.
         StorageError: The state could not be written.
     """
-    _check(recommender, train, valid)
+    check_training(recommender, train, valid)
     on_cuda = torch.device(device).type == "cuda"
     processes = Processes(device)
     shards = Shards(recommender.module, recommender.blocks) if sharding_wanted() and processes.number > 1 else None
@@ -205,7 +186,11 @@ def train_recommender(
     settings = f"{stage} {chosen} {seed} {torch.device(device).type} {type(task).__qualname__}"
     if processes.number > 1:
         settings += f" {processes.number} {'split' if shards else 'whole'}"
-    snapshots = _snapshots(folder, settings, (task.lengths, *_arrays(train), *_arrays(valid)), best) if folder else None
+    snapshots = None
+    if folder:
+        arrays = [getattr(part, name) for part in (train, valid) for name in _ARRAYS]
+        weights = {name: whole(tensor) for name, tensor in best.weights.items()}
+        snapshots = Snapshots(folder, fingerprint(settings, [task.lengths, *arrays], weights))
     resumption = Resumption(snapshots, recommender.module, optimizer, best, progress, processes)
     loop = _Loop(
         config, task, recommender.module, learned, optimizer, processes, shards, best, resumption, progress, stage
@@ -213,11 +198,6 @@ def train_recommender(
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
         torch.manual_seed(derive(seed, "dropout", *([processes.index] if processes.index else [])))
         return loop.run(seed, minutes)
-
-
-def _snapshots(folder: Path, settings: str, examples: tuple[IntArray, ...], best: EarlyStopping) -> Snapshots:
-    weights = {name: whole(tensor) for name, tensor in best.weights.items()}
-    return Snapshots(folder, fingerprint(settings, examples, weights))
 
 
 def _optimizer(
@@ -293,9 +273,9 @@ class _Loop:
         size = self._at_once(len(rows), longest)
         self.optimizer.zero_grad()
         total = torch.zeros((), device=accelerator.device)
-        for part in micro_batches(rows, terms=terms, kinds=kinds, size=size, index=index, processes=number):
+        for part, weight in micro_batches(rows, terms=terms, kinds=kinds, size=size, index=index, processes=number):
             with accelerator.autocast():
-                loss = self.task.loss(part.rows) * part.weight
+                loss = self.task.loss(part) * weight
             accelerator.backward(loss)
             total += loss.detach()
         if self.shards is None:
@@ -312,11 +292,14 @@ class _Loop:
         if self.config.rows_at_once is not None:
             return self.config.rows_at_once
         # A mean over parts is the mean over all only where every target has the same number of tokens.
-        splits = isinstance(self.task, NextItem) and self.task.even and self.processes.accelerator.device.type == "cpu"
-        return max(8, CPU_ITEMS // max(longest, 1)) if splits else max(rows, 1)
+        task = self.task
+        splits = isinstance(task, NextItem) and bool((task.recommender.sids.codes >= 0).all())
+        on_cpu = self.processes.accelerator.device.type == "cpu"
+        return max(8, CPU_ITEMS // max(longest, 1)) if splits and on_cpu else max(rows, 1)
 
 
-def _check(recommender: Recommender, train: Examples, valid: Examples) -> None:
+def check_training(recommender: Recommender, train: Examples, valid: Examples) -> None:
+    """Raise the errors of ``train_recommender``."""
     if sharding_wanted() and not recommender.blocks:
         raise UsageError(
             f"the recommender {recommender.name!r} is not split over processes (FSDP)",
@@ -332,7 +315,3 @@ def _check(recommender: Recommender, train: Examples, valid: Examples) -> None:
             f"and the examples name item {largest}",
             hint="use the table that was made for this dataset",
         )
-
-
-def _arrays(part: Examples) -> tuple[IntArray, ...]:
-    return part.users, part.targets, part.starts, part.ends, part.events

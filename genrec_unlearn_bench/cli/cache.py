@@ -81,7 +81,7 @@ def gc(
     Nothing that a process has locked goes, and nothing that was read within the last day unless --recent is given.
     Without --yes nothing is removed.
     """
-    from genrec_unlearn_bench.store.amounts import parse_bytes, parse_seconds
+    from genrec_unlearn_bench.store.inventory import parse_bytes, parse_seconds
     from genrec_unlearn_bench.store.collection import Policy, collect, keys_of_results
 
     root = _root(cache_dir)
@@ -156,7 +156,7 @@ def _listing_table(found: Listing) -> Table:
     """Stages by kind and backbone, and their sum."""
     from rich.table import Table
 
-    from genrec_unlearn_bench.store.amounts import format_bytes, format_seconds
+    from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds
 
     unreadable = f"{found.unreadable} whose manifest cannot be read: see `bench cache verify`"
     caption = unreadable if found.unreadable else None
@@ -173,7 +173,7 @@ def _listing_table(found: Listing) -> Table:
 
 
 def _print_collected(collected: Collected) -> None:
-    from genrec_unlearn_bench.store.amounts import format_bytes, format_seconds
+    from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds
 
     if not collected.stages and not collected.leftovers:
         print_line(f"{collected.root}: nothing to remove, {collected.kept} stages stay")

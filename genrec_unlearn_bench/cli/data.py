@@ -90,7 +90,7 @@ def import_(
     """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
     from typing import get_args
 
-    from genrec_unlearn_bench.data.importing import import_folder
+    from genrec_unlearn_bench.data.prepare import import_folder
     from genrec_unlearn_bench.data.spec import FormatName, SplitName
 
     format_name = cast("FormatName", one_of("format", format_, get_args(FormatName)))

@@ -46,7 +46,7 @@ def pull(
     if write_index:
         _write_index(Path(place))
         return
-    from genrec_unlearn_bench.store.amounts import format_bytes
+    from genrec_unlearn_bench.store.inventory import format_bytes
     from genrec_unlearn_bench.submissions.pull import check_protocol, find_place, pull_results
 
     found = find_place(place)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.data.dataset import Dataset
     from genrec_unlearn_bench.data.spec import DatasetSpec
-    from genrec_unlearn_bench.data.task_spec import TaskSpec
+    from genrec_unlearn_bench.data.tasks import TaskSpec
 
 __all__ = ["dataset_card", "is_local", "kind_of_file", "local_folder", "manifest_sheet", "show"]
 
@@ -182,9 +182,9 @@ def _backbone(name: str) -> Card:
     from genrec_unlearn_bench.backbones.catalogue import load_backbone
 
     found = load_backbone(name)
-    presets = {scale.value: found.preset(scale).model_dump(mode="json") for scale in Scale}
-    sids = {scale.value: found.sid_preset(scale).model_dump(mode="json") for scale in Scale}
-    flags = {scale.value: sorted(found.capabilities(found.preset(scale), found.sid_preset(scale))) for scale in Scale}
+    presets = {scale.value: found.presets[scale].model_dump(mode="json") for scale in Scale}
+    sids = {scale.value: found.sid_presets[scale].model_dump(mode="json") for scale in Scale}
+    flags = {scale.value: sorted(found.capabilities(found.presets[scale], found.sid_presets[scale])) for scale in Scale}
     content = {"kind": "backbone", "name": name, "doc": _doc(found), "capabilities": flags}
     content |= {"presets": presets, "sid_presets": sids}
     rows = tuple((scale, ", ".join(names) or "none") for scale, names in flags.items())

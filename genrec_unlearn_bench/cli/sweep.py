@@ -127,7 +127,6 @@ def sweep(
             return
         chosen = choose_executor(executor, folder, cache, processes, cores, memory, slurm)
         if jobs:
-            # A finished sweep writes nothing, so that a cache that may only be read is enough for it.
             facts = _facts(spec.name, plan, (data_dir, results_dir, tuned_dir), device, executor, tracking)
             folder.begin(facts, jobs, find_grid(grid))
         options = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry}
@@ -251,7 +250,10 @@ def _run(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run the jobs, show how they go, and end with the exit code."""
+    """Run the jobs, show how they go, and end with the exit code.
+
+    Where there is nothing to do nothing is written, so that a cache that may only be read is enough.
+    """
     from genrec_unlearn_bench.cli.sweep_display import EarlyTables, displayed
     from genrec_unlearn_bench.executors.base import SweepOutcome, Watcher, run_jobs
     from genrec_unlearn_bench.executors.slurm import slurm_states

@@ -1,4 +1,4 @@
-"""One call of a method on the demo: its result, its side effects, and the rules about them.
+"""One call of a method on the demo: its side effects, and the faults of its result, however little it has learned.
 
 A method is an ordinary Python function, so side effects cannot be prevented, only observed. File access is observed
 through Python's audit events, which native code does not raise; the rule about imports covers that.
@@ -10,13 +10,12 @@ import contextlib
 import dataclasses
 import hashlib
 import io
-import math
 import os
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -26,20 +25,27 @@ import numpy as np
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.contract.rules import RuleResult, broken, judged, kept, left_out
-from genrec_unlearn_bench.contract.soundness import fingerprint, list_faults, result_faults
+from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
+from genrec_unlearn_bench.data.forget import Groups
+from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.evaluation.decode import decode
+from genrec_unlearn_bench.evaluation.invariants import check_invariants
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, user_mean
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask
 from genrec_unlearn_bench.pipeline.stages.unlearn import first_not_finite
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import frame_in_file
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
+from genrec_unlearn_bench.unlearning.sampling import at_most
 
-__all__ = ["MethodCall", "call_faults", "call_method", "call_rules", "determinism_rule"]
+__all__ = ["Fingerprint", "MethodCall", "call_method", "fingerprint", "list_faults", "result_faults"]
 
 SEED = 0
+
+BEAM = 10
 
 TEST_USERS = 64
 """Test users per group whose recommendation lists are checked."""
@@ -57,7 +63,7 @@ CHANGES = {
 
 @dataclass
 class SideEffects:
-    """Observed side effects; each list holds sentences."""
+    """Side effects of a call; each list holds sentences."""
 
     printed: str = ""
     randomness: list[str] = field(default_factory=list)
@@ -72,8 +78,7 @@ class MethodCall:
     Attributes:
         method: The called object; None if it could not be made.
         fault: Why the call failed, in one line; there is no result then.
-        original: How the original was changed.
-        result: Faults of the returned recommender.
+        original, result: How the original was changed; faults of the returned recommender.
         lists: Faults of its recommendation lists; None if they were not checked.
         content: Digest of all that determines its lists; None without a result.
         changed, trained: Whether the result or its weights differ from the original.
@@ -100,16 +105,14 @@ def call_method(
     task: PreparedTask,
     *,
     source: Path | None,
-    roots: Sequence[Path],
+    root: Path,
     repeated: bool = False,
 ) -> MethodCall:
     """Call a method's ``unlearn`` once.
 
     Args:
-        make: Makes the method.
-        task: What is asked to be forgotten, and the data.
         source: The method's file, to report the line of an exception.
-        roots: Folders in which no file may be opened.
+        root: Folder in which no file may be opened.
         repeated: A call for comparison with an earlier one: with other states of Python's and NumPy's global
             generators, on which nothing may depend, and without checking the result.
     """
@@ -118,7 +121,7 @@ def call_method(
     progress = Progress()
     began = time.perf_counter()
     method: UnlearningMethod[Any] | None = None
-    with _observed(roots, int(repeated)) as effects:
+    with _observed(root, int(repeated)) as effects:
         try:
             method = make()
             result = method.unlearn(recommender, request, progress)
@@ -155,58 +158,96 @@ def call_method(
     )
 
 
-def call_rules(call: MethodCall) -> Iterator[RuleResult]:
-    """The rules about the first call."""
-    if call.fault:
-        yield broken("runs", call.fault, hint=call.hint)
+@dataclass(frozen=True)
+class Fingerprint:
+    """A recommender's state: content, and the modes, flags and hooks that a method may forget to put back."""
+
+    weights: str
+    names: tuple[str, ...]
+    sids: str
+    serving: str
+    training: bool
+    trainable: tuple[bool, ...]
+    hooks: int
+
+    @property
+    def content(self) -> tuple[str, str, str]:
+        """The part that determines its lists."""
+        return self.weights, self.sids, self.serving
+
+
+def fingerprint(recommender: Recommender) -> Fingerprint:
+    """Digests of a recommender's state, weights to the bit."""
+    state = recommender.module.state_dict()
+    weights = hashlib.blake2b(digest_size=16)
+    for name, tensor in state.items():
+        weights.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        weights.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return Fingerprint(
+        weights=weights.hexdigest(),
+        names=tuple(state),
+        sids=recommender.sids.digest,
+        serving=_rules(recommender.serving),
+        training=recommender.module.training,
+        trainable=tuple(parameter.requires_grad for parameter in recommender.module.parameters()),
+        hooks=sum(_hooks(part) for part in recommender.module.modules()),
+    )
+
+
+def result_faults(before: Fingerprint, result: Recommender, folder: Path) -> Iterator[str]:
+    """Faults of the recommender that a method returned; it is saved to ``folder`` and loaded again."""
+    after = fingerprint(result)
+    if not all(bool(torch.isfinite(weight).all()) for weight in result.module.parameters()):
+        yield "weights that are not finite"
+    if after.hooks > before.hooks:
+        yield f"{after.hooks - before.hooks} hooks were left behind"
+    if after.names != before.names:
+        yield f"other parameters than the original's: {', '.join(sorted({*after.names} ^ {*before.names})[:4])} …"
         return
-    yield kept("runs", f"{call.seconds:.1f} s")
-    yield judged("original-untouched", call.original)
-    yield judged("request-untouched", ["arrays of the request were changed in place"] if call.request_changed else [])
-    notes = call.progress.notes
-    if not call.changed and (notes.get("applicable") is False or notes.get("edited_vectors") == 0):
-        yield left_out("changed", "it notes that there was nothing to do here")
-    else:
-        yield judged("changed", [] if call.changed else ["the result equals the original to the bit"])
-    yield judged("result-whole", call.result)
-    yield left_out("lists", "the result is not finite") if call.lists is None else judged("lists", call.lists)
-    yield _losses(call)
-    effects = call.effects
-    yield judged("random-state", sorted(effects.randomness))
-    yield judged("request-alone", list(dict.fromkeys(effects.accessed))[:3])
-    first = effects.printed.strip().partition("\n")[0]
-    yield judged("quiet", [f"it prints {first[:80]!r}"] if first else [])
-    yield judged("settings", sorted(effects.settings))
+    if after.trainable != before.trainable:
+        yield "parameters that no longer require gradients, or newly do"
+    result.save(folder)
+    if fingerprint(type(result).load(folder)).content != after.content:
+        yield "saved and loaded, it is another model"
 
 
-def _losses(call: MethodCall) -> RuleResult:
-    steps = call.progress.steps
-    for step in steps:
-        names = [f"{name} = {value}" for name, value in step.losses.items() if not math.isfinite(value)]
-        if names:
-            return broken("losses", f"step {step.step} of {step.stage!r}: {', '.join(names)}")
-    if steps:
-        return kept("losses", f"{len(steps)} steps: {', '.join(steps[0].losses)}")
-    if not call.trained:
-        return left_out("losses", "no weight was changed, so there is no loss to report")
-    return broken("losses", "weights were changed, and no step was reported")
+def list_faults(model: Recommender, test: Groups, rows: int) -> Iterator[str]:
+    """Faults of the lists of at most ``rows`` forget and as many retain users: bounds between the ranking metrics,
+    duplicate items, scores out of order, blocked items."""
+    values: list[MetricValue] = []
+    for group, part in ((Group.FORGET, test.forget), (Group.RETAIN, test.retain)):
+        examples = at_most(part, rows, 0, "soundness", group.value)
+        # A served model that drops items from histories is given the whole history, as it drops before it cuts.
+        cut = None if model.serving.ignored is not None else model.history_limit
+        ranking = decode(model, examples.histories(cut), beam=BEAM, label=group.value, progress=Progress())
+        yield from (f"{group.value} lists: {fault}" for fault in _order_faults(model, ranking))
+        ranks = ranking.ranks(examples.targets)
+        values += [user_mean(metric.name, group, metric.of(ranks), beam=BEAM) for metric in RANK_METRICS]
+    yield from check_invariants(values)
 
 
-def determinism_rule(first: MethodCall, again: MethodCall) -> RuleResult:
-    """Compare two calls of one object with one seed."""
-    if again.fault:
-        reason = f"a second call of the same object fails: {again.fault}"
-        return broken("deterministic", reason, hint="keep nothing on self between calls")
-    differs = again.content != first.content
-    return judged("deterministic", ["two calls with one seed gave two results"] if differs else [])
+def _hooks(part: torch.nn.Module) -> int:
+    """Number of hooks on a module, without those that transformers installs to collect hidden states and keeps."""
+    found = (*part._forward_hooks.values(), *part._forward_pre_hooks.values())
+    return sum(not str(getattr(hook, "__module__", "")).startswith("transformers.") for hook in found)
 
 
-def call_faults(call: MethodCall) -> list[str]:
-    """All faults of a call on another kind of request or backbone."""
-    if call.fault:
-        return [call.fault]
-    faults = [f"the original: {part}" for part in call.original] + [*call.result, *(call.lists or ())]
-    return [*faults, "losses that are not finite"] if call.progress.diverged else faults
+def _rules(rules: ServingRules) -> str:
+    return " ".join("-" if mask is None else np.packbits(mask).tobytes().hex() for mask in vars(rules).values())
+
+
+def _order_faults(model: Recommender, ranking: Ranking) -> Iterator[str]:
+    filled = ranking.items >= 0
+    if not filled[:, 0].all():
+        yield f"{int((~filled[:, 0]).sum())} are empty"
+    if any(len(np.unique(row[row >= 0])) < int((row >= 0).sum()) for row in ranking.items):
+        yield "an item stands in one twice"
+    steps = np.diff(np.where(filled, ranking.log_probs, -np.inf), axis=1)
+    if np.isnan(ranking.log_probs).any() or (steps > 1e-5)[filled[:, 1:]].any():
+        yield "scores are not in order"
+    blocked = model.serving.blocked
+    if blocked is not None and blocked[ranking.items[filled]].any():
+        yield "a blocked item is served"
 
 
 def _digest(content: object) -> str:
@@ -225,7 +266,7 @@ def _digest(content: object) -> str:
 
 
 @contextlib.contextmanager
-def _observed(roots: Sequence[Path], global_seed: int) -> Iterator[SideEffects]:
+def _observed(root: Path, global_seed: int) -> Iterator[SideEffects]:
     """Observe the block's output, file and network access, and changes of global state, which is restored.
 
     Torch's global generator is seeded as the runner does for a stage, Python's and NumPy's with ``global_seed``.
@@ -233,7 +274,7 @@ def _observed(roots: Sequence[Path], global_seed: int) -> Iterator[SideEffects]:
     effects, output, dropout = SideEffects(), io.StringIO(), list[str]()
     outside = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global generator is meant
     hook = register_module_forward_pre_hook(lambda part, inputs: dropout.append("on") if _drops(part) else None)
-    listener = (tuple(str(root.resolve()) for root in roots), effects.accessed)
+    listener = (f"{root.resolve()}{os.sep}", effects.accessed)
     _install_audit_hook()
     _LISTENERS.append(listener)
     try:
@@ -291,20 +332,20 @@ def _settings() -> list[tuple[str, Any, Callable[[Any], object]]]:
     ]
 
 
-_LISTENERS: list[tuple[tuple[str, ...], list[str]]] = []
+_LISTENERS: list[tuple[str, list[str]]] = []
 
 
 @cache
 def _install_audit_hook() -> None:
-    """Install one audit hook for the process: hooks cannot be removed, so it does nothing without listeners."""
+    """Install one audit hook for the process; it cannot be removed, so it does nothing without listeners."""
     sys.addaudithook(_audit)
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
-    for roots, accessed in _LISTENERS:
+    for root, accessed in _LISTENERS:
         if event == "socket.connect":
             accessed.append(f"it connects to {arguments[1]!r}")
         elif event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
             path = os.path.abspath(os.fsdecode(arguments[0]))
-            if any(path.startswith(f"{root}{os.sep}") for root in roots):
+            if path.startswith(root):
                 accessed.append(f"it opens {path}")

@@ -6,19 +6,19 @@ the same stages as those of a run, so the cache has them after the first check.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genrec_unlearn_bench.backbones.backbone import Scale
 from genrec_unlearn_bench.backbones.catalogue import backbones, load_backbone
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.config import parse
-from genrec_unlearn_bench.contract.calls import MethodCall, call_faults, call_method, call_rules, determinism_rule
+from genrec_unlearn_bench.contract.calls import MethodCall, call_method
 from genrec_unlearn_bench.contract.declarations import Method, class_rules, file_rules, import_rule
-from genrec_unlearn_bench.contract.reduced_settings import reduced_fields
 from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult, broken, judged, kept, left_out
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, UsageError
@@ -35,7 +35,7 @@ from genrec_unlearn_bench.store.store import StageStore
 if TYPE_CHECKING:
     from genrec_unlearn_bench.unlearning.method import MethodConfig
 
-__all__ = ["check_method", "shortened"]
+__all__ = ["STEPS", "check_method", "reduced_fields", "shortened"]
 
 FIRST_BACKBONE = "tiger"
 
@@ -52,6 +52,31 @@ MAX_LENGTHS = {
 }
 """Largest values of fields for the length of a backbone's training."""
 
+STEPS = 3
+"""Optimiser steps of every method whose configuration has ``max_steps``."""
+
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    # P5's trees have no codebooks; where there are some, the field changes nothing.
+    "tracer": {"soft_epochs": 1, "hard_epochs": 1, "surrogate_codebooks": True},
+    "random-reassign": {"epochs": 1},
+    "theta-only": {"epochs": 1},
+    # Its default turns back a step that costs too much, and a run of three may then have taken none.
+    "grad-ascent": {"retain_ceiling": None},
+    # Whatever the autoencoders of a run of seconds are worth, they are used, so that an edit takes place.
+    "pisces": {
+        "sae_rows": 1024,
+        "sae_steps": 20,
+        "fvu_ceiling": 10.0,
+        "splice_floor": 0.0,
+        "retain_drop": 1.0,
+        "retain_floor": 0.0,
+        "evaluations": 2,
+        "valid_rows": 32,
+        "pairs": 128,
+    },
+}
+"""Further fields for a run of seconds, by method."""
+
 
 def check_method(
     text: str,
@@ -60,19 +85,15 @@ def check_method(
     progress: Progress,
     fields: Mapping[str, Any] | None = None,
     on: Sequence[str] | None = None,
-    roots: Sequence[Path] = (),
 ) -> CheckReport:
     """Check all rules of the contract for a method.
 
     Args:
         text: ``path/to/file.py``, ``path/to/file.py:Class``, or the name of an installed method.
-        cache_dir: Cache of the small recommenders.
         fields: Configuration fields to set besides those that shorten it.
         on: Backbones besides TIGER; None means all.
-        roots: Folders besides the cache in which the method may not open files.
 
-    Raises:
-        UsageError: There is no such file, method or backbone, or ``fields`` do not fit.
+    Raises UsageError if there is no such file, method or backbone, or ``fields`` do not fit.
     """
     began = time.perf_counter()
     file = Path(text if text.endswith(".py") else text.rpartition(":")[0])
@@ -97,7 +118,7 @@ def check_method(
         needed = ("config-default", "declarations")
         if not any(result.status == "broken" and result.rule in needed for result in results):
             store = StageStore(cache_dir, progress)
-            check = _DemoCheck(entry, method, text, dict(fields or {}), names, (cache_dir, *roots), store, progress)
+            check = _DemoCheck(entry, method, text, dict(fields or {}), names, store, progress)
             with determinism(1):
                 results += check.results()
     seconds = round(time.perf_counter() - began, 1)
@@ -105,17 +126,11 @@ def check_method(
     return CheckReport(method=entry.name, file=source, findings=tuple(results), seconds=seconds)
 
 
-@dataclass(frozen=True)
-class DemoCase:
+class DemoCase(NamedTuple):
     """A backbone and a kind of request to call the method on."""
 
     backbone: str
     kind: ConceptKind
-
-    @property
-    def task(self) -> str:
-        """The demo's task of that kind."""
-        return f"demo-{self.kind.value}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,14 +142,16 @@ class _DemoCheck:
     text: str
     fields: dict[str, Any]
     backbones: list[str]
-    roots: tuple[Path, ...]
     store: StageStore
     progress: Progress
     cache: SessionCache = field(default_factory=SessionCache)
 
     def results(self) -> Iterator[RuleResult]:
         """Call the method on all cases."""
-        config = self._config()
+        fields = {**self.entry.fields, **reduced_fields(self.method.name, self.method.Config)}
+        if "max_steps" not in fields:
+            fields = {**_one_epoch(self.method.Config), **fields}
+        config = parse(self.method.Config, {**fields, **self.fields}, where="--set")
         kinds = [kind for kind in ConceptKind if kind in self.method.kinds]
         names = dict.fromkeys([FIRST_BACKBONE, *self.backbones])
         refusals = {case: self._refusal(case) for case in (DemoCase(name, kind) for name in names for kind in kinds)}
@@ -143,10 +160,10 @@ class _DemoCheck:
             yield broken("runs", next(iter(refusals.values()), "it serves no kind of request"))
             return
         first = self._call(case, config)
-        yield from call_rules(first)
+        yield from _call_rules(first)
         if first.fault or first.method is None:
             return
-        yield determinism_rule(first, self._call(case, config, again=first))
+        yield _determinism_rule(first, self._call(case, config, again=first))
         for kind in ConceptKind:
             if kind not in kinds:
                 yield left_out("kind", "not in `kinds`: refused", subject=kind.value)
@@ -165,11 +182,11 @@ class _DemoCheck:
         if refusal:
             return left_out(rule, refusal, subject=subject)
         call = self._call(case, config)
-        return judged(rule, call_faults(call), f"{call.seconds:.1f} s", hint=call.hint, subject=subject)
+        return judged(rule, _call_faults(call), f"{call.seconds:.1f} s", hint=call.hint, subject=subject)
 
     def _call(self, case: DemoCase, config: MethodConfig, *, again: MethodCall | None = None) -> MethodCall:
         """Call a new method object, or that of a former call again, on a fresh copy of the original."""
-        self.progress.info(f"check: {case.task} on {case.backbone}")
+        self.progress.info(f"check: demo-{case.kind.value} on {case.backbone}")
         resolved = self._resolve(case, "original", {})
         context = StageContext(self.store, self.progress, self.cache)
         data, _, original, _ = recommender_stages(resolved, self.progress)
@@ -183,7 +200,7 @@ class _DemoCheck:
             recommender,
             prepare_task(inputs, resolved.encoder.key, holdout=False),
             source=self.entry.source,
-            roots=self.roots,
+            root=self.store.root,
             repeated=former is not None,
         )
 
@@ -196,47 +213,44 @@ class _DemoCheck:
         except BenchError:
             raise
         except Exception as fault:
-            frame = frame_in_file(fault, self.entry.source)
-            if not frame:
-                raise
-            return frame
+            if frame := frame_in_file(fault, self.entry.source):
+                return frame
+            raise
         return ""
 
     def _resolve(self, case: DemoCase, method: str, fields: Mapping[str, Any]) -> ResolvedRequest:
         backbone = load_backbone(case.backbone)
         request = RunRequest(
-            task=case.task,
+            task=f"demo-{case.kind.value}",
             method=method,
             backbone=case.backbone,
             scale=Scale.SMOKE.value,
             device="cpu",
             threads=1,
             method_set=dict(fields),
-            backbone_set=shortened(backbone.preset(Scale.SMOKE).model_dump()),
-            sid_set=shortened(backbone.sid_preset(Scale.SMOKE).model_dump()),
+            backbone_set=shortened(backbone.presets[Scale.SMOKE].model_dump()),
+            sid_set=shortened(backbone.sid_presets[Scale.SMOKE].model_dump()),
         )
         return resolve(request)
 
-    def _config(self) -> MethodConfig:
-        """A configuration of a few steps, with the user's fields."""
-        fields = {**self.entry.fields, **reduced_fields(self.method.name, self.method.Config)}
-        lengths = {} if "max_steps" in fields else _one_epoch(self.method.Config)
-        return parse(self.method.Config, {**lengths, **fields, **self.fields}, where="--set")
+
+def reduced_fields(method: str, config: type[MethodConfig]) -> dict[str, Any]:
+    """Fields to change for a run of seconds; none for a method that is neither listed nor trained by steps."""
+    steps = {"max_steps": STEPS} if "max_steps" in config.model_fields else {}
+    return {**steps, **SETTINGS.get(method, {})}
 
 
 def shortened(content: Mapping[str, Any]) -> dict[str, Any]:
     """Limit every length in a configuration to ``MAX_LENGTHS``."""
-    out: dict[str, Any] = {}
-    for name, value in content.items():
+
+    def limited(name: str, value: Any) -> Any:
         if isinstance(value, Mapping):
-            out[name] = shortened(value)
-        elif name == "max_steps":
-            out[name] = MAX_LENGTHS[name]
-        elif name in MAX_LENGTHS and isinstance(value, int):
-            out[name] = min(value, MAX_LENGTHS[name])
-        else:
-            out[name] = value
-    return out
+            return shortened(value)
+        if name == "max_steps":  # It may be null: no limit.
+            return MAX_LENGTHS[name]
+        return min(value, MAX_LENGTHS.get(name, value)) if isinstance(value, int) else value
+
+    return {name: limited(name, value) for name, value in content.items()}
 
 
 def _one_epoch(config: type[MethodConfig]) -> dict[str, Any]:
@@ -246,3 +260,57 @@ def _one_epoch(config: type[MethodConfig]) -> dict[str, Any]:
         for name, field in config.model_fields.items()
         if name.rpartition("_")[2] == "epochs" and type(field.default) is int and field.default > 1
     }
+
+
+def _call_rules(call: MethodCall) -> Iterator[RuleResult]:
+    """The rules about the first call."""
+    if call.fault:
+        yield broken("runs", call.fault, hint=call.hint)
+        return
+    yield kept("runs", f"{call.seconds:.1f} s")
+    yield judged("original-untouched", call.original)
+    yield judged("request-untouched", ["arrays of the request were changed in place"] if call.request_changed else [])
+    notes = call.progress.notes
+    if not call.changed and (notes.get("applicable") is False or notes.get("edited_vectors") == 0):
+        yield left_out("changed", "it notes that there was nothing to do here")
+    else:
+        yield judged("changed", [] if call.changed else ["the result equals the original to the bit"])
+    yield judged("result-whole", call.result)
+    yield left_out("lists", "the result is not finite") if call.lists is None else judged("lists", call.lists)
+    yield _losses(call)
+    effects = call.effects
+    yield judged("random-state", sorted(effects.randomness))
+    yield judged("request-alone", list(dict.fromkeys(effects.accessed))[:3])
+    first = effects.printed.strip().partition("\n")[0]
+    yield judged("quiet", [f"it prints {first[:80]!r}"] if first else [])
+    yield judged("settings", sorted(effects.settings))
+
+
+def _losses(call: MethodCall) -> RuleResult:
+    steps = call.progress.steps
+    for step in steps:
+        names = [f"{name} = {value}" for name, value in step.losses.items() if not math.isfinite(value)]
+        if names:
+            return broken("losses", f"step {step.step} of {step.stage!r}: {', '.join(names)}")
+    if steps:
+        return kept("losses", f"{len(steps)} steps: {', '.join(steps[0].losses)}")
+    if not call.trained:
+        return left_out("losses", "no weight was changed, so there is no loss to report")
+    return broken("losses", "weights were changed, and no step was reported")
+
+
+def _determinism_rule(first: MethodCall, again: MethodCall) -> RuleResult:
+    """Compare two calls of one object with one seed."""
+    if again.fault:
+        reason = f"a second call of the same object fails: {again.fault}"
+        return broken("deterministic", reason, hint="keep nothing on self between calls")
+    differs = again.content != first.content
+    return judged("deterministic", ["two calls with one seed gave two results"] if differs else [])
+
+
+def _call_faults(call: MethodCall) -> list[str]:
+    """All faults of a call on another kind of request or backbone."""
+    if call.fault:
+        return [call.fault]
+    faults = [f"the original: {part}" for part in call.original] + [*call.result, *(call.lists or ())]
+    return [*faults, "losses that are not finite"] if call.progress.diverged else faults

@@ -6,9 +6,10 @@ import ast
 import importlib.util
 import keyword
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 from genrec_unlearn_bench.contract.rules import NAME
 from genrec_unlearn_bench.errors import UsageError
@@ -21,25 +22,18 @@ MAX_LENGTH = 24
 """Characters of a name in the column of tables."""
 
 
-@dataclass(frozen=True)
-class MethodFiles:
-    """The written files.
+class MethodFiles(NamedTuple):
+    """The written files, and the argument for ``--method`` and ``bench check``."""
 
-    Attributes:
-        method_option: Argument for ``--method`` and ``bench check``.
-    """
-
-    name: str
     method: Path
     test: Path
     method_option: str
 
 
 def new_method(name: str, *, folder: Path | None, in_tree: bool, year: int) -> MethodFiles:
-    """Write a method file and its test.
+    """Write a method file and its test to ``folder`` (None: the working folder).
 
     Args:
-        folder: Folder of both files; None means the working folder.
         in_tree: Write to ``methods/`` and ``tests/methods/`` of the clone instead.
         year: Year for the docstring.
 
@@ -62,13 +56,19 @@ def new_method(name: str, *, folder: Path | None, in_tree: bool, year: int) -> M
     if existing:
         where = " and ".join(existing)
         raise UsageError("nothing is overwritten", where=where, hint="choose another name, or remove it")
-    texts = [_rendered(part, name, module, in_tree=in_tree, year=year) for part in ("method", "test_method")]
-    _check_class(_class_name(name), texts[0])
+    words = {
+        "name": name,
+        "module": module,
+        "cls": "".join(part.capitalize() for part in name.split("-")),
+        "title": name.replace("-", " ").capitalize(),
+    }
+    texts = [_rendered(part, words, in_tree=in_tree, year=year) for part in ("method", "test_method")]
+    _check_class(words["cls"], texts[0])
     for path, text in zip((method, test), texts, strict=True):
         with guarded(path, "--dir"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-    return MethodFiles(name, method, test, name if in_tree else str(method))
+    return MethodFiles(method, test, name if in_tree else str(method))
 
 
 def clone_root() -> Path | None:
@@ -87,8 +87,7 @@ def _check_name(name: str, module: str, *, in_tree: bool) -> None:
         hint = f"for example {near if NAME.fullmatch(near) else 'my-method'}"
         raise UsageError(f"{name!r} is no name of a method: small letters, digits and single hyphens", hint=hint)
     if len(name) > MAX_LENGTH:
-        what = f"{name!r} has {len(name)} characters, and tables have room for {MAX_LENGTH}"
-        raise UsageError(what, hint="shorten it")
+        raise UsageError(f"{name!r} has {len(name)} characters, {MAX_LENGTH} are allowed", hint="shorten it")
     if name in methods():
         raise UsageError(f"there is a method {name!r} already", hint="choose another name (bench ls methods)")
     if keyword.iskeyword(module) or keyword.issoftkeyword(module):
@@ -113,15 +112,10 @@ def _check_class(name: str, text: str) -> None:
         raise UsageError(f"its class would be named {clash[0]}, which the file imports", hint="choose another name")
 
 
-def _class_name(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("-"))
-
-
-def _rendered(part: str, name: str, module: str, *, in_tree: bool, year: int) -> str:
+def _rendered(part: str, words: Mapping[str, str], *, in_tree: bool, year: int) -> str:
     from jinja2 import Environment, StrictUndefined
 
     template = resources.files("genrec_unlearn_bench.leaderboard").joinpath("templates", "method", f"{part}.py.j2")
     # The output is Python, not HTML, and all inserted values are checked above.
     made = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, autoescape=False)  # noqa: S701
-    words = {"name": name, "module": module, "cls": _class_name(name), "title": name.replace("-", " ").capitalize()}
     return made.from_string(template.read_text(encoding="utf-8")).render(**words, in_tree=in_tree, year=year)

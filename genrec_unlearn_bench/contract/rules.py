@@ -46,10 +46,7 @@ RULES = {
         f"the search space holds at most {MAX_TRIALS} configurations",
         'list few values, all valid, in few fields: json_schema_extra={"search": [0.1, 1.0]}',
     ),
-    "variant-fields": (
-        "every variant is a valid configuration",
-        "name fields of the configuration, with valid values",
-    ),
+    "variant-fields": ("every variant is a valid configuration", "name fields of the configuration, with valid values"),
     "declarations": (
         "requirements and kinds of request are declared in their types",
         "requires = frozenset({Capability.HAS_CODEBOOKS}); kinds = frozenset(ConceptKind) is the default",
@@ -92,14 +89,16 @@ RULES = {
 """Title and hint of every rule by name; ``kind`` and ``backbone`` are checked once per kind or backbone."""
 
 
+Status = Literal["kept", "broken", "left out"]
+
+
 class RuleResult(StrictModel):
     """The result of one rule."""
 
     rule: str
     """Short name, stable for scripts."""
     title: str
-    """The rule in one phrase."""
-    status: Literal["kept", "broken", "left out"]
+    status: Status
     reasons: tuple[str, ...] = ()
     """Faults, the reason for leaving it out, or for a kept rule what was observed."""
     hint: str = ""
@@ -122,20 +121,17 @@ class CheckReport(StrictModel):
 
 def kept(rule: str, observed: str = "", *, subject: str = "") -> RuleResult:
     """A rule that holds; ``subject`` is the kind or backbone it was checked for."""
-    name, title, _ = _named(rule, subject)
-    return RuleResult(rule=name, title=title, status="kept", reasons=(observed,) if observed else ())
+    return _result(rule, "kept", (observed,) if observed else (), subject)
 
 
 def broken(rule: str, *reasons: str, hint: str | None = None, subject: str = "") -> RuleResult:
     """A rule that does not hold, with the rule's hint unless there is a more specific one."""
-    name, title, usual = _named(rule, subject)
-    return RuleResult(rule=name, title=title, status="broken", reasons=reasons, hint=hint or usual)
+    return _result(rule, "broken", reasons, subject, hint or RULES[rule][1].replace("{}", subject))
 
 
 def left_out(rule: str, reason: str, *, subject: str = "") -> RuleResult:
     """A rule that could not be checked or does not apply."""
-    name, title, _ = _named(rule, subject)
-    return RuleResult(rule=name, title=title, status="left out", reasons=(reason,))
+    return _result(rule, "left out", (reason,), subject)
 
 
 def judged(
@@ -147,6 +143,6 @@ def judged(
     return kept(rule, observed, subject=subject)
 
 
-def _named(rule: str, subject: str) -> tuple[str, str, str]:
-    title, hint = RULES[rule]
-    return (f"{rule}-{subject}", title.format(subject), hint.format(subject)) if subject else (rule, title, hint)
+def _result(rule: str, status: Status, reasons: tuple[str, ...], subject: str, hint: str = "") -> RuleResult:
+    name = f"{rule}-{subject}" if subject else rule
+    return RuleResult(rule=name, title=RULES[rule][0].replace("{}", subject), status=status, reasons=reasons, hint=hint)

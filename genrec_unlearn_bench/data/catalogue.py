@@ -68,7 +68,7 @@ def data_roots() -> list[Path]:
 
 
 def _imported(data_dir: Path | None) -> Iterator[Path]:
-    if data_dir is not None:
-        yield from (path for path in [data_dir / SPEC_FILE] if path.is_file())
-    for root in [*([data_dir] if data_dir is not None else []), *data_roots()]:
+    own = [] if data_dir is None else [data_dir]
+    yield from (path for folder in own if (path := folder / SPEC_FILE).is_file())
+    for root in [*own, *data_roots()]:
         yield from sorted(root.glob(f"*/{SPEC_FILE}"))

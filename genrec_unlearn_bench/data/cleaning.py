@@ -8,48 +8,34 @@ and stays.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.raw import Interactions, RawData, Sequences
+from genrec_unlearn_bench.data.raw import Interactions
 from genrec_unlearn_bench.errors import DataFault
 
-__all__ = ["Cleaned", "clean", "first_appearance", "k_core"]
+__all__ = ["clean", "first_appearance", "k_core"]
 
 
-@dataclass(frozen=True, eq=False)
-class Cleaned:
-    """A cleaned log, ready to be split.
+def clean(
+    items: ItemTable, log: Interactions, k: int, dropped: Counter[str], where: str
+) -> tuple[ItemTable, Interactions]:
+    """Filter a log, number its users from 0 by first appearance, and add everything left out to ``dropped``.
 
-    Attributes:
-        items: The catalogue, without items that the k-core removed.
-        users: [E] numbered from 0 by first appearance.
-        rows: [E] rows of ``items``.
-        times: [E], or None for sequences.
-    """
-
-    items: ItemTable
-    users: IntArray
-    rows: IntArray
-    times: IntArray | None
-
-
-def clean(raw: RawData, log: Interactions | Sequences, k: int, dropped: Counter[str], where: str) -> Cleaned:
-    """Filter and number a log, and add everything left out to ``dropped``.
+    Returns:
+        The catalogue without items that the k-core removed, and the log over its rows.
 
     Raises:
         DataFault: nothing is left.
     """
     if not len(log):
         raise DataFault("there is no interaction in the data", where=where, hint="check the file of interactions")
-    times = log.times if isinstance(log, Interactions) else None
-    keep = np.ones(len(log), dtype=np.bool_) if times is None else _first_copies(log.users, log.items, times)
+    keep = np.ones(len(log), dtype=np.bool_) if log.times is None else _first_copies(log.users, log.items, log.times)
     _count(dropped, "repeated line (same user, item and time)", len(log) - int(keep.sum()))
     users, rows = log.users[keep], log.items[keep]
-    times = None if times is None else times[keep]
+    times = None if log.times is None else log.times[keep]
 
     # A single interaction is never predicted and never predicts anything.
     core = k_core(np.unique(users, return_inverse=True)[1], rows, k) if k > 1 else np.ones(len(users), dtype=np.bool_)
@@ -67,12 +53,12 @@ def clean(raw: RawData, log: Interactions | Sequences, k: int, dropped: Counter[
             hint="choose a smaller k" if k > 1 else "a user needs at least two interactions",
         )
     users, rows = users[kept], rows[kept]
-    items = raw.items
     if k > 1:
         occurring, rows = np.unique(rows, return_inverse=True)
         _count(dropped, f"item outside the {k}-core", len(items) - len(occurring))
         items = items.take(occurring)
-    return Cleaned(items, first_appearance(users), rows.astype(np.int64), None if times is None else times[kept])
+    kept_times = None if times is None else times[kept]
+    return items, Interactions(first_appearance(users), rows.astype(np.int64), kept_times)
 
 
 def first_appearance(users: IntArray) -> IntArray:
@@ -103,15 +89,8 @@ def _count(dropped: Counter[str], reason: str, number: int) -> None:
 def k_core(users: IntArray, items: IntArray, k: int) -> BoolArray:
     """[E] True for interactions of the k-core, the largest set in which every user and item has k or more of them.
 
-    Repeated pairs count as often as they occur. Dropping a user lowers its items' counts and the other way round, so
-    both are repeated until nothing changes. The outcome does not depend on the order: it is the union of all sets that
-    meet the condition.
-
-    Args:
-        users, items: [E] numbers from 0.
-        k: Smallest number of interactions; with k <= 1 everything stays.
+    Repeated pairs count as often as they occur; with k <= 1 everything stays. ``users``, ``items``: [E] from 0.
     """
-    keep = np.ones(len(users), dtype=np.bool_)
     rows = np.arange(len(users), dtype=np.int64)
     while k > 1 and len(rows):
         enough_users = np.bincount(users[rows]) >= k
@@ -120,6 +99,6 @@ def k_core(users: IntArray, items: IntArray, k: int) -> BoolArray:
         if stay.all():
             break
         rows = rows[stay]
-    keep[:] = False
+    keep = np.zeros(len(users), dtype=np.bool_)
     keep[rows] = True
     return keep

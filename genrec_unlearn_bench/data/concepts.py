@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from genrec_unlearn_bench.data.draws import draw_stratified, draw_subset, rounde
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among, distinct
 from genrec_unlearn_bench.data.fields import brand_key, clean_brand
 from genrec_unlearn_bench.data.forget import ForgetSplit, Groups, sealed
-from genrec_unlearn_bench.data.task_spec import BrandConcept, InteractionConcept, ItemConcept, PriceConcept, TaskSpec
+from genrec_unlearn_bench.data.tasks import BrandConcept, InteractionConcept, ItemConcept, PriceConcept, TaskSpec
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault
 from genrec_unlearn_bench.seeding import numpy_generator
 
@@ -28,8 +28,7 @@ _PRICED_PER_BAND = 4
 """Fewer priced items than this for each band, and a band is no concept but a few items by chance."""
 
 
-@dataclass(frozen=True)
-class _Chosen:
+class _Chosen(NamedTuple):
     """The items of a concept, and how they were found."""
 
     items: BoolArray
@@ -70,7 +69,7 @@ def _where(task: TaskSpec) -> str:
 
 
 def _divided(part: Examples, forget: BoolArray) -> Groups:
-    return Groups(forget=part.subset(forget), retain=part.subset(~forget))
+    return Groups(part.subset(forget), part.subset(~forget))
 
 
 def _target_counts(dataset: Dataset) -> IntArray:
@@ -104,8 +103,8 @@ def _brands(task: TaskSpec, concept: BrandConcept, dataset: Dataset) -> _Chosen:
         max_draws=concept.max_draws,
         generator=numpy_generator(task.seed, "concept", "brand"),
     )
-    concepts = tuple(names[row] for row in draw.chosen)
-    return _Chosen(named & np.isin(item_codes, draw.chosen), concepts, draw.draws, draw.within)
+    chosen = named & np.isin(item_codes, draw.chosen)
+    return _Chosen(chosen, tuple(names[row] for row in draw.chosen), draw.draws, draw.within)
 
 
 def _listed(task: TaskSpec, wanted: Sequence[str], names: Sequence[str]) -> list[int]:
@@ -205,13 +204,14 @@ def _split(
     task: TaskSpec, dataset: Dataset, chosen: _Chosen, pairs: IntArray, parts: Sequence[Groups], affected: BoolArray
 ) -> ForgetSplit:
     train, valid, test = parts
-    # Validation without forget examples is allowed: a deletion request for one small brand can still be measured.
-    needed = (("train", "forget", train.forget), ("train", "retain", train.retain), ("valid", "retain", valid.retain))
-    for part, side, group in (*needed, ("test", "forget", test.forget), ("test", "retain", test.retain)):
-        if not len(group):
-            raise _empty(task, dataset, part, f"{side} example", chosen.concepts)
+    named = zip(("train", "valid", "test"), parts, strict=True)
+    counts = {f"{name}_{side}": len(getattr(part, side)) for name, part in named for side in ("forget", "retain")}
+    for group, count in counts.items():
+        # Validation without forget examples is allowed: a deletion request for one small brand can still be measured.
+        if not count and group != "valid_forget":
+            name, side = group.split("_")
+            raise _empty(task, dataset, name, f"{side} example", chosen.concepts)
     ids = dataset.items.ids
-    named = (("train", train), ("valid", valid), ("test", test))
     manifest = sealed(
         task=task.name,
         version=task.version,
@@ -225,9 +225,7 @@ def _split(
         draws=chosen.draws,
         within_tolerance=chosen.within,
         retain_history_share=float(affected.sum()) / len(affected),
-        counts={
-            f"{name}_{side}": len(getattr(groups, side)) for name, groups in named for side in ("forget", "retain")
-        },
+        counts=counts,
     )
     return ForgetSplit(task.kind, chosen.items, pairs, train, valid, test, manifest)
 
@@ -251,16 +249,11 @@ def valid_prices(prices: NDArray[np.float64]) -> BoolArray:
 
 
 def price_bands(prices: NDArray[np.float64], bands: int) -> IntArray:
-    """Cut the valid prices into quantile bands of nearly equal size.
+    """Cut the valid prices [N] into quantile bands of nearly equal size.
 
     Boundary k (of ``bands - 1``) is set between two different prices, where the share of items below comes nearest
     to ``k / bands`` (the lower of two equally near places), moved only as far as it takes to leave no band empty. So
-    items of one price are never parted, free items all lie in band 1 (which may thus be the largest), and without ties
-    the bands differ by one item at most.
-
-    Args:
-        prices: [N], NaN where unknown.
-        bands: How many.
+    items of one price are never parted, free items all lie in band 1, and without ties bands differ by one item.
 
     Returns:
         [N] band from 1 (cheapest) to ``bands``, ``NO_BAND`` where the price is not valid.

@@ -1,14 +1,11 @@
 """The ``demo`` dataset: synthetic, deterministic, shipped as code, so that everything can be tried without any file.
 
-Nothing in it is real. What it imitates, and why:
+It imitates what matters for unlearning:
 
-- 40 brands of skewed size; users have a few favourites and buy them far more often than chance. So a model learns the
-  brands, and forgetting one is a real problem.
-- Departments drift as a Markov chain along the lines on which brands range, so a sequence model has something to learn
-  that popularity does not know.
+- 40 brands of skewed size; users buy a few favourites far more often than chance, so forgetting a brand is a problem.
+- Departments drift as a Markov chain along the lines on which brands range: a signal that popularity does not hold.
 - Every item has three companions, one of its own brand and two of the department or the next, and most purchases are
-  companions of the last one: an item-to-item signal that a small network learns in seconds, and that ties the brands
-  to what is bought beside them.
+  companions of the last one: an item-to-item signal that a small network learns in seconds.
 - Otherwise, within a department, a user chooses by favourite brand, by the shelf of the last purchase, by price taste
   and by popularity. Prices depend on department, brand and chance, so the price bands cut through both.
 - Most titles and about half of the descriptions carry the brand's name, as real catalogues do.
@@ -53,7 +50,7 @@ _OPENING = 1_577_836_800  # 2020-01-01 00:00 UTC
 _JOINING_DAYS = 900
 _LONGEST_GAP = 25 * _DAY
 
-_STAY, _DRIFT_FIRST, _DRIFT_SECOND, _ANYWHERE = 10, 5, 3, 2
+_STAY, _DRIFT, _ANYWHERE = 10, (5, 3), 2
 """Weights of the next department: the same, its two neighbours, any."""
 _LOYALTY = 40
 _SAME_SHELF = 4
@@ -95,31 +92,19 @@ CATEGORIES = [
 
 @dataclass(frozen=True, eq=False)
 class _Catalogue:
-    """The items, and what the users of the demo know about them.
-
-    Attributes:
-        brands: [N] row in ``BRANDS``, -1 for items without a brand.
-        categories, shelves: [N] department; shelf, numbered across departments.
-        tiers: [N] 0 to 2, the item's price within its department: low, middle, high third.
-        popularity: [N] weight, at least 1.
-        junk_prices: How many prices were junk and left out.
-    """
+    """The items, and what the users of the demo know about them; arrays are [N]."""
 
     items: ItemTable
     brands: IntArray
+    """Row in ``BRANDS``, -1 for items without a brand."""
     categories: IntArray
     shelves: IntArray
+    """Numbered across departments."""
     tiers: IntArray
+    """0 to 2, the item's price within its department: low, middle, high third."""
     popularity: IntArray
     junk_prices: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Shopper:
-    """What a user wants: favourite brands ([brands] bool) and a price taste from 0 (cheap) to 2 (dear)."""
-
-    favourites: NDArray[np.bool_]
-    taste: int
+    """How many prices were junk and left out."""
 
 
 def generate(seed: int = 0) -> RawData:
@@ -130,31 +115,26 @@ def generate(seed: int = 0) -> RawData:
     """
     catalogue = _build_catalogue(numpy_generator(seed, "demo", "items"))
     companions = _companions(catalogue, numpy_generator(seed, "demo", "companions"))
-    users: list[int] = []
-    items: list[int] = []
-    times: list[int] = []
+    users, items, times = list[int](), list[int](), list[int]()
     for user in range(USERS):
         generator = numpy_generator(seed, "demo", "user", user)
-        bought = _shop(catalogue, companions, _shopper(generator), generator)
+        bought = _shop(catalogue, companions, generator)
         users += [user] * len(bought)
         items += bought
         times += _dates(len(bought), generator)
     order = np.argsort(np.asarray(times), kind="stable")
     log = Interactions(*(np.asarray(column, dtype=np.int64)[order] for column in (users, items, times)))
-    return RawData(
-        items=catalogue.items,
-        log=log,
-        dropped={str(PriceFault.JUNK): catalogue.junk_prices},
-        notes=(f"synthetic: generated with seed {seed}; no item, brand or user is real",),
-    )
+    note = f"synthetic: generated with seed {seed}; no item, brand or user is real"
+    return RawData(catalogue.items, log, {str(PriceFault.JUNK): catalogue.junk_prices}, (note,))
 
 
-def _shopper(generator: np.random.Generator) -> _Shopper:
+def _preferences(generator: np.random.Generator) -> tuple[NDArray[np.bool_], int]:
+    """A user's favourites among the brands, and the price taste from 0 (cheap) to 2 (dear)."""
     sizes = _brand_weights()
     favourites = np.zeros(len(BRANDS), dtype=np.bool_)
     for _ in range(_FAVOURITES):
         favourites[_pick(np.where(favourites, 0, sizes), generator)] = True
-    return _Shopper(favourites, _pick(np.asarray([3, 4, 3]), generator))
+    return favourites, _pick(np.asarray([3, 4, 3]), generator)
 
 
 def _companions(catalogue: _Catalogue, generator: np.random.Generator) -> IntArray:
@@ -173,12 +153,13 @@ def _companions(catalogue: _Catalogue, generator: np.random.Generator) -> IntArr
     return out
 
 
-def _shop(catalogue: _Catalogue, companions: IntArray, shopper: _Shopper, generator: np.random.Generator) -> list[int]:
+def _shop(catalogue: _Catalogue, companions: IntArray, generator: np.random.Generator) -> list[int]:
     """The rows of the items that a user buys, in order."""
+    favourites, taste = _preferences(generator)
     loved = catalogue.brands >= 0
-    loved[loved] = shopper.favourites[catalogue.brands[loved]]
-    taste = np.asarray(_TASTE, dtype=np.int64)[np.abs(catalogue.tiers - shopper.taste)]
-    appeal = catalogue.popularity * taste * np.where(loved, _LOYALTY, 1)
+    loved[loved] = favourites[catalogue.brands[loved]]
+    fitting = np.asarray(_TASTE, dtype=np.int64)[np.abs(catalogue.tiers - taste)]
+    appeal = catalogue.popularity * fitting * np.where(loved, _LOYALTY, 1)
     reach = np.bincount(catalogue.categories, weights=loved, minlength=len(CATEGORIES)).astype(np.int64)
     category = _pick(reach + 1, generator)
     shelf = -1
@@ -201,10 +182,8 @@ def _shop(catalogue: _Catalogue, companions: IntArray, shopper: _Shopper, genera
 
 def _transitions(category: int) -> IntArray:
     weights = np.full(len(CATEGORIES), _ANYWHERE, dtype=np.int64)
-    first, second = CATEGORIES[category].next
-    weights[category] += _STAY * len(CATEGORIES)
-    weights[first] += _DRIFT_FIRST * len(CATEGORIES)
-    weights[second] += _DRIFT_SECOND * len(CATEGORIES)
+    for place, weight in zip((category, *CATEGORIES[category].next), (_STAY, *_DRIFT), strict=True):
+        weights[place] += weight * len(CATEGORIES)
     return weights
 
 
@@ -225,7 +204,6 @@ def _one(options: Sequence[T], generator: np.random.Generator) -> T:
 
 
 def _build_catalogue(generator: np.random.Generator) -> _Catalogue:
-    """``ITEMS`` items in random order, their text included."""
     brands, categories = _ranges()
     order = np.argsort(generator.random(ITEMS), kind="stable")
     brands, categories = brands[order], categories[order]
@@ -247,16 +225,9 @@ def _build_catalogue(generator: np.random.Generator) -> _Catalogue:
         rows.append((title, description, spelled, (category.name, category.shelves[shelf].name)))
     prices, junk = _prices(cents, generator)
     titles, descriptions, spellings, paths = zip(*rows, strict=True)
-    items = ItemTable(
-        ids=tuple(f"D{row:04d}" for row in range(ITEMS)),
-        titles=titles,
-        descriptions=descriptions,
-        brands=normalise_brands(spellings).names,
-        brands_raw=spellings,
-        prices=prices,
-        categories=paths,
-        texts=("",) * ITEMS,
-    )
+    ids = tuple(f"D{row:04d}" for row in range(ITEMS))
+    brand_names = normalise_brands(spellings).names
+    items = ItemTable(ids, titles, descriptions, brand_names, spellings, prices, paths, ("",) * ITEMS)
     popularity = 2 + np.floor(generator.random(ITEMS) * 7).astype(np.int64)
     return _Catalogue(items, brands, categories, shelves, _thirds(cents, categories), popularity, junk)
 
@@ -274,25 +245,21 @@ def _ranges() -> tuple[IntArray, IntArray]:
     sizes = _FEWEST + np.diff(marks, prepend=0)
     brands = np.repeat(np.arange(len(BRANDS), dtype=np.int64), sizes)
     categories = np.empty(ITEMS, dtype=np.int64)
-    position = 0
     for brand, size in enumerate(sizes):
         home = brand % len(CATEGORIES)
         lines = (home, *CATEGORIES[home].next)[: 3 if brand < 10 else 2 if brand < 26 else 1]
-        for offset in range(int(size)):
-            categories[position] = lines[offset % len(lines)]
-            position += 1
+        categories[brands == brand] = np.resize(lines, size)
     return brands, categories
 
 
 def _text(brand: str, category: Category, shelf: int, generator: np.random.Generator) -> tuple[str, str]:
-    subcategory = category.shelves[shelf]
-    product = _one(subcategory.products, generator)
+    product = _one(category.shelves[shelf].products, generator)
     material, variant = _one(category.materials, generator), _one(_WORDS["variants"], generator)
     in_title = bool(brand) and generator.random() < _BRAND_IN_TITLE
     in_description = bool(brand) and generator.random() < _BRAND_IN_DESCRIPTION
     title = f"{brand} {material} {product}, {variant}" if in_title else f"{material} {product}, {variant}"
     maker = f"{product} by {brand}" if in_description else product
-    return title, f"{maker}. {subcategory.praise}."
+    return title, f"{maker}. {category.shelves[shelf].praise}."
 
 
 def _prices(cents: IntArray, generator: np.random.Generator) -> tuple[NDArray[np.float64], int]:

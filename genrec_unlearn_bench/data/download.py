@@ -25,8 +25,6 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
-
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.source_files import DownloadRecord, file_digest, record_path, verify
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
@@ -100,14 +98,8 @@ def _finish(part: Path, target: Path, note: PartNote, expected: ExpectedFile) ->
                 where=note.url,
                 hint="the public file may have changed; nothing was kept",
             )
-    record = DownloadRecord(
-        url=note.url,
-        size=size,
-        blake2b=digest,
-        etag=note.etag,
-        last_modified=note.last_modified,
-        fetched=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    fetched = datetime.now(UTC).isoformat(timespec="seconds")
+    record = DownloadRecord(**note.model_dump(), size=size, blake2b=digest, fetched=fetched)
     # The record goes first: a crash between the two leaves a record without a file, which is harmless.
     atomic_text(record_path(target), record.model_dump_json(indent=2) + "\n", "--data-dir")
     os.replace(part, target)
@@ -137,16 +129,7 @@ class _AlreadyWhole(Exception):
 
 
 def fetch_part(url: str, part: Path, progress: Progress, wait: Callable[[float], None], timeout: float) -> PartNote:
-    """Repeat attempts until the part is whole.
-
-    Args:
-        wait: Called with the seconds between two attempts.
-        timeout: Seconds without a byte after which a connection counts as dead.
-
-    Raises:
-        DataMissing: the server has no such file, refuses it, cannot be reached or keeps cutting the connection.
-        OSError: the part cannot be written.
-    """
+    """Repeat attempts until the part is whole; arguments and errors are those of ``download``."""
     farthest, fruitless, reason = size_of(part), 0, ""
     for _ in range(LIMIT):
         try:
@@ -201,7 +184,7 @@ def _attempt(url: str, part: Path, progress: Progress, timeout: float) -> PartNo
 
 
 def _open(url: str, headers: dict[str, str], timeout: float, part: Path) -> http.client.HTTPResponse:
-    """The response, with faults sorted into those that may pass and those that stay."""
+    """Open a response; faults are sorted into those that may pass and those that stay."""
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the opener knows http and https alone
     try:
         response: http.client.HTTPResponse = _opener().open(request, timeout=timeout)
@@ -278,5 +261,5 @@ def note_path(part: Path) -> Path:
 def _read_note(part: Path) -> PartNote | None:
     try:
         return PartNote.model_validate_json(note_path(part).read_text(encoding="utf-8"))
-    except (OSError, ValidationError, UnicodeDecodeError):
+    except (OSError, ValueError):
         return None

@@ -6,7 +6,7 @@ when NumPy changes how it samples from other distributions. A task's manifest mu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,15 +21,8 @@ _ROUNDING = 1e-12
 """So that a share of exactly 9 % lies within 10 % ± 1 %, although 0.10 - 0.09 > 0.01 in floating point."""
 
 
-@dataclass(frozen=True)
-class Draw:
-    """Outcome of a draw.
-
-    Attributes:
-        chosen: [k] ascending positions.
-        draws: How many draws it took.
-        within: Whether the weight of the chosen lies within the tolerance.
-    """
+class Draw(NamedTuple):
+    """Ascending positions [k], how many draws it took, and whether their weight lies within the tolerance."""
 
     chosen: IntArray
     draws: int
@@ -64,9 +57,9 @@ def draw_subset(
     Accepting the first that fits leaves every fitting subset equally likely.
 
     Args:
-        weights: [B] weight of each thing, for instance the train targets of each brand.
-        size: How many things a subset has.
-        total: What the shares refer to (things outside the draw, such as items without a brand, count here too).
+        weights: [B] weight of each thing, such as the train targets of each brand.
+        size: Things in a subset.
+        total: What the shares refer to; things outside the draw count here too.
     """
     batch = max(1, min(max_draws, _CELLS // max(len(weights), 1)))
     nearest: tuple[float, IntArray] | None = None

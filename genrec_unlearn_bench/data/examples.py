@@ -1,7 +1,6 @@
 """Next-item examples: (user, history, target), histories held as slices of one flat array.
 
-Examples hold item ids only. Semantic IDs are applied when a batch is put together, from the recommender's own
-table, so that reassigning tokens never rewrites data.
+Examples hold item ids. Batches apply semantic IDs from the recommender's own table, so reassigning rewrites no data.
 """
 
 from __future__ import annotations
@@ -101,14 +100,8 @@ class Examples:
 
     def subset(self, rows: IntArray | BoolArray) -> Examples:
         """The chosen examples, over the same events."""
-        return replace(
-            self,
-            users=self.users[rows],
-            targets=self.targets[rows],
-            times=self.times[rows],
-            starts=self.starts[rows],
-            ends=self.ends[rows],
-        )
+        columns = ("users", "targets", "times", "starts", "ends")
+        return replace(self, **{name: getattr(self, name)[rows] for name in columns})
 
     def history_lengths(self, limit: int | None = None) -> IntArray:
         """[M] history lengths, after keeping the ``limit`` most recent items."""
@@ -144,16 +137,12 @@ class Examples:
 
 @dataclass(frozen=True, eq=False)
 class Thinned:
-    """Events after some were removed, shared by all examples over the same events.
-
-    Attributes:
-        events, event_users: [E'] what stayed.
-        before: [E + 1] how many events stayed before each place.
-    """
+    """Events after some were removed, shared by all examples over the same events."""
 
     events: IntArray
     event_users: IntArray
     before: IntArray
+    """[E + 1] how many events stayed before each place."""
 
     @classmethod
     def of(cls, examples: Examples, drop: BoolArray) -> Thinned:
@@ -165,13 +154,8 @@ class Thinned:
 
     def applied(self, examples: Examples) -> Examples:
         """The same rows, over the events that stayed."""
-        return replace(
-            examples,
-            events=self.events,
-            event_users=self.event_users,
-            starts=self.before[examples.starts],
-            ends=self.before[examples.ends],
-        )
+        starts, ends = self.before[examples.starts], self.before[examples.ends]
+        return replace(examples, events=self.events, event_users=self.event_users, starts=starts, ends=ends)
 
 
 def among(codes: IntArray, few: IntArray) -> BoolArray:

@@ -17,8 +17,8 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 __all__ = [
     "BrandColumn",
@@ -115,20 +115,15 @@ _LEADING_BY = re.compile(r"^\s*(?:by\s|(?i:by)\s*(?::|\n))\s*")
 _TRAILING_BY = re.compile(r"\s+by\s*$", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class BrandColumn:
-    """The brands of N items.
-
-    Attributes:
-        names: Canonical names, ``""`` where there is no brand.
-        raw: The source's spelling without markup and line breaks; ``""`` where the field was empty, a style sheet or
-            a script.
-        junk: Number of values that were not empty and still name no brand.
-    """
+class BrandColumn(NamedTuple):
+    """The brands of N items."""
 
     names: tuple[str, ...]
+    """Canonical names, ``""`` where there is no brand."""
     raw: tuple[str, ...]
+    """The source's spelling without markup; ``""`` where the field was empty, a style sheet or a script."""
     junk: int
+    """Number of values that were not empty and still name no brand."""
 
 
 def clean_brand(value: str) -> str:
@@ -142,9 +137,8 @@ def clean_brand(value: str) -> str:
     text = _TRAILING_BY.sub("", _LEADING_BY.sub("", text, count=1))
     if len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1].strip()
-    if len(text) > _LONGEST_BRAND or not any(character.isalnum() for character in text):
-        return ""
-    return "" if brand_key(text) in _NO_BRAND else text
+    junk = len(text) > _LONGEST_BRAND or not any(map(str.isalnum, text)) or brand_key(text) in _NO_BRAND
+    return "" if junk else text
 
 
 def brand_key(name: str) -> str:
@@ -176,14 +170,8 @@ class PriceFault(StrEnum):
     JUNK = "price is not a number (price left out)"
 
 
-@dataclass(frozen=True)
-class Price:
-    """A parsed price field.
-
-    Attributes:
-        value: The price, at least 0, or NaN.
-        fault: Why there is none; None for a price and for an empty field.
-    """
+class Price(NamedTuple):
+    """A parsed price field: at least 0, or NaN, and why an unusable field gave none."""
 
     value: float
     fault: PriceFault | None = None
@@ -204,31 +192,25 @@ _LARGEST = 1e12
 
 def parse_price(value: object) -> Price:
     """Parse a price: a number, ``"$1,299.00"``, ``"$10.00 - $20.00"`` (its lower end), ``"free"`` (0)."""
-    if value is None:
-        return Price(math.nan)
-    if isinstance(value, bool):
-        return Price(math.nan, PriceFault.JUNK)
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return _checked(float(value)) if abs(value) < _LARGEST else _not_a_number(value)
-    if not isinstance(value, str):
-        return Price(math.nan, PriceFault.JUNK)
-    text = " ".join(value.split()) if len(value) <= _LONGEST_PRICE else value.strip()
-    if text.lower() in _EMPTY:
+    text = value if isinstance(value, str) else ""
+    text = " ".join(text.split()) if len(text) <= _LONGEST_PRICE else text.strip()
+    if value is None or (isinstance(value, str) and text.lower() in _EMPTY):
         return Price(math.nan)
     if text.lower() in _FREE:
         return Price(0.0)
     match = _PRICE.match(text) if len(text) <= _LONGEST_PRICE else None
     if match is None:
         return Price(math.nan, PriceFault.JUNK)
-    prices = []
+    prices: list[float] = []
     for end in ("", "_high"):
-        if match[f"number{end}"] is None:
-            continue
-        number = _number(match[f"number{end}"])
-        if number is None:
-            return Price(math.nan, PriceFault.JUNK)
-        prices.append(-number if match[f"minus{end}"] or match[f"minus_inside{end}"] else number)
-    return _checked(min(prices))
+        if match[f"number{end}"] is not None:
+            number = _number(match[f"number{end}"])
+            if number is None:
+                return Price(math.nan, PriceFault.JUNK)
+            prices.append(-number if match[f"minus{end}"] or match[f"minus_inside{end}"] else number)
+    return _checked(min(prices)) if prices else Price(math.nan, PriceFault.JUNK)
 
 
 def _number(digits: str) -> float | None:
@@ -240,8 +222,7 @@ def _number(digits: str) -> float | None:
     else:
         whole, _, fraction = digits.rpartition(".") if dot >= 0 else (digits, "", "")
         groups = whole.split(",")
-    grouped = len(groups) > 1
-    if grouped and (any(len(group) != 3 for group in groups[1:]) or not 1 <= len(groups[0]) <= 3):
+    if len(groups) > 1 and (any(len(group) != 3 for group in groups[1:]) or not 1 <= len(groups[0]) <= 3):
         return None
     joined = "".join(groups) + "." + fraction
     return float(joined) if re.fullmatch(r"[0-9]*\.[0-9]*", joined) and joined != "." else None

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among
-from genrec_unlearn_bench.data.task_spec import ConceptKind
+from genrec_unlearn_bench.data.tasks import ConceptKind
 from genrec_unlearn_bench.errors import ProtocolMismatch
 
 __all__ = ["ConceptKind", "ForgetSplit", "Groups", "TaskManifest", "check_manifest", "manifest_digest", "sealed"]
@@ -131,10 +131,10 @@ def check_manifest(stored: TaskManifest, fresh: TaskManifest) -> None:
             where=f"{where}: dataset digest {stored.dataset_digest[:16]} then, {fresh.dataset_digest[:16]} now",
             hint="use the same files and preparation; results on other files belong in another table",
         )
-    names = [name for name in TaskManifest.model_fields if name != "digest"]
-    differing = [name for name in names if getattr(stored, name) != getattr(fresh, name)]
+    # The digest is the last field: another one differs before it.
+    differing = [name for name in TaskManifest.model_fields if getattr(stored, name) != getattr(fresh, name)]
     raise ProtocolMismatch(
         "the task resolves to something else than before under the same version",
-        where=f"{where}: {', '.join(differing[:4])}",
+        where=f"{where}: {', '.join(differing[:-1][:4])}",
         hint="raise the task's version if the change is meant; otherwise undo it",
     )

@@ -1,8 +1,7 @@
 """Held-out interactions that no model trains on: the non-members of membership inference.
 
-They are carved out of the train part before the first model is trained. Test interactions cannot take their place: they
-are later in time, so they can be told from training data without any memorisation. The holdout is a random part of
-the same interactions, so time and concept match.
+They are carved at random out of the train part, so time and concept match. Test interactions cannot take their place:
+they are later in time, so they can be told from training data without any memorisation.
 """
 
 from __future__ import annotations
@@ -52,7 +51,8 @@ class _Thinning:
         every = distinct(train.users * self.width + train.targets)
         generator = numpy_generator(0, "holdout", dataset.manifest.digest)
         self.drawn = np.sort(generator.choice(every, size=round(len(every) * share), replace=False))
-        self._shared: list[tuple[Examples, Thinned]] = []
+        # The examples are kept along, so that no identity is used again.
+        self._shared: dict[tuple[int, int], tuple[Examples, Thinned]] = {}
 
     def held(self, examples: Examples) -> BoolArray:
         """[M] examples whose own pair was drawn."""
@@ -61,15 +61,11 @@ class _Thinning:
     def thinned(self, examples: Examples) -> Examples:
         """The examples without drawn events in their histories; those whose history becomes empty go."""
         # Parts lie over the same events, which are worth thinning once: in a large log they are most of the memory.
-        known = (
-            found
-            for over, found in self._shared
-            if over.events is examples.events and over.event_users is examples.event_users
-        )
-        events = next(known, None)
-        if events is None:
-            events = Thinned.of(examples, among(examples.event_users * self.width + examples.events, self.drawn))
-            self._shared.append((examples, events))
+        key = id(examples.events), id(examples.event_users)
+        if key not in self._shared:
+            drop = among(examples.event_users * self.width + examples.events, self.drawn)
+            self._shared[key] = examples, Thinned.of(examples, drop)
+        events = self._shared[key][1]
         kept = events.applied(examples)
         return kept.subset(kept.ends > kept.starts)
 

@@ -18,7 +18,7 @@ from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec, load_spec_file
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["OFFLINE_VARIABLE", "Located", "candidate_folders", "locate", "source_digests", "would_download"]
+__all__ = ["OFFLINE_VARIABLE", "Located", "candidate_folders", "locate", "source_digests"]
 
 OFFLINE_VARIABLE = "GENREC_UNLEARN_BENCH_OFFLINE"
 """Environment variable: set to anything but ``""`` and ``0`` and nothing is downloaded."""
@@ -26,12 +26,7 @@ OFFLINE_VARIABLE = "GENREC_UNLEARN_BENCH_OFFLINE"
 
 @dataclass(frozen=True)
 class Located:
-    """A dataset's files.
-
-    Attributes:
-        folder: The folder they lie in.
-        files: Role -> path.
-    """
+    """A dataset's folder, and its files by role."""
 
     folder: Path
     files: Mapping[str, Path]
@@ -40,8 +35,7 @@ class Located:
         """Name, size, digest and origin of every file, in the order of the specification."""
         out = []
         for path in self.files.values():
-            record = verify(path)
-            name = path.relative_to(self.folder).as_posix()
+            name, record = path.relative_to(self.folder).as_posix(), verify(path)
             url = record.url if record else None
             out.append(SourceFile(name=name, size=path.stat().st_size, digest=file_digest(path), url=url))
         return tuple(out)
@@ -74,12 +68,6 @@ def locate(spec: DatasetSpec, data_dir: Path | None, progress: Progress, *, down
     return Located(target, {file.role: _present(file, target) or target / file.names[0] for file in spec.files})
 
 
-def would_download(spec: DatasetSpec, data_dir: Path | None) -> bool:
-    """Whether ``locate`` would try to download files."""
-    missing = _best_folder(spec, data_dir, candidate_folders(spec, data_dir))[1]
-    return bool(missing) and _refusal(missing) is None
-
-
 def source_digests(
     spec: DatasetSpec, data_dir: Path | None, progress: Progress | None = None, *, download: bool = True
 ) -> tuple[SourceFile, ...]:
@@ -101,7 +89,7 @@ def _best_folder(spec: DatasetSpec, data_dir: Path | None, folders: list[Path]) 
     lacking = {folder: [file for file in spec.files if _present(file, folder) is None] for folder in folders}
     complete = next((folder for folder in folders if not lacking[folder]), None)
     begun = next((folder for folder in folders if len(lacking[folder]) < len(spec.files)), None)
-    target = complete or begun or _own_folder(spec, data_dir)
+    target = complete or begun or (data_roots()[0] if data_dir is None else data_dir) / spec.name
     return target, lacking.get(target, list(spec.files))
 
 
@@ -118,10 +106,6 @@ def _is_another_dataset(spec: DatasetSpec, folder: Path) -> bool:
 
 def _present(file: FileSpec, folder: Path) -> Path | None:
     return next((path for name in file.names if (path := folder / name).is_file()), None)
-
-
-def _own_folder(spec: DatasetSpec, data_dir: Path | None) -> Path:
-    return (data_roots()[0] if data_dir is None else data_dir) / spec.name
 
 
 def _refusal(missing: list[FileSpec]) -> str | None:

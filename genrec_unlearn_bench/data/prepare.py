@@ -1,6 +1,7 @@
 """Prepare a dataset from its files: locate, read, clean, filter, split, and count what was dropped.
 
-The outcome depends on the content of the files and on the specification alone, to the byte.
+The outcome depends on the content of the files and on the specification alone, to the byte. ``bench data import``
+prepares a user's folder and writes the dataset's YAML beside the files.
 """
 
 from __future__ import annotations
@@ -9,28 +10,25 @@ import importlib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 
+from genrec_unlearn_bench.config import parse
+from genrec_unlearn_bench.data.catalogue import SPEC_FILE, packaged_datasets
 from genrec_unlearn_bench.data.cleaning import clean, first_appearance
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate
-from genrec_unlearn_bench.data.raw import GivenRows, Interactions, RawData, Sequences
-from genrec_unlearn_bench.data.spec import DatasetSpec, FormatName, check_spec
+from genrec_unlearn_bench.data.raw import GivenRows, RawData
+from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec, FormatName, SplitName, check_spec, discover, dump_spec
 from genrec_unlearn_bench.data.splits import SplitParts, as_given, global_time, leave_one_out
 from genrec_unlearn_bench.data.storage import content_digest
-from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.errors import DataFault, DataMissing, UsageError
+from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["Reader", "prepare", "prepare_located", "reader"]
-
-
-class Reader(Protocol):
-    """Turn the files of one format, by role, into ``RawData``; raises DataFault for input it cannot use."""
-
-    def __call__(self, files: Mapping[str, Path], progress: Progress) -> RawData: ...
+__all__ = ["import_folder", "prepare"]
 
 
 _READERS: dict[FormatName, tuple[str, str]] = {
@@ -41,12 +39,14 @@ _READERS: dict[FormatName, tuple[str, str]] = {
     "letter": ("letter", "read"),
 }
 """Module and function by format; imported when they are needed."""
+_SPLITS: dict[str, SplitName] = {"minionerec": "as-given", "letter": "leave-one-out"}
 
 
-def reader(format_name: FormatName) -> Reader:
-    """The reader of a format that consists of files (all but ``demo``)."""
+def _read(format_name: FormatName, files: Mapping[str, Path], progress: Progress) -> RawData:
+    """Read the files of a format, by role; raises DataFault for input that cannot be used."""
     module, function = _READERS[format_name]
-    return cast(Reader, getattr(importlib.import_module(f"genrec_unlearn_bench.data.formats.{module}"), function))
+    read = getattr(importlib.import_module(f"genrec_unlearn_bench.data.formats.{module}"), function)
+    return cast(RawData, read(files, progress))
 
 
 def prepare(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Dataset:
@@ -61,12 +61,58 @@ def prepare(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Dat
         ConfigError: the specification contradicts itself.
     """
     check_spec(spec, f"dataset {spec.name}")
-    located = None if spec.format == "demo" else locate(spec, data_dir, progress)
-    return prepare_located(spec, located, progress)
+    return _prepared(spec, None if spec.format == "demo" else locate(spec, data_dir, progress), progress)
 
 
-def prepare_located(spec: DatasetSpec, located: Located | None, progress: Progress) -> Dataset:
-    """As ``prepare``, with files that were found already; None for ``demo``."""
+def import_folder(
+    folder: Path,
+    name: str,
+    progress: Progress,
+    *,
+    format_name: FormatName = "folder",
+    split: SplitName | None = None,
+    k_core: int = 0,
+    title: str | None = None,
+) -> tuple[DatasetSpec, Dataset]:
+    """Validate the data in ``folder`` and make it known as the dataset ``name``.
+
+    The files stay where they are. ``dataset.yaml`` is written beside them, over an earlier one, if everything is right.
+
+    Args:
+        split: None for what the format allows: by time where there are dates, else leave-one-out, else as given.
+
+    Raises:
+        UsageError: the name belongs to a dataset that ships with the package.
+        DataMissing: no such folder.
+        ConfigError: name, split and filtering do not go together, or the name is none.
+        DataFault: what is wrong with the data, as far as possible all at once.
+        StorageError: the YAML cannot be written.
+    """
+    if name in packaged_datasets():
+        raise UsageError(f"the name {name!r} belongs to a dataset of this package", hint="choose another name")
+    if not folder.is_dir():
+        raise DataMissing("there is no such folder", where=str(folder))
+    found = discover(format_name, folder)
+    spec = parse(
+        DatasetSpec,
+        {
+            "name": name,
+            "title": title or name,
+            "format": format_name,
+            "files": tuple(FileSpec(role=role, names=(path,)) for role, path in found.items()),
+            "split": split or _SPLITS.get(format_name, "leave-one-out" if "sequences" in found else "global-time"),
+            "k_core": k_core,
+        },
+        where=str(folder),
+    )
+    check_spec(spec, str(folder))
+    files = {role: folder / path for role, path in found.items()}
+    dataset = _prepared(spec, Located(folder, files), progress)
+    atomic_text(folder / SPEC_FILE, dump_spec(spec), "the data folder")
+    return spec, dataset
+
+
+def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) -> Dataset:
     sources = () if located is None else located.sources()
     if located is None:
         from genrec_unlearn_bench.data.demo import generate
@@ -74,11 +120,11 @@ def prepare_located(spec: DatasetSpec, located: Located | None, progress: Progre
         raw, where = generate(), spec.name
     else:
         progress.info(f"reading {spec.name} from {located.folder}")
-        raw, where = reader(spec.format)(located.files, progress), str(located.folder)
+        raw, where = _read(spec.format, located.files, progress), str(located.folder)
     dropped = Counter(raw.dropped)
     progress.info(f"filtering and splitting {len(raw.log)} interactions of {len(raw.items)} items")
     items, parts, interactions = _split(spec, raw, dropped, where)
-    for name, part in (("train", parts.train), ("valid", parts.valid), ("test", parts.test)):
+    for name, part in zip(("train", "valid", "test"), parts, strict=True):
         if not len(part):
             raise DataFault(
                 f"the {name} part is empty",
@@ -107,7 +153,7 @@ def prepare_located(spec: DatasetSpec, located: Located | None, progress: Progre
         notes=(*spec.notes, *notes, *_remarks(items, parts)),
     )
     progress.info(f"{spec.name}: {manifest.items} items, {manifest.users} users, {manifest.interactions} interactions")
-    return Dataset(spec.name, items, parts.train, parts.valid, parts.test, manifest)
+    return Dataset(spec.name, items, *parts, manifest)
 
 
 def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -> tuple[ItemTable, SplitParts, int]:
@@ -116,15 +162,14 @@ def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -
         rows = raw.log
         users = first_appearance(np.concatenate([rows.train.users, rows.valid.users, rows.test.users]))
         return raw.items, as_given(rows, users), len(rows)
-    log: Interactions | Sequences = raw.log
-    cleaned = clean(raw, log, spec.k_core, dropped, where)
+    items, log = clean(raw.items, raw.log, spec.k_core, dropped, where)
     if spec.split == "leave-one-out":
-        parts = leave_one_out(cleaned.users, cleaned.rows, cleaned.times)
-    elif cleaned.times is not None:
-        parts = global_time(cleaned.users, cleaned.rows, cleaned.times)
+        parts = leave_one_out(log.users, log.items, log.times)
+    elif log.times is not None:
+        parts = global_time(log.users, log.items, log.times)
     else:
         raise DataFault("sequences have no dates, so they cannot be split by time", where=where)
-    return cleaned.items, parts, len(cleaned.rows)
+    return items, parts, len(log)
 
 
 def _count_users(parts: SplitParts) -> int:
@@ -136,9 +181,8 @@ def _count_users(parts: SplitParts) -> int:
 
 
 def _remarks(items: ItemTable, parts: SplitParts) -> tuple[str, ...]:
-    """Remarks on items without interactions or text."""
     seen = np.zeros(len(items), dtype=np.bool_)
-    for part in (parts.train, parts.valid, parts.test):
+    for part in parts:
         seen[part.targets] = True
         seen[part.events] = True
     fields = zip(items.titles, items.descriptions, items.texts, items.brands, items.categories, strict=True)

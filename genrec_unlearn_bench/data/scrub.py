@@ -23,9 +23,9 @@ import numpy as np
 from genrec_unlearn_bench.data.examples import BoolArray
 from genrec_unlearn_bench.data.fields import clean_brand
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
-from genrec_unlearn_bench.data.items import TEXT_FIELDS, ItemTable
+from genrec_unlearn_bench.data.items import ItemTable
 
-__all__ = ["BrandWords", "brand_words", "scrubbed_items", "scrubbed_text", "without_prices"]
+__all__ = ["BrandWords", "brand_words", "scrubbed_items", "without_prices"]
 
 Phrase = tuple[str, ...]
 """A name as its words, case folded."""
@@ -53,21 +53,12 @@ _PRICE = re.compile(
 
 @dataclass(frozen=True)
 class BrandWords:
-    """Words to remove for a set of brands.
-
-    Attributes:
-        everywhere: Phrases taken out of every item's text.
-        own: Phrases of each brand that are ordinary words, or part of a retained brand's name as well: taken out of the
-            texts of that brand's own items alone.
-    """
+    """Words to remove for a set of brands."""
 
     everywhere: frozenset[Phrase]
+    """Phrases taken out of every item's text."""
     own: Mapping[str, frozenset[Phrase]]
-
-
-def scrubbed_text(items: ItemTable, split: ForgetSplit, fields: Iterable[str] = TEXT_FIELDS) -> list[str]:
-    """[N] each item's text without the concept; equal to the plain text wherever there was nothing to remove."""
-    return scrubbed_items(items, split).plain_text(fields)
+    """By brand, taken out of its own items' texts alone: ordinary words and parts of a retained brand's name."""
 
 
 def scrubbed_items(items: ItemTable, split: ForgetSplit) -> ItemTable:
@@ -75,12 +66,9 @@ def scrubbed_items(items: ItemTable, split: ForgetSplit) -> ItemTable:
     if split.kind is ConceptKind.BRAND:
         return _without_brands(items, split)
     if split.kind is ConceptKind.PRICE:
-        return replace(
-            items,
-            titles=tuple(map(without_prices, items.titles)),
-            descriptions=tuple(map(without_prices, items.descriptions)),
-            texts=tuple(map(without_prices, items.texts)),
-        )
+        columns = (items.titles, items.descriptions, items.texts)
+        titles, descriptions, texts = (tuple(map(without_prices, column)) for column in columns)
+        return replace(items, titles=titles, descriptions=descriptions, texts=texts)
     return items
 
 
@@ -126,7 +114,6 @@ def _found(items: ItemTable, split: ForgetSplit) -> tuple[BrandWords, tuple[Bool
 
 
 def _holding(texts: Sequence[str], words: frozenset[str]) -> BoolArray:
-    """[N] whether a text contains one of the words."""
     return np.fromiter((not words.isdisjoint(_words(text)) for text in texts), dtype=np.bool_, count=len(texts))
 
 
@@ -153,14 +140,8 @@ def _without_brands(items: ItemTable, split: ForgetSplit) -> ItemTable:
         return tuple("" if split.items[row] else name for row, name in enumerate(column))
 
     titles, descriptions, texts = map(column, (items.titles, items.descriptions, items.texts), possible)
-    return replace(
-        items,
-        titles=titles,
-        descriptions=descriptions,
-        texts=texts,
-        brands=brands(items.brands),
-        brands_raw=brands(items.brands_raw),
-    )
+    names, raw = brands(items.brands), brands(items.brands_raw)
+    return replace(items, titles=titles, descriptions=descriptions, texts=texts, brands=names, brands_raw=raw)
 
 
 def _words(text: str) -> Phrase:

@@ -11,10 +11,11 @@ import hashlib
 import json
 import os
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, DataFault, StorageError, UsageError
@@ -71,7 +72,7 @@ def record_of(path: Path) -> DownloadRecord | None:
     """The record of a file that was downloaded here, or None."""
     try:
         return DownloadRecord.model_validate_json(record_path(path).read_text(encoding="utf-8"))
-    except (OSError, ValidationError, UnicodeDecodeError):
+    except (OSError, ValueError):
         return None
 
 
@@ -134,7 +135,7 @@ def _digest(path: Path, state: tuple[int, ...]) -> str:
 
 
 def _cache_file() -> Path:
-    """The file of digests in the default cache folder (``--cache-dir`` does not move it)."""
+    # In the default cache folder: ``--cache-dir`` does not move it.
     import platformdirs
 
     chosen = os.environ.get("GENREC_UNLEARN_BENCH_CACHE")
@@ -148,16 +149,11 @@ def _read_cache() -> dict[str, str]:
         content = json.loads(_cache_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    if not isinstance(content, dict):
-        return {}
-    return {name: digest for name, digest in content.items() if isinstance(digest, str) and len(digest) == 32}
+    return content if isinstance(content, dict) else {}
 
 
 def _add_to_cache(name: str, digest: str) -> None:
-    """Add a digest, the oldest ones giving way. Two processes may lose one another's entry: that file is read again."""
-    content = {**_read_cache(), name: digest}
-    kept = dict(list(content.items())[-_ENTRIES:])
-    try:
+    # Two processes may lose one another's entry: that file is read again.
+    kept = dict(list({**_read_cache(), name: digest}.items())[-_ENTRIES:])
+    with suppress(StorageError):
         atomic_text(_cache_file(), json.dumps(kept, indent=0) + "\n", "--cache-dir")
-    except StorageError:
-        return

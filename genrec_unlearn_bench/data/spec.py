@@ -6,9 +6,8 @@ This module and its neighbour ``catalogue`` import neither NumPy nor a reader, a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 import yaml
@@ -37,19 +36,14 @@ __all__ = [
 FormatName = Literal["demo", "folder", "amazon-2018", "amazon-2023", "minionerec", "letter"]
 
 
-@dataclass(frozen=True)
-class Role:
-    """One file of a format.
-
-    Attributes:
-        name: What a dataset's YAML calls it.
-        patterns: Glob patterns, best first, relative to the data folder.
-        group: Of the roles of one group exactly one must be there; None for a role that may be missing.
-    """
+class Role(NamedTuple):
+    """One file of a format, as a dataset's YAML calls it."""
 
     name: str
     patterns: tuple[str, ...]
+    """Globs relative to the data folder, best first."""
     group: str | None
+    """Of the roles of one group exactly one must be there; None for a role that may be missing."""
 
 
 def _role(name: str, *patterns: str, group: str | None = "", zipped: bool = True) -> Role:
@@ -64,10 +58,7 @@ FORMATS: dict[FormatName, tuple[Role, ...]] = {
         _role("interactions", "interactions.tsv", group="interactions or sequences"),
         _role("sequences", "sequences.tsv", group="interactions or sequences"),
     ),
-    "amazon-2018": (
-        _role("meta", "meta_*.json"),
-        _role("reviews", "[!m]*_5.json", "[!m]*.json"),
-    ),
+    "amazon-2018": (_role("meta", "meta_*.json"), _role("reviews", "[!m]*_5.json", "[!m]*.json")),
     "amazon-2023": (
         _role("meta", "meta_*.jsonl", "raw/meta_categories/meta_*.jsonl"),
         _role("reviews", "[!m]*.jsonl", "raw/review_categories/*.jsonl", group="reviews or ratings"),
@@ -195,9 +186,10 @@ def load_spec(text: str, where: str) -> DatasetSpec:
 def load_spec_file(path: Path) -> DatasetSpec:
     """Read a dataset's YAML file; raises ConfigError."""
     try:
-        return load_spec(path.read_text(encoding="utf-8"), str(path))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         raise ConfigError([f"cannot be read: {fault}"], where=str(path)) from None
+    return load_spec(text, str(path))
 
 
 def dump_spec(spec: DatasetSpec) -> str:
@@ -209,11 +201,8 @@ def dump_spec(spec: DatasetSpec) -> str:
 def role_faults(format_name: FormatName, roles: list[str]) -> list[str]:
     """List the faults of a set of roles: unknown, repeated, missing or too many of one group."""
     known = {role.name: role for role in FORMATS[format_name]}
-    faults = [
-        f"{name!r} is no file of the format {format_name}; known: {', '.join(known)}"
-        for name in roles
-        if name not in known
-    ]
+    unknown = f"is no file of the format {format_name}; known: {', '.join(known)}"
+    faults = [f"{name!r} {unknown}" for name in roles if name not in known]
     faults += [f"{name!r} is listed twice" for name in sorted(set(roles)) if roles.count(name) > 1]
     for group in dict.fromkeys(role.group for role in known.values() if role.group):
         members = [name for name, role in known.items() if role.group == group]

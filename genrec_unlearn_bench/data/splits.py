@@ -8,17 +8,17 @@ are views of one flat array of events, sorted by user and then by time.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
+from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.raw import GivenPart, GivenRows
 
 __all__ = ["SplitParts", "as_given", "global_time", "leave_one_out"]
 
 
-@dataclass(frozen=True, eq=False)
-class SplitParts:
+class SplitParts(NamedTuple):
     """The three parts of a dataset, over the same events."""
 
     train: Examples
@@ -39,34 +39,24 @@ def global_time(users: IntArray, items: IntArray, times: IntArray) -> SplitParts
     timeline = _Timeline.of(users[order], items[order], times[order])
     targets = np.flatnonzero(timeline.positions > 0)
     by_time = targets[np.lexsort((order[targets], timeline.times[targets]))]
-    count = len(by_time)
-    first, second = count * 8 // 10, count * 9 // 10
-    return SplitParts(
-        timeline.examples(by_time[:first]),
-        timeline.examples(by_time[first:second]),
-        timeline.examples(by_time[second:]),
-    )
+    bounds = [len(by_time) * tenths // 10 for tenths in (8, 9)]
+    return SplitParts(*map(timeline.examples, np.split(by_time, bounds)))
 
 
 def leave_one_out(users: IntArray, items: IntArray, times: IntArray | None = None) -> SplitParts:
     """Take each user's last item as test target, the one before it as valid target, all earlier ones as train targets.
 
-    A user with two items has a test example alone. ``times`` become the position within the user's sequence where the
-    source has none.
+    A user with two items has a test example alone.
 
     Args:
         users, items: [E]; without ``times``, a user's rows are in order.
-        times: [E] or None.
+        times: [E]; the position within the user's sequence where the source has none.
     """
     order = np.lexsort((users,)) if times is None else np.lexsort((times, users))
     timeline = _Timeline.of(users[order], items[order], None if times is None else times[order])
     from_end = timeline.lengths - 1 - timeline.positions
-    has_history = timeline.positions > 0
-
-    def part(chosen: BoolArray) -> Examples:
-        return timeline.examples(np.flatnonzero(has_history & chosen))
-
-    return SplitParts(part(from_end >= 2), part(from_end == 1), part(from_end == 0))
+    parts = (from_end >= 2, from_end == 1, from_end == 0)
+    return SplitParts(*(timeline.examples(np.flatnonzero((timeline.positions > 0) & part)) for part in parts))
 
 
 def as_given(rows: GivenRows, users: IntArray) -> SplitParts:
@@ -93,19 +83,12 @@ def as_given(rows: GivenRows, users: IntArray) -> SplitParts:
             ends=ends[first:last],
         )
 
-    train, valid, test = (cut(part, int(bounds[i]), int(bounds[i + 1])) for i, part in enumerate(parts))
-    return SplitParts(train, valid, test)
+    return SplitParts(*(cut(part, int(bounds[i]), int(bounds[i + 1])) for i, part in enumerate(parts)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Timeline:
-    """Events sorted by user and time.
-
-    Attributes:
-        users, items, times: [E].
-        starts: [E] where the events of this event's user begin.
-        lengths: [E] how many events this event's user has.
-    """
+    """E events sorted by user and time; ``starts`` and ``lengths`` [E]: of the run of each event's user."""
 
     users: IntArray
     items: IntArray
@@ -127,7 +110,6 @@ class _Timeline:
         return np.arange(len(self.users), dtype=np.int64) - self.starts
 
     def examples(self, rows: IntArray) -> Examples:
-        """Examples whose targets are the events ``rows``."""
         return Examples(
             users=self.users[rows],
             targets=self.items[rows],

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from pydantic import ValidationError
 
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
 from genrec_unlearn_bench.data.examples import Examples, IntArray
@@ -37,10 +36,8 @@ def save_dataset(dataset: Dataset, folder: Path) -> None:
     for name, part in (("train", dataset.train), ("valid", dataset.valid), ("test", dataset.test)):
         for field in ARRAYS:
             column = getattr(part, field)
-            if field in _SHARED and column is getattr(dataset.train, field):
-                tensors[field] = column
-            else:
-                tensors[f"{name}.{field}"] = column
+            shared = field in _SHARED and column is getattr(dataset.train, field)
+            tensors[field if shared else f"{name}.{field}"] = column
     with arrays.open("wb") as sink:
         write_tensors(tensors, sink)
     manifest.write_text(dataset.manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -55,13 +52,14 @@ def load_dataset(folder: Path) -> Dataset:
     try:
         manifest = DatasetManifest.model_validate_json((folder / _FILES[0]).read_text(encoding="utf-8"))
         items = _items(folder / _FILES[1])
-        parts = _parts(folder / _FILES[2])
+        tensors: dict[str, IntArray] = read_tensors(folder / _FILES[2])
+        parts = SplitParts(*(_examples(tensors, name) for name in ("train", "valid", "test")))
         digest = content_digest(items, parts, manifest.split)
-    except (OSError, ValueError, KeyError, TypeError, ValidationError) as fault:
+    except (OSError, ValueError, KeyError, TypeError) as fault:
         raise _corrupt(folder, f"{type(fault).__name__}: {fault}") from None
     if digest != manifest.digest:
         raise _corrupt(folder, f"its digest is {digest}, the manifest says {manifest.digest}")
-    return Dataset(manifest.name, items, parts.train, parts.valid, parts.test, manifest)
+    return Dataset(manifest.name, items, *parts, manifest)
 
 
 def _items(path: Path) -> ItemTable:
@@ -95,20 +93,11 @@ def _items(path: Path) -> ItemTable:
     )
 
 
-def _parts(path: Path) -> SplitParts:
-    tensors: dict[str, IntArray] = read_tensors(path)
-
-    def part(name: str) -> Examples:
-        return Examples(**{field: _array(tensors, name, field) for field in ARRAYS})
-
-    return SplitParts(part("train"), part("valid"), part("test"))
-
-
-def _array(tensors: dict[str, IntArray], part: str, field: str) -> IntArray:
-    column = tensors[field] if field in tensors else tensors[f"{part}.{field}"]
-    if column.dtype != np.int64 or column.ndim != 1:
-        raise ValueError(f"{part}.{field} is no int64 vector")
-    return column
+def _examples(tensors: dict[str, IntArray], part: str) -> Examples:
+    columns = {field: tensors[field if field in tensors else f"{part}.{field}"] for field in ARRAYS}
+    if any(column.dtype != np.int64 or column.ndim != 1 for column in columns.values()):
+        raise ValueError(f"an array of {part} is no int64 vector")
+    return Examples(**columns)
 
 
 def _corrupt(folder: Path, reason: str) -> CorruptArtefact:
@@ -149,13 +138,9 @@ def content_digest(items: ItemTable, parts: SplitParts, split: str) -> str:
     for line in item_lines(items):
         state.update(line.encode())
         state.update(b"\n")
-    for name, part in (("train", parts.train), ("valid", parts.valid), ("test", parts.test)):
-        _add(state, name, part)
+    for name, part in zip(("train", "valid", "test"), parts, strict=True):
+        for field in ARRAYS:
+            column = np.ascontiguousarray(getattr(part, field), dtype="<i8")
+            state.update(f"{name} {field} {len(column)}\n".encode())
+            state.update(column.data)
     return state.hexdigest()
-
-
-def _add(state: hashlib.blake2b, name: str, part: Examples) -> None:
-    for field in ARRAYS:
-        array = np.ascontiguousarray(getattr(part, field), dtype="<i8")
-        state.update(f"{name} {field} {len(array)}\n".encode())
-        state.update(array.data)

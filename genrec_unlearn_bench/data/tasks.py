@@ -1,21 +1,127 @@
-"""The tasks that ship, tasks on imported datasets, and tasks from a file: reading them, and finding one by name.
+"""Tasks: their specification, those that ship, and finding one by name or file.
 
-Reading needs neither torch nor the datasets; what a task comes to on its data is the business of ``data.concepts``.
+A task names a dataset, a concept and a seed, with every parameter of the draw as a field. Tasks that ship are called
+``<dataset>-<kind>``. A task's version rises whenever a change here or in ``data.concepts`` would make it resolve to
+something else. This module does without NumPy, as ``bench ls`` has to be quick.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+from enum import StrEnum
 from importlib import resources
 from pathlib import Path
+from typing import Annotated, Literal
 
-from genrec_unlearn_bench.config import parse_yaml
+from pydantic import Field
+
+from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.data.catalogue import find_dataset
-from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, TaskSpec
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
 
-__all__ = ["TaskSpec", "find_task", "read_task", "tasks"]
+__all__ = [
+    "DEFAULT_CONCEPTS",
+    "BrandConcept",
+    "Concept",
+    "ConceptKind",
+    "InteractionConcept",
+    "ItemConcept",
+    "PriceConcept",
+    "TaskSpec",
+    "find_task",
+    "read_task",
+    "tasks",
+]
 
-_CONTENT = "genrec_unlearn_bench.tasks"
+Share = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+class ConceptKind(StrEnum):
+    """Kind of the concept that is to be forgotten."""
+
+    BRAND = "brand"
+    PRICE = "price"
+    ITEM = "item"
+    INTERACTION = "interaction"
+
+
+class BrandConcept(StrictModel):
+    """Brands drawn uniformly until their share of the train targets is right, or a given list of brands."""
+
+    kind: Literal["brand"] = "brand"
+    share_of_brands: Share = 0.05
+    """Share of the catalogue's brands in one draw: ``max(1, floor(share * brands + 1/2))`` of them."""
+    target_share: Share = 0.10
+    """Share of the train targets that the drawn brands should have."""
+    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
+    """How far from ``target_share`` a draw may lie."""
+    max_draws: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """After so many draws the nearest one is taken, and the manifest says so."""
+    brands: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """These brands instead of a draw (their spelling is normalised as the catalogue's is)."""
+
+
+class PriceConcept(StrictModel):
+    """One price band of several of equal size."""
+
+    kind: Literal["price"] = "price"
+    bands: Annotated[int, Field(ge=2, le=100)] = 5
+    """Number of quantile bands over the items that have a price."""
+    band: Annotated[int, Field(ge=1)] | None = None
+    """The band to be forgotten, from 1 (cheapest); the top one where none is given."""
+
+
+class ItemConcept(StrictModel):
+    """Single items, as popular on average as the catalogue is."""
+
+    kind: Literal["item"] = "item"
+    target_share: Share = 0.10
+    """Share of the train targets that the drawn items should have."""
+    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
+    """How far from ``target_share`` a draw may lie."""
+    strata: Annotated[int, Field(ge=1, le=1000)] = 5
+    """Popularity strata: items by their number of train targets, cut into so many parts of equal size."""
+    max_draws: Annotated[int, Field(ge=1, le=100_000)] = 100
+    """After so many draws the nearest one is taken, and the manifest says so."""
+
+
+class InteractionConcept(StrictModel):
+    """Single interactions; every item stays in the catalogue."""
+
+    kind: Literal["interaction"] = "interaction"
+    share: Share = 0.05
+    """Share of the distinct (user, item) pairs among the train examples."""
+    valid_share: Share = 0.10
+    """Share of the drawn pairs whose examples are the validation forget group; the others are the test forget group."""
+
+
+Concept = Annotated[BrandConcept | PriceConcept | ItemConcept | InteractionConcept, Field(discriminator="kind")]
+
+
+class TaskSpec(StrictModel):
+    """One task: a dataset, what is asked to be forgotten, and the seed of the draw."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=80)]
+    version: Annotated[int, Field(ge=1)] = 1
+    """Rises whenever the task would resolve to something else on the same dataset."""
+    dataset: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=80)]
+    concept: Concept
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of the draw. It has nothing to do with the training seed of a run."""
+    title: str = ""
+    description: str = ""
+
+    @property
+    def kind(self) -> ConceptKind:
+        return ConceptKind(self.concept.kind)
+
+
+DEFAULT_CONCEPTS: dict[str, Concept] = {
+    concept.kind: concept for concept in (BrandConcept(), PriceConcept(), ItemConcept(), InteractionConcept())
+}
+"""By kind, with the protocol's parameters: what a task on an imported dataset asks for."""
+
+
 _LARGEST = 1 << 20
 """Bytes; a task file is a page of text, anything larger was given by mistake."""
 
@@ -23,7 +129,7 @@ _LARGEST = 1 << 20
 def tasks() -> dict[str, TaskSpec]:
     """Every task that ships, by name, in the order of names."""
     out: dict[str, TaskSpec] = {}
-    for entry in sorted(resources.files(_CONTENT).iterdir(), key=lambda entry: entry.name):
+    for entry in sorted(resources.files("genrec_unlearn_bench.tasks").iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".yaml"):
             task = parse_yaml(TaskSpec, entry.read_text(encoding="utf-8"), where=f"tasks/{entry.name}")
             out[task.name] = task
@@ -31,10 +137,10 @@ def tasks() -> dict[str, TaskSpec]:
 
 
 def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
-    """The task of a name or a file.
+    """Find a task by its name, or read it from a ``.yaml`` or ``.yml`` file.
 
     A name is looked for among the tasks that ship; ``<dataset>-<kind>`` of any other dataset, as an imported one, asks
-    for the protocol's default concept of that kind. What ends in ``.yaml`` or ``.yml`` is read as a file.
+    for the protocol's default concept of that kind.
 
     Raises:
         UnknownName: Neither; the nearest names are given.
@@ -47,11 +153,8 @@ def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
         return known[name]
     dataset, _, kind = name.rpartition("-")
     if dataset and kind in DEFAULT_CONCEPTS:
-        try:
+        with suppress(UnknownName):
             found = find_dataset(dataset, data_dir)
-        except UnknownName:
-            pass
-        else:
             title = f"The protocol's default concept of the kind {kind} on {found.title or found.name}"
             return TaskSpec(name=name, dataset=found.name, title=title, concept=DEFAULT_CONCEPTS[kind])
     raise UnknownName("task", name, known)
@@ -60,16 +163,11 @@ def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
 def read_task(path: Path) -> TaskSpec:
     """The task that a YAML file describes."""
     try:
-        if path.stat().st_size > _LARGEST:
-            raise ConfigError(
-                [f"a task file has a page of text, this one {path.stat().st_size} bytes"], where=str(path)
-            )
+        if (size := path.stat().st_size) > _LARGEST:
+            raise ConfigError([f"a task file has a page of text, this one {size} bytes"], where=str(path))
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
-        raise ConfigError(
-            [f"the task file cannot be read: {reason}"],
-            where=str(path),
-            hint="give the name of a task (`bench ls tasks`) or the path of its YAML file",
-        ) from None
+        hint = "give the name of a task (`bench ls tasks`) or the path of its YAML file"
+        raise ConfigError([f"the task file cannot be read: {reason}"], where=str(path), hint=hint) from None
     return parse_yaml(TaskSpec, text, where=str(path))

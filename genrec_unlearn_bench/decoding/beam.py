@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.decoding.session import DecoderSession, first_log_probs, next_log_probs
+from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.decoding.trie import Trie, TrieTensors
 
 __all__ = ["BeamResult", "beam_search", "exact_search", "level_window", "rank_items", "top"]
@@ -48,7 +48,7 @@ def beam_search(session: DecoderSession, trie: Trie, offsets: Sequence[int], *, 
 
     Ties are broken towards the lower node on every level, so the result does not depend on how ``topk`` picks.
     """
-    scores = first_log_probs(session, level_window(trie, offsets, 0))
+    scores = session.start_window(level_window(trie, offsets, 0))
     tables = trie.on(scores.device)
     scores = scores.index_select(1, tables.codes[0])
     nodes = torch.arange(scores.shape[1], device=scores.device).expand_as(scores)
@@ -57,7 +57,7 @@ def beam_search(session: DecoderSession, trie: Trie, offsets: Sequence[int], *, 
     parents = torch.zeros_like(places)
     for level in range(1, trie.levels):
         tokens = tables.codes[level - 1][nodes].clamp(min=0) + offsets[level - 1]
-        steps = next_log_probs(session, parents, tokens, level_window(trie, offsets, level))
+        steps = session.step_window(parents, tokens, level_window(trie, offsets, level))
         children, candidates = _expand(tables, level, nodes, scores, steps, ends=trie.has_ends[level])
         width = children.shape[-1]
         candidates, children = candidates.flatten(1), children.flatten(1)
@@ -144,12 +144,12 @@ def exact_search(
     to some tens of thousands of items (cornac finds beam 50 within half a per cent of it).
 
     Args:
-        session: B histories. ``start`` is called once a block and must begin anew.
+        session: B histories. ``start_window`` is called once a block and must begin anew.
         keep: Leaves returned; at least the k that ``rank_items`` will cut at.
         positions: Decoder positions (histories x nodes) worked on at a time, which bounds the memory.
     """
     best: BeamResult | None = None
-    scores = first_log_probs(session, level_window(trie, offsets, 0))
+    scores = session.start_window(level_window(trie, offsets, 0))
     width = max(1, positions // scores.shape[0])
     for ranges in _blocks(trie, width):
         scores = _descend(session, trie, offsets, ranges)
@@ -183,14 +183,14 @@ def _blocks(trie: Trie, width: int) -> Iterator[list[tuple[int, int]]]:
 
 def _descend(session: DecoderSession, trie: Trie, offsets: Sequence[int], ranges: Sequence[tuple[int, int]]) -> Tensor:
     """[B, leaves of the block] scores, by one descent that visits each node of the block's levels once."""
-    steps = first_log_probs(session, level_window(trie, offsets, 0))
+    steps = session.start_window(level_window(trie, offsets, 0))
     low, high = ranges[0]
     codes = torch.from_numpy(trie.codes[0][low:high]).to(steps.device)
     scores = steps.index_select(1, codes)
     parents = torch.zeros_like(codes)
     for level in range(1, trie.levels):
         tokens = (codes.clamp(min=0) + offsets[level - 1]).expand(len(scores), -1)
-        steps = next_log_probs(session, parents.expand(len(scores), -1), tokens, level_window(trie, offsets, level))
+        steps = session.step_window(parents.expand(len(scores), -1), tokens, level_window(trie, offsets, level))
         family = np.diff(trie.first_child[level - 1][low : high + 1])
         # The first and the last ancestor may have children outside the block.
         starts = trie.first_child[level - 1][low:high]

@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from genrec_unlearn_bench.decoding.attention_cache import Ancestry, mask_bias, padded_heads, padding_bias
 from genrec_unlearn_bench.decoding.linear import Projection, RmsNorm
-from genrec_unlearn_bench.decoding.session import window_log_probs
+from genrec_unlearn_bench.decoding.session import Ancestry, mask_bias, padded_heads, padding_bias, window_log_probs
 from genrec_unlearn_bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -111,25 +110,13 @@ class CausalSession:
         self._first_states = self._read(embeddings, mask)
 
     @torch.inference_mode()
-    def start(self) -> Tensor:
-        """[B, V] logits of the first SID token."""
-        logits: Tensor = self._weights.head(self._first())
-        return logits
-
-    @torch.inference_mode()
-    def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
-        """[B, W, V] logits of the next token."""
-        logits: Tensor = self._weights.head(self._next(parents, tokens))
-        return logits
-
-    @torch.inference_mode()
     def start_window(self, window: slice) -> Tensor:
-        """[B, n] log-probabilities of the tokens ``window``."""
-        return window_log_probs(self._first(), self._weights.head, self._weights.vocabulary, window)
+        self._ancestry = Ancestry()
+        self._past = [[] for _ in self._weights.layers]
+        return window_log_probs(self._first_states, self._weights.head, self._weights.vocabulary, window)
 
     @torch.inference_mode()
     def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
-        """[B, W, n] log-probabilities of the tokens ``window``."""
         return window_log_probs(self._next(parents, tokens), self._weights.head, self._weights.vocabulary, window)
 
     def _read(self, states: Tensor, mask: Tensor) -> Tensor:
@@ -154,12 +141,6 @@ class CausalSession:
         final, query = states[rows, last][:, None], query[rows, last][:, None]
         final = weights.layers[-1].out(self._attend(query, -1, [])).add_(final)
         return weights.final_norm(weights.layers[-1].feed_forward(final))[:, 0]
-
-    def _first(self) -> Tensor:
-        """[B, D] final states behind the prompts; forgets all beams."""
-        self._ancestry = Ancestry()
-        self._past = [[] for _ in self._weights.layers]
-        return self._first_states
 
     def _next(self, parents: Tensor, tokens: Tensor) -> Tensor:
         """[B, W, D] final states of the beams just chosen."""

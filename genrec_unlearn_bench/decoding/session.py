@@ -1,27 +1,27 @@
-"""The decoder that search runs on: next-token scores for B histories with W beams each.
+"""Decoding sessions: next-token scores for B histories with W beams each, and what sessions on transformers share.
 
-Search needs a few hundred columns of the softmax and never the [B, W, V] logits. A session that can compute them
-piecewise implements ``WindowedSession``; any other session is served from its logits.
+Search needs a few hundred columns of the softmax and never the [B, W, V] logits, so a session is asked for windows.
+Beam search re-orders its beams on every level. Rather than re-ordering every layer's keys and values each time, a
+session keeps them as computed and looks them up through ``Ancestry``, once a position and layer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
 
-__all__ = ["DecoderSession", "WindowedSession", "first_log_probs", "next_log_probs", "window_log_probs", "within"]
-
-
-_OUTSIDE = -1e9
-"""Logit of a token that a position cannot take: finite, so that no product with a zero probability is undefined."""
+__all__ = ["Ancestry", "DecoderSession", "mask_bias", "padded_heads", "padding_bias", "window_log_probs"]
 
 _CHUNK_ELEMENTS = 1 << 18
 """Logits held at a time on a CPU: one megabyte, so that the softmax reads them from cache."""
 
 _CHUNK_ELEMENTS_ACCELERATOR = 1 << 26
+
+_MULTIPLE = 8
+"""Keys are padded to a multiple: on a CPU the product with 31 keys takes twice as long as with 32."""
 
 
 class DecoderSession(Protocol):
@@ -31,41 +31,19 @@ class DecoderSession(Protocol):
     once per history, never once per beam.
     """
 
-    def start(self) -> Tensor:
-        """[B, V] logits of the first SID token. Calling it again begins anew: all beams are forgotten."""
+    def start_window(self, window: slice) -> Tensor:
+        """[B, n] float32 log-probabilities of the tokens ``window`` as first SID token, softmax over all tokens.
 
-    def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
-        """[B, W, V] logits of the next token.
+        Calling it again begins anew: all beams are forgotten.
+        """
+
+    def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
+        """[B, W, n] float32 log-probabilities of the tokens ``window`` as next token.
 
         Args:
             parents: [B, W] which of the previous step's beams each beam continues.
             tokens: [B, W] vocabulary ids of the tokens just chosen.
         """
-
-
-@runtime_checkable
-class WindowedSession(DecoderSession, Protocol):
-    """A session that gives the log-probabilities of a range of tokens without holding all logits."""
-
-    def start_window(self, window: slice) -> Tensor:
-        """[B, n] log-probabilities of the tokens ``window`` as first SID token, softmax over the full vocabulary."""
-
-    def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
-        """[B, W, n]; otherwise as ``step``."""
-
-
-def first_log_probs(session: DecoderSession, window: slice) -> Tensor:
-    """[B, n] float32 log-probabilities of the tokens ``window`` as first SID token."""
-    if isinstance(session, WindowedSession):
-        return session.start_window(window)
-    return session.start().float().log_softmax(-1)[..., window]
-
-
-def next_log_probs(session: DecoderSession, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
-    """[B, W, n] float32 log-probabilities of the tokens ``window`` behind the beams just chosen."""
-    if isinstance(session, WindowedSession):
-        return session.step_window(parents, tokens, window)
-    return session.step(parents, tokens).float().log_softmax(-1)[..., window]
 
 
 def window_log_probs(hidden: Tensor, head: Callable[[Tensor], Tensor], vocabulary: int, window: slice) -> Tensor:
@@ -77,8 +55,6 @@ def window_log_probs(hidden: Tensor, head: Callable[[Tensor], Tensor], vocabular
         vocabulary: V.
         window: Range of token ids, with a start and a stop.
     """
-    import torch
-
     rows = hidden.reshape(-1, hidden.shape[-1])
     budget = _CHUNK_ELEMENTS if hidden.device.type == "cpu" else _CHUNK_ELEMENTS_ACCELERATOR
     chunk = max(64, budget // vocabulary)
@@ -89,10 +65,47 @@ def window_log_probs(hidden: Tensor, head: Callable[[Tensor], Tensor], vocabular
     return out.view(*hidden.shape[:-1], -1)
 
 
-def within(logits: Tensor, window: slice) -> Tensor:
-    """Lower logits [..., V] outside ``window`` so far that the softmax is that of the window alone."""
-    import torch
+class Ancestry:
+    """Which entry of each earlier position each of B x W beams descends from. A new one has no positions."""
 
-    columns = torch.arange(logits.shape[-1], device=logits.device)
-    outside = (columns < window.start) | (columns >= window.stop)
-    return logits.masked_fill(outside, max(_OUTSIDE, torch.finfo(logits.dtype).min))
+    def __init__(self) -> None:
+        self._places: list[Tensor] = []
+        self._widths: list[int] = []
+
+    def advance(self, parents: Tensor) -> None:
+        """Begin a position whose beams [B, W] continue ``parents`` of the position before."""
+        self._places = [places.gather(1, parents) for places in self._places]
+        own = torch.arange(parents.shape[1], device=parents.device)
+        self._places.append(own.expand_as(parents))
+        self._widths.append(parents.shape[1])
+
+    def __len__(self) -> int:
+        """Number of positions so far, the newest included."""
+        return len(self._places)
+
+    def rows(self) -> list[Tensor]:
+        """For each position but the newest: [B * W] rows into what was stored there as [B * W', ...]."""
+        out = []
+        for places, width in zip(self._places[:-1], self._widths[:-1], strict=True):
+            batch = torch.arange(len(places), device=places.device)[:, None]
+            out.append((places + batch * width).flatten())
+        return out
+
+
+def padded_heads(parts: Tensor) -> Tensor:
+    """[B, S, H, d] -> contiguous [B * H, S', d], zeros behind S."""
+    batch, length, heads, width = parts.shape
+    out = parts.new_zeros(batch, heads, length + -length % _MULTIPLE, width)
+    out[:, :, :length] = parts.transpose(1, 2)
+    return out.view(batch * heads, -1, width)
+
+
+def padding_bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """[B, S] mask -> [B, S'] what to add to the scores of keys padded by ``padded_heads``."""
+    return mask_bias(torch.nn.functional.pad(mask.bool(), (0, -mask.shape[1] % _MULTIPLE)), dtype)
+
+
+def mask_bias(seen: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where ``seen``, the lowest number of the type elsewhere."""
+    bias = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
+    return bias.masked_fill_(~seen, torch.finfo(dtype).min)

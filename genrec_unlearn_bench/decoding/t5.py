@@ -12,15 +12,13 @@ token, is shared by all beams too; the others are kept as computed and gathered 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.decoding.attention_cache import Ancestry, padded_heads, padding_bias
 from genrec_unlearn_bench.decoding.linear import Projection, RmsNorm
-from genrec_unlearn_bench.decoding.session import window_log_probs, within
+from genrec_unlearn_bench.decoding.session import Ancestry, padded_heads, padding_bias, window_log_probs
 
 if TYPE_CHECKING:
     from transformers import T5ForConditionalGeneration
@@ -29,7 +27,6 @@ __all__ = [
     "DecoderLayer",
     "EncoderLayer",
     "FeedForward",
-    "LevelHead",
     "T5DecoderWeights",
     "T5EncoderWeights",
     "T5Session",
@@ -83,14 +80,6 @@ class DecoderLayer:
         self.feed_forward = FeedForward(block.layer[2], activation)
 
 
-@dataclass(frozen=True, eq=False)
-class LevelHead:
-    """The head of one position of a SID: the rows ``window`` of the whole head."""
-
-    window: slice
-    head: Projection
-
-
 class T5EncoderWeights:
     """Weights of the encoder."""
 
@@ -126,9 +115,7 @@ class T5DecoderWeights:
         self.final_norm = RmsNorm(model.decoder.final_layer_norm, scale=config.d_model**-0.5 if scaled else 1.0)
         self.head = Projection(model.lm_head.weight)
         self.vocabulary = int(model.lm_head.weight.shape[0])
-        self.levels: tuple[LevelHead, ...] | None = None
-        if levels is not None:
-            self.levels = tuple(LevelHead(window, Projection(model.lm_head.weight[window])) for window in levels)
+        self.levels = [(window, Projection(model.lm_head.weight[window])) for window in levels or ()]
         self._bias_of = cast(Any, model.decoder.block[0]).layer[0].SelfAttention
 
     def position_bias(self, position: int) -> Tensor:
@@ -189,51 +176,24 @@ class T5Session:
         self._past: list[list[Tensor]] = []
 
     @torch.inference_mode()
-    def start(self) -> Tensor:
-        """[B, V] logits of the first SID token."""
-        return self._logits(self._first())
-
-    @torch.inference_mode()
-    def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
-        """[B, W, V] logits of the next token."""
-        return self._logits(self._next(parents, tokens))
-
-    @torch.inference_mode()
     def start_window(self, window: slice) -> Tensor:
-        """[B, n] log-probabilities of the tokens ``window``."""
-        return self._log_probs(self._first(), window)
-
-    @torch.inference_mode()
-    def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
-        """[B, W, n] log-probabilities of the tokens ``window``."""
-        return self._log_probs(self._next(parents, tokens), window)
-
-    def _logits(self, states: Tensor) -> Tensor:
-        """[..., V] logits at the newest position; with level heads, next to impossible outside its level."""
-        logits: Tensor = self._weights.head(states)
-        levels = self._weights.levels
-        return logits if levels is None else within(logits, levels[len(self._ancestry)].window)
-
-    def _log_probs(self, states: Tensor, window: slice) -> Tensor:
-        """[..., n] log-probabilities of the tokens ``window`` at the newest position."""
-        levels = self._weights.levels
-        if levels is None:
-            return window_log_probs(states, self._weights.head, self._weights.vocabulary, window)
-        level = levels[len(self._ancestry)]
-        first, size = level.window.start, level.window.stop - level.window.start
-        return window_log_probs(states, level.head, size, slice(window.start - first, window.stop - first))
-
-    def _first(self) -> Tensor:
-        """[B, D] final states at the start token; forgets all beams."""
         self._ancestry = Ancestry()
         self._past = [[] for _ in self._weights.layers]
         tokens = torch.full((self._batch, 1), self._weights.start_token, device=self._cross_bias.device)
-        return self._forward(tokens)[:, 0]
+        return self._log_probs(self._forward(tokens)[:, 0], window)
 
-    def _next(self, parents: Tensor, tokens: Tensor) -> Tensor:
-        """[B, W, D] final states of the beams just chosen."""
+    @torch.inference_mode()
+    def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
         self._ancestry.advance(parents)
-        return self._forward(tokens)
+        return self._log_probs(self._forward(tokens), window)
+
+    def _log_probs(self, states: Tensor, window: slice) -> Tensor:
+        """[..., n] log-probabilities of the tokens ``window`` at the newest position; a level head has its own only."""
+        if not self._weights.levels:
+            return window_log_probs(states, self._weights.head, self._weights.vocabulary, window)
+        level, head = self._weights.levels[len(self._ancestry)]
+        inside = slice(window.start - level.start, window.stop - level.start)
+        return window_log_probs(states, head, level.stop - level.start, inside)
 
     def _forward(self, tokens: Tensor) -> Tensor:
         """[B, W, D] final states at the newest position of every beam."""

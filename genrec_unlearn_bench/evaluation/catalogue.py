@@ -7,10 +7,8 @@ from types import MappingProxyType
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation import (
-    collapse,
     collateral,
     concept,
-    cost,
     forget_quality,
     gap,
     history_influence,
@@ -30,7 +28,7 @@ __all__ = ["metric_spec", "metric_specs"]
 
 
 _MODULES = (
-    *(ranking, similarity, concept, history_influence, overlap_change, collateral, collapse, cost, gap, stream),
+    *(ranking, similarity, concept, history_influence, overlap_change, collateral, gap, stream),
     *(probing_specs, membership, ulira, forget_quality, quantisation, relearning_specs),
 )
 _SPECS: Mapping[str, MetricSpec] = MappingProxyType({spec.name: spec for module in _MODULES for spec in module.SPECS})

@@ -1,8 +1,13 @@
-"""Collateral damage: retain quality on the concept's neighbours and on the rest, and its change by unlearning."""
+"""Damage on the retain side: quality on the concept's neighbours and on the rest, its change, and collapsed lists.
+
+Coverage and Gini of the retain test's lists show a model that unlearned by collapsing. Both count items in the first
+ten places; items that are to be forgotten (none for interaction requests) are left out of the catalogue and of the
+lists, so that a model is not charged for no longer recommending them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +16,10 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.per_user import blocks
 from genrec_unlearn_bench.evaluation.ranking import (
+    FloatArray,
     UserBlock,
+    blocks,
     difference_interval,
     mean_interval,
     rank_metric,
@@ -28,13 +34,13 @@ __all__ = [
     "SPECS",
     "category_neighbours",
     "change_from_original",
+    "collapse_values",
     "collateral_values",
     "neighbour_flags",
     "prefix_depth",
     "prefix_neighbours",
+    "recommended",
 ]
-
-FloatArray = NDArray[np.float64]
 
 _RELATIONS = {
     "prefix": "its target shares the first two codes (one, where there are only two code levels) with a concept item "
@@ -46,39 +52,53 @@ _SIDES = (Group.NEIGHBOURS, Group.REST)
 _NOTHING = np.empty(0)
 
 
-def _specs() -> Iterable[MetricSpec]:
-    source = "protocol sec. 4"
+def _specs() -> Iterator[MetricSpec]:
+    sides, retain = dict.fromkeys(_SIDES, Better.HIGHER), {Group.RETAIN: Better.HIGHER}
     for relation, meaning in _RELATIONS.items():
         for name in _METRICS:
             title = rank_metric(name).title
-            yield MetricSpec(
-                name=f"collateral.{relation}.{name}",
-                title=f"{title} by {relation}",
-                better=dict.fromkeys(_SIDES, Better.HIGHER),
-                level=Level.USER,
-                description=f"{title} of retain test examples, split: an example is a neighbour if {meaning}.",
-                source=source,
+            split = f"{title} of retain test examples, split: an example is a neighbour if {meaning}."
+            change = f"collateral.{relation}.{name} minus the original model's."
+            excess = (
+                "Change on the neighbours minus change on the rest: negative where the concept's "
+                f"neighbours (by {relation}) suffer more."
             )
-            yield MetricSpec(
-                name=f"collateral-change.{relation}.{name}",
-                title=f"{title} by {relation}, change",
-                better=dict.fromkeys(_SIDES, Better.HIGHER),
-                range=(-1.0, 1.0),
-                description=f"collateral.{relation}.{name} minus the original model's.",
-                source=source,
-            )
-            yield MetricSpec(
-                name=f"collateral-excess.{relation}.{name}",
-                title=f"{title} by {relation}, excess",
-                better={Group.RETAIN: Better.HIGHER},
-                range=(-2.0, 2.0),
-                description="Change on the neighbours minus change on the rest: negative where the concept's "
-                f"neighbours (by {relation}) suffer more.",
-                source=source,
-            )
+            for kind, end, better, bounds, level, description in (
+                ("collateral", "", sides, (0.0, 1.0), Level.USER, split),
+                ("collateral-change", ", change", sides, (-1.0, 1.0), Level.MODEL, change),
+                ("collateral-excess", ", excess", retain, (-2.0, 2.0), Level.MODEL, excess),
+            ):
+                yield MetricSpec(
+                    name=f"{kind}.{relation}.{name}",
+                    title=f"{title} by {relation}{end}",
+                    better=better,
+                    range=bounds,
+                    level=level,
+                    description=description,
+                    source="protocol sec. 4",
+                )
 
 
-SPECS = tuple(_specs())
+SPECS = (
+    *_specs(),
+    MetricSpec(
+        name="coverage@10",
+        title="Coverage@10",
+        better={Group.RETAIN: Better.HIGHER},
+        description="Share of the items that are not to be forgotten that are recommended to anybody: that stand among "
+        "the first ten places of some retain test list. Rises with the number of lists.",
+        source="catalogue coverage: Ge et al. 2010, 'Beyond accuracy: evaluating recommender systems by coverage and "
+        "serendipity', sec. 2.1",
+    ),
+    MetricSpec(
+        name="gini@10",
+        title="Gini@10",
+        better={Group.RETAIN: Better.LOWER},
+        description="Gini coefficient of how often each item that is not to be forgotten stands among the first ten "
+        "places of the retain test lists: 0 if all do equally often, near 1 if few fill every list.",
+        source="Fleder and Hosanagar 2009, 'Blockbuster culture's next rise or fall'; Gini 1912",
+    ),
+)
 
 
 def prefix_depth(table: SidTable) -> int:
@@ -142,12 +162,9 @@ def change_from_original(
 ) -> tuple[MetricValue, ...]:
     """Change of the collateral values by unlearning: this run's minus those of the ``original`` row.
 
-    The same examples are neighbours in both runs, as the original table decides. Gives ``collateral-change.*`` by
-    side, and ``collateral-excess.*``: the neighbours' change minus the rest's.
-
-    Args:
-        tables: Per-user tables of the run and of the original. With them every change has the 95 % t interval of the
-            paired differences, and every excess Welch's for the difference of two means; without, none has one.
+    Gives ``collateral-change.*`` by side, and ``collateral-excess.*``: the neighbours' change minus the rest's. With
+    the per-user ``tables`` of the run and of the original every change has the 95 % t interval of the paired
+    differences, and every excess Welch's for the difference of two means.
     """
     before = {(v.metric, v.group, v.beam): v.value for v in original}
     differences = {} if tables is None else _differences(*tables)
@@ -160,19 +177,10 @@ def change_from_original(
         earlier = before.get((value.metric, value.group, value.beam))
         change = None if value.value is None or earlier is None else value.value - earlier
         changes.setdefault((rest, value.beam), {})[value.group] = change
-        note = None if change is not None else "not measured here or on the original"
+        found = value.model_copy(update={"metric": f"collateral-change.{rest}", "value": change, "sd": None})
         interval = None if change is None else mean_interval(differences.get((rest, value.beam, value.group), _NOTHING))
-        out.append(
-            MetricValue(
-                metric=f"collateral-change.{rest}",
-                group=value.group,
-                value=change,
-                beam=value.beam,
-                n=value.n,
-                interval=interval,
-                note=note,
-            )
-        )
+        note = None if change is not None else "not measured here or on the original"
+        out.append(found.model_copy(update={"interval": interval, "note": note}))
     for (rest, beam), by_side in changes.items():
         near, far = by_side.get(Group.NEIGHBOURS), by_side.get(Group.REST)
         excess = None if near is None or far is None else near - far
@@ -210,3 +218,31 @@ def _why_empty(relation: str, known: bool, side: Group) -> str:
         lacking = "original semantic IDs" if relation == "prefix" else "item categories"
         return f"no retain test example could be judged: no {lacking}, or the request names no concept items"
     return "every judged target is a neighbour" if side is Group.REST else "no judged target is a neighbour"
+
+
+def collapse_values(beam: int, counts: IntArray) -> Iterator[MetricValue]:
+    """Both metrics at one beam, from the counts of ``recommended``."""
+    numbers = ((counts > 0).mean(), gini(counts)) if counts.sum() else None
+    for place, name in enumerate(("coverage@10", "gini@10")):
+        yield MetricValue(
+            metric=name,
+            group=Group.RETAIN,
+            value=None if numbers is None else float(numbers[place]),
+            beam=beam,
+            n=len(counts),
+            note="no item that may stay is recommended" if numbers is None else None,
+        )
+
+
+def recommended(items: IntArray, concept: BoolArray) -> IntArray:
+    """Count of each unmarked item in the lists [M, k] (-1 at empty places), in the order of the catalogue."""
+    counts = np.bincount(items[items >= 0], minlength=len(concept))
+    return np.asarray(counts[~concept], dtype=np.int64)
+
+
+def gini(counts: IntArray) -> float:
+    """Gini coefficient of counts [n] with a sum above 0: their mean absolute difference over twice their mean."""
+    ordered = np.sort(counts).astype(np.float64)
+    n = len(ordered)
+    weights = 2 * np.arange(1, n + 1) - n - 1
+    return float(weights @ ordered / (n * ordered.sum()))

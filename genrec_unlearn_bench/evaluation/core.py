@@ -1,8 +1,7 @@
 """The core measurements of one model: decode test examples, fill the per-user table, sum it up.
 
-Test examples are decoded and written in blocks, so that histories, lists and rows of one block are in memory at once.
-As long as a group fits into one block, blocks change nothing; beyond that the rows stand block
-by block, and each block draws the random items of its histories by itself.
+Test examples are decoded and written in blocks to bound memory. Rows of a group larger than one block stand block by
+block, and each block draws the random items of its histories by itself.
 """
 
 from __future__ import annotations
@@ -15,17 +14,21 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import IntArray
-from genrec_unlearn_bench.evaluation.collapse import collapse_values, recommended
-from genrec_unlearn_bench.evaluation.collateral import category_neighbours, neighbour_flags, prefix_neighbours
+from genrec_unlearn_bench.evaluation.collateral import (
+    category_neighbours,
+    collapse_values,
+    neighbour_flags,
+    prefix_neighbours,
+    recommended,
+)
 from genrec_unlearn_bench.evaluation.concept import concept_places, original_space_lists
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode_block
 from genrec_unlearn_bench.evaluation.history_influence import measure_influence
 from genrec_unlearn_bench.evaluation.lists import GroupLists, list_file, put_lists
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.overlap_change import overlap_values
-from genrec_unlearn_bench.evaluation.per_user import PerUserWriter, block_frame, stored_blocks
+from genrec_unlearn_bench.evaluation.per_user import PerUserWriter, block_frame, rescored, stored_blocks
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, WIDE_BEAM
-from genrec_unlearn_bench.evaluation.rescore import rescored
 from genrec_unlearn_bench.evaluation.similarity import list_similarity
 from genrec_unlearn_bench.progress import Progress
 
@@ -43,19 +46,11 @@ BLOCK = 1 << 16
 def evaluate(
     context: EvaluationContext, table: Path, lists: Path, progress: Progress, *, block: int = BLOCK
 ) -> tuple[MetricValue, ...]:
-    """Measure a model and write its per-user table and ranked lists.
+    """Measure a model; write its per-user table (file ``table``) and ranked lists (file ``lists``).
 
-    Each test group is decoded once at each beam of the protocol; all measurements share these lists. USER-level
-    values are computed from the per-user table and from nothing else.
-
-    Args:
-        table: File of the per-user table (``per_user``).
-        lists: File of the ranked lists (``lists``).
-        block: Test examples decoded and written at a time.
-
-    Returns:
-        Every core metric that this run decides by itself. The gap to the oracle, the change from the original and the
-        cost need other runs or the clock: see ``gap``, ``collateral`` and ``cost``.
+    Each test group is decoded once at each beam, ``block`` examples at a time. USER-level values are computed from the
+    per-user table and from nothing else. Returns every core metric that the run decides by itself; ``gap`` and
+    ``collateral`` have those that need other runs or the clock.
     """
     near = _neighbours(context)
     rows = {group: len(context.test(group)) for group in TEST_GROUPS}
@@ -86,11 +81,9 @@ def _widths(context: EvaluationContext) -> dict[int, int]:
 
 
 def _neighbours(context: EvaluationContext) -> dict[str, NDArray[Any] | None]:
-    """The concept's neighbours in the catalogue [N], the same for all test examples.
+    """The concept's neighbours in the catalogue [N] for the columns ``near_*``; None where they are not known.
 
-    ``near_prefix``: whether an item shares leading codes with a concept item; None without an original table.
-    ``near_category``: 1, 0 or -1 (see ``category_neighbours``). Both None for forgotten interactions: these are no
-    concept with neighbours, as their items are spread over the whole catalogue.
+    Both None for forgotten interactions, which are no concept: their items are spread over the whole catalogue.
     """
     concept, table = context.split.items, context.original_sids
     if not concept.any():

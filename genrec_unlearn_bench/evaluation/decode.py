@@ -30,8 +30,7 @@ class EvaluationContext:
 
     Attributes:
         ranker: The model. A ``Recommender`` is decoded at every beam of the protocol, any other ranker once.
-        original_sids: The table of the original recommender, for leakage and collateral; None for rankers that have
-            no semantic IDs, if no original table is wanted either.
+        original_sids: The original recommender's table, for leakage and collateral; None if there is none.
         seed: Seed of the run; the random draws of the measurements are derived from it by name.
     """
 
@@ -50,10 +49,7 @@ class EvaluationContext:
 def decode(
     ranker: Ranker, histories: Histories, *, beam: int, label: str, progress: Progress, sids: SidTable | None = None
 ) -> Ranking:
-    """``recommend`` for any number of histories, in chunks of similar length, returned in the given order.
-
-    ``sids`` decodes a ``Recommender`` in another SID space.
-    """
+    """``recommend`` for any number of histories, in the given order; ``sids`` decodes in another SID space."""
     width = max(LIST_LENGTH, beam)
     items = np.full((len(histories), width), -1, dtype=np.int64)
     log_probs = np.full((len(histories), width), -np.inf, dtype=np.float32)

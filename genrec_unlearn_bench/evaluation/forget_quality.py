@@ -19,6 +19,7 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.evaluation import truth_ratio
 from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, scored
 from genrec_unlearn_bench.evaluation.measurement import (
+    FloatArray,
     Measured,
     Measurement,
     NotMeasurable,
@@ -30,17 +31,15 @@ from genrec_unlearn_bench.evaluation.measurement import (
 )
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import user_mean
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from genrec_unlearn_bench.data.examples import Examples
-    from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["SPECS", "ForgetQuality"]
-
-FloatArray = NDArray[np.float64]
 
 FIXED = 400
 """Examples of a truth-ratio sample; a note says where there are fewer."""
@@ -56,21 +55,10 @@ _EACH = "each under its own semantic IDs"
 
 
 def _spec(
-    name: str,
-    title: str,
-    better: dict[Group, Better],
-    description: str,
-    source: str,
-    unit: str = "fraction",
+    name: str, title: str, better: dict[Group, Better], description: str, source: str, unit: str = "fraction"
 ) -> MetricSpec:
-    return MetricSpec(
-        name=f"forget-quality.{name}",
-        title=title,
-        better=better,
-        unit=unit,
-        description=description,
-        source=source,
-    )
+    name = f"forget-quality.{name}"
+    return MetricSpec(name=name, title=title, better=better, unit=unit, description=description, source=source)
 
 
 KS_P = _spec(
@@ -177,14 +165,10 @@ class ForgetQualityConfig(StrictModel):
 
 
 class ForgetQuality(Measurement):
-    """Truth ratios compared with the retrained model's, ToW-rel and average gap.
-
-    All oracles are measured, as two of them make the ceiling.
-    """
+    """Truth ratios compared with the retrained model's, ToW-rel and average gap; two oracles make the ceiling."""
 
     name = "forget-quality"
     specs = SPECS
-    modules = (__name__,)
     passes = (LIKELIHOODS,)
     oracles = 0
 
@@ -192,11 +176,7 @@ class ForgetQuality(Measurement):
         return ForgetQualityConfig(decoded=200) if scale == "smoke" else ForgetQualityConfig()
 
     def measure(self, subject: Subject, part: str, config: ForgetQualityConfig, progress: Progress) -> Measured:
-        """Log truth ratios of forget and retain train, and hits@10 on forget test, retain train and retain test.
-
-        Raises:
-            NotMeasurable: There are too few forget train examples, or one of them has no wrong item.
-        """
+        """Log truth ratios of forget and retain train, and hits@10 on forget test, retain train and retain test."""
         forget = truth_ratio.log_truth_ratios(scored(subject.pass_arrays, ExampleGroup.FORGET_TRAIN))
         retain = truth_ratio.log_truth_ratios(scored(subject.pass_arrays, ExampleGroup.RETAIN_TRAIN))
         if len(forget) < config.least:
@@ -210,7 +190,8 @@ class ForgetQuality(Measurement):
             RatioSample.SECOND: forget[config.examples :][: config.examples],
             RatioSample.RETAIN: retain[np.isfinite(retain)][: config.examples],
         }
-        for name, examples in _decoded(subject).items():
+        split = subject.split
+        for name, examples in zip(HitSample, (split.test.forget, split.train.retain, split.test.retain), strict=True):
             samples[name] = _hits(subject, name, examples, config.decoded, progress)
         return Measured(
             curve=_distributions({"forget": samples[RatioSample.FORGET], "retain": samples[RatioSample.RETAIN]}),
@@ -234,8 +215,7 @@ def _against(run: Measured, others: Sequence[Measured]) -> tuple[MetricValue, ..
     reason = _missing(others)
     if reason:
         return unmeasured((KS_P, KS_D, SPLIT_P), reason)
-    found = truth_ratio.ks_distance(_of(run, RatioSample.FORGET), _of(others[0], RatioSample.FORGET))
-    return (*_distances(KS_P, KS_D, found), _split(run, others[0]))
+    return (*_distances(KS_P, KS_D, run, others[0]), _split(run, others[0]))
 
 
 def _split(run: Measured, oracle: Measured) -> MetricValue:
@@ -249,14 +229,12 @@ def _split(run: Measured, oracle: Measured) -> MetricValue:
 
 def _ceiling(oracles: Sequence[Measured]) -> tuple[MetricValue, ...]:
     reason = _missing(oracles, 2)
-    if reason:
-        return unmeasured((CEILING_P, CEILING_D), reason)
-    return _distances(
-        CEILING_P, CEILING_D, truth_ratio.ks_distance(*(_of(oracle, RatioSample.FORGET) for oracle in oracles[:2]))
-    )
+    specs = (CEILING_P, CEILING_D)
+    return unmeasured(specs, reason) if reason else _distances(*specs, *oracles[:2])
 
 
-def _distances(p: MetricSpec, d: MetricSpec, found: truth_ratio.KSDistance) -> tuple[MetricValue, ...]:
+def _distances(p: MetricSpec, d: MetricSpec, one: Measured, other: Measured) -> tuple[MetricValue, ...]:
+    found = truth_ratio.ks_distance(_of(one, RatioSample.FORGET), _of(other, RatioSample.FORGET))
     note = _note(found.n)
     return (
         number(p.name, Group.FORGET, found.p, n=found.n, note=note),
@@ -265,13 +243,12 @@ def _distances(p: MetricSpec, d: MetricSpec, found: truth_ratio.KSDistance) -> t
 
 
 def _aggregates(run: Measured) -> tuple[MetricValue, ...]:
-    sides = (
-        (Group.FORGET, truth_ratio.forget_aggregate(_of(run, RatioSample.FORGET))),
-        (Group.RETAIN, truth_ratio.retain_aggregate(_of(run, RatioSample.RETAIN))),
-    )
     return tuple(
         user_mean(TRUTH_RATIO.name, group, values, beam=None, empty="no train examples in this group", interval=True)
-        for group, values in sides
+        for group, values in (
+            (Group.FORGET, truth_ratio.forget_aggregate(_of(run, RatioSample.FORGET))),
+            (Group.RETAIN, truth_ratio.retain_aggregate(_of(run, RatioSample.RETAIN))),
+        )
     )
 
 
@@ -315,8 +292,7 @@ def _of(model: Measured, name: RatioSample | HitSample) -> FloatArray:
 
 
 def _distributions(ratios: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
-    """Quantiles of the truth ratios by group: ``group``, ``quantile``, ``truth_ratio``. The ends are left out, as they
-    are single examples."""
+    """Quantiles of the truth ratios by group, without the ends, which are single examples."""
     import pandas as pd
 
     there = {group: values.astype(np.float64) for group, values in ratios.items() if len(values)}
@@ -328,15 +304,6 @@ def _distributions(ratios: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
             "truth_ratio": np.concatenate(list(found.values())),
         }
     )
-
-
-def _decoded(subject: Subject) -> Mapping[HitSample, Examples]:
-    split = subject.split
-    return {
-        HitSample.FORGET: split.test.forget,
-        HitSample.RETAIN: split.train.retain,
-        HitSample.TEST: split.test.retain,
-    }
 
 
 def _hits(subject: Subject, name: HitSample, examples: Examples, most: int, progress: Progress) -> FloatArray:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SPECS", "influence_values", "measure_influence"]
 
-FloatArray = NDArray[np.float64]
-
 _DISTANCES = {
     "js": ("JS divergence", "bits", "Jensen-Shannon divergence (base 2) of the top-50 lists"),
     "change@10": ("1 - overlap@10", "fraction", "share of the ten first items that differ"),
@@ -65,15 +63,14 @@ SPECS = tuple(
 def measure_influence(context: EvaluationContext, lists: GroupLists, progress: Progress) -> dict[str, NDArray[Any]]:
     """Decode the qualifying histories of one group without their concept items, and without random retain items.
 
-    Beam 50; the "with" side is the list already decoded. Both drops start from the history cut to what the
-    model reads, so that no older item moves in and the two inputs differ in nothing but the dropped items. A model
-    that is served without the concept items (``filter-history``) loses nothing by the forget drop: it scores
-    exactly 0 without being decoded again. One random draw for each user, the same for every method of a seed.
+    Beam 50; the "with" side is the list already decoded. Both drops start from the history cut to what the model reads,
+    so that the two inputs differ in nothing but the dropped items. A model that is served without the concept items
+    (``filter-history``) scores exactly 0 for the forget drop. One random draw a user, the same for every method of a
+    seed.
 
     Returns:
-        Columns of the per-user table, all [M]: ``concept_in_history`` (as the model reads it), and ``js_*``
-        (Jensen-Shannon divergence) and ``change_*`` (1 - overlap@10) after the forget drop and the random drop; NaN
-        where the history has no concept item, or too few others for the random drop.
+        Columns of the per-user table, all [M]: ``concept_in_history``, and ``js_*`` (Jensen-Shannon divergence) and
+        ``change_*`` (1 - overlap@10) after each drop; NaN where the history has no concept item, or too few others.
     """
     from genrec_unlearn_bench.backbones.recommender import Recommender
     from genrec_unlearn_bench.evaluation.decode import decode, history_limit

@@ -19,9 +19,8 @@ _FAMILIES = ("", "collateral.prefix.", "collateral.category.", "original-sids.")
 """Prefixes under which metrics of one set of lists are reported."""
 
 
-def _discount(rank: int) -> float:
-    return 1.0 / math.log2(rank + 1)
-
+_TENTH, _SIXTH = 1.0 / math.log2(11), 1.0 / math.log2(7)
+"""Discounts of the tenth and the sixth place."""
 
 # (smaller, larger): sums of coefficient * metric, where smaller <= larger. A target that enters the list between two
 # cut-offs gains between the discount of the last and that of the first place in between.
@@ -34,29 +33,25 @@ _BOUNDS: tuple[tuple[str, _Terms, _Terms], ...] = (
     ("NDCG@5 <= HR@5", ((1, "ndcg@5"),), ((1, "hr@5"),)),
     ("NDCG@10 <= HR@10", ((1, "ndcg@10"),), ((1, "hr@10"),)),
     ("MRR@10 <= NDCG@10", ((1, "mrr@10"),), ((1, "ndcg@10"),)),
-    (
-        "MRR@10 <= HR@5 + (HR@10 - HR@5) / 6",
-        ((1, "mrr@10"),),
-        ((5 / 6, "hr@5"), (1 / 6, "hr@10")),
-    ),
+    ("MRR@10 <= HR@5 + (HR@10 - HR@5) / 6", ((1, "mrr@10"),), ((5 / 6, "hr@5"), (1 / 6, "hr@10"))),
     (
         "(HR@10 - HR@5) / log2(11) <= NDCG@10 - NDCG@5",
-        ((_discount(10), "hr@10"), (1, "ndcg@5")),
-        ((1, "ndcg@10"), (_discount(10), "hr@5")),
+        ((_TENTH, "hr@10"), (1, "ndcg@5")),
+        ((1, "ndcg@10"), (_TENTH, "hr@5")),
     ),
     (
         "NDCG@10 - NDCG@5 <= (HR@10 - HR@5) / log2(7)",
-        ((1, "ndcg@10"), (_discount(6), "hr@5")),
-        ((_discount(6), "hr@10"), (1, "ndcg@5")),
+        ((1, "ndcg@10"), (_SIXTH, "hr@5")),
+        ((_SIXTH, "hr@10"), (1, "ndcg@5")),
     ),
 )
 
 
 def check_bounds(numbers: Mapping[str, float], *, tolerance: float = TOLERANCE) -> list[str]:
-    """The bounds that one set of ranking metrics breaks, as sentences; empty if none.
+    """The bounds that one set of ranking metrics breaks, as sentences; those over absent metrics are skipped.
 
     Args:
-        numbers: Some or all of hr@1, hr@5, hr@10, ndcg@5, ndcg@10, mrr@10. Bounds over absent metrics are skipped.
+        numbers: Some or all of hr@1, hr@5, hr@10, ndcg@5, ndcg@10, mrr@10.
         tolerance: How much a bound may be missed by (0.0011 for tables rounded to three places).
     """
     broken = []
@@ -66,7 +61,8 @@ def check_bounds(numbers: Mapping[str, float], *, tolerance: float = TOLERANCE) 
         left = sum(factor * numbers[metric] for factor, metric in smaller)
         right = sum(factor * numbers[metric] for factor, metric in larger)
         if left > right + tolerance:
-            shown = ", ".join(f"{metric} {numbers[metric]:.6g}" for metric in _metrics(smaller, larger))
+            metrics = dict.fromkeys(metric for _, metric in (*smaller, *larger))
+            shown = ", ".join(f"{metric} {numbers[metric]:.6g}" for metric in metrics)
             broken.append(f"{name} is broken by {left - right:.3g} ({shown})")
     return broken
 
@@ -130,7 +126,3 @@ def _faults(value: MetricValue, spec: MetricSpec, tolerance: float) -> Iterable[
             yield f"the interval [{lower}, {upper}] is not finite"
         elif not lower - tolerance <= value.value <= upper + tolerance:
             yield f"{value.value} lies outside its interval [{lower}, {upper}]"
-
-
-def _metrics(smaller: _Terms, larger: _Terms) -> list[str]:
-    return list(dict.fromkeys(metric for _, metric in (*smaller, *larger)))

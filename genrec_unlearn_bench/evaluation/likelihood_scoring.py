@@ -16,8 +16,8 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput, length_batches
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, Histories, IntArray
 from genrec_unlearn_bench.evaluation.decode import given_histories, is_reassignment
-from genrec_unlearn_bench.evaluation.likelihoods import ExampleGroup, FloatArray, Scored, arrays_of
-from genrec_unlearn_bench.evaluation.measurement import Subject
+from genrec_unlearn_bench.evaluation.likelihoods import ExampleGroup, Scored, arrays_of
+from genrec_unlearn_bench.evaluation.measurement import FloatArray, Subject
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
@@ -41,16 +41,10 @@ LOGITS = 2**25
 
 
 def score_groups(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.generic]]:
-    """All groups as arrays by name, for ``scored``."""
-    return {
-        name: array
-        for group, found in read_groups(subject, progress).items()
-        for name, array in arrays_of(group, found).items()
-    }
+    """All four groups under the model, in its own SIDs and in the original ones, as arrays by name for ``scored``.
 
-
-def read_groups(subject: Subject, progress: Progress) -> dict[ExampleGroup, Scored]:
-    """All four groups under the model, in its own SIDs and in the original ones. A group may be empty."""
+    A group may be empty.
+    """
     groups = {
         ExampleGroup.FORGET_TRAIN: subject.split.train.forget,
         ExampleGroup.FORGET_HOLDOUT: subject.holdout.forget,
@@ -58,7 +52,7 @@ def read_groups(subject: Subject, progress: Progress) -> dict[ExampleGroup, Scor
         ExampleGroup.RETAIN_HOLDOUT: subject.holdout.retain,
     }
     model, original = subject.recommender, subject.original_sids
-    out = {}
+    out: dict[str, NDArray[np.generic]] = {}
     for group, examples in groups.items():
         chosen = drawn(examples, group, subject.seed)
         histories = given_histories(model, chosen)
@@ -71,7 +65,7 @@ def read_groups(subject: Subject, progress: Progress) -> dict[ExampleGroup, Scor
             label = f"likelihoods, {group}, original SIDs"
             old = target_tokens(model.with_sids(original), histories, chosen.targets, label=label, progress=progress)
             found = replace(found, old=old, old_real=original.codes[chosen.targets] >= 0)
-        out[group] = found
+        out |= arrays_of(group, found)
     return out
 
 
@@ -97,9 +91,8 @@ def _repeated(examples: Examples) -> BoolArray:
 def wrong_items(features: ItemFeatures, table: SidTable, targets: IntArray, concept: BoolArray) -> IntArray:
     """[len(targets), 5] wrong answers: the semantic neighbours P(i) of each target, -1 where the catalogue has fewer.
 
-    Neighbours are those of ``positive_set`` (retain items; none that carries the target's codes), in the original
-    table, so that they are the same for every model. Only where the concept leaves fewer than five are concept items
-    let in.
+    Neighbours are those of ``positive_set`` in the original table, the same for every model. Only where the concept
+    leaves fewer than five are concept items let in.
     """
     distinct, row = np.unique(targets, return_inverse=True)
     found = positive_set(features, table, distinct, concept, WRONG)

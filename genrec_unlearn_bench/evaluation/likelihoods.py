@@ -15,11 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
-from genrec_unlearn_bench.evaluation.measurement import SharedPass
+from genrec_unlearn_bench.evaluation.measurement import FloatArray, SharedPass
 
 __all__ = ["LIKELIHOODS", "ExampleGroup", "Scored", "arrays_of", "scored"]
-
-FloatArray = NDArray[np.float64]
 
 
 class ExampleGroup(StrEnum):

@@ -17,7 +17,7 @@ from genrec_unlearn_bench.data.examples import Examples, Histories, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS
+from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, FloatArray
 from genrec_unlearn_bench.tensors import TensorFile, read_tensors
 
 __all__ = [
@@ -33,8 +33,6 @@ __all__ = [
     "trec_run",
 ]
 
-FloatArray = NDArray[np.float64]
-
 LISTS = "lists.safetensors"
 """Name of the file. Its arrays: ``<group>.beam<beam>.items`` int32 [M, k] and ``….log_probs`` float32 [M, k]."""
 
@@ -47,12 +45,9 @@ CHUNK = 512
 
 @dataclass(frozen=True, eq=False)
 class GroupLists:
-    """M test examples of one group with their histories and ranked lists.
+    """M test examples of one group, from its row ``first`` on, with their histories and ranked lists.
 
-    Attributes:
-        histories: [M] as the model was given them.
-        rankings: By beam; lists of ``max(10, beam)`` places.
-        first: Row of the group that ``examples`` begin with, where they are a block of it.
+    ``histories`` are as the model was given them; ``rankings``, by beam, have ``max(10, beam)`` places.
     """
 
     group: Group
@@ -77,10 +72,7 @@ def list_file(path: Path, rows: Mapping[Group, int], widths: Mapping[Group, Mapp
 
 
 def put_lists(file: TensorFile, lists: GroupLists) -> None:
-    """Write the lists of a group, or of a block of it, to their rows of the file.
-
-    Item ids are row numbers of the dataset's items, -1 where a list has ended.
-    """
+    """Write the lists of a group, or of a block of it, to their rows of the file; -1 where a list has ended."""
     for beam, ranking in lists.rankings.items():
         name = _array_name(lists.group, beam)
         file.put(f"{name}.items", lists.first, ranking.items.astype(np.int32))
@@ -119,12 +111,8 @@ def jensen_shannon(first: Ranking, second: Ranking) -> FloatArray:
     """[B] Jensen-Shannon divergence in bits, in [0, 1], of the distributions that two decoded lists stand for.
 
     The distribution of a list: its items with the probabilities they were decoded with, and one bucket ``rest`` with
-    what is left of 1 (items and invalid codes beyond the list). An item that stands in one list alone has
-    probability 0 in the other one. So the value is 0 exactly when both lists serve the same items with the same
-    probabilities, and 1 when they share nothing and neither leaves any rest. An item that drops just out of the
-    list counts with its whole (small) probability, in the forget drop and in the random drop alike.
-
-    Items that share a SID repeat its probability; where a list then sums to more than 1, it is scaled to 1.
+    what is left of 1 (items and invalid codes beyond the list). An item in one list alone has probability 0 in the
+    other. Where items that share a SID repeat its probability to a sum above 1, the list is scaled to 1.
     """
     out = np.zeros(len(first))
     for start in range(0, len(first), CHUNK):
@@ -174,10 +162,7 @@ def trec_run(
     """``qid Q0 docno rank score tag``, one line a filled place; the qid is the row's number, counted from ``first``.
 
     The score is k + 1 - rank instead of the log-probability: readers of runs sort by score and break ties by the
-    document's name, which would undo our order (ties by item id) wherever items share a SID.
-
-    Args:
-        ids: Names of the items by item id; the number itself where None.
+    document's name, which would undo our order (ties by item id). ``ids``: names of the items, None for the number.
     """
     width = ranking.items.shape[1]
     for row, items in enumerate(ranking.items.tolist(), start=first):

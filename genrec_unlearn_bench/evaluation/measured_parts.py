@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,6 @@ __all__ = [
     "StoredParts",
     "compare_measurements",
     "read_measured",
-    "read_parts",
     "run_parts",
     "write_measured",
     "write_parts",
@@ -57,22 +56,20 @@ def run_parts(
     progress: Progress,
     folder: Path,
     *,
-    passes: Mapping[str, Measured] | None = None,
+    passes: Mapping[str, Measured],
     work: Path | None = None,
     reseed: Callable[[], None] = lambda: None,
 ) -> None:
-    """Measure one model part by part and write all parts to ``folder``, as ``read_parts`` reads them.
+    """Measure one model part by part and write all parts to ``folder``, as ``StoredParts`` reads them.
 
     Args:
         progress: Its ``work`` is set to a folder of the part's own while a part is measured, where ``work`` is given;
             ``earlier_seconds`` grows by the time of parts taken over from an interrupted process.
-        passes: By name, the outcome of every pass that the measurement declares. Where one could not be taken, its
-            reason stands for the whole measurement, as a single part without a name.
+        passes: Outcomes of the declared passes. The reason of one that could not be taken stands for all parts.
         work: Folder that survives a kill. Finished parts are kept there and not measured again. The caller removes it.
-        reseed: Called before each part; sets torch's global generators, so that a part does not depend on which others
-            were measured before it.
+        reseed: Called before each part, so that none depends on which others were measured before it.
     """
-    found = {declared.name: (passes or {})[declared.name] for declared in measurement.passes}
+    found = {declared.name: passes[declared.name] for declared in measurement.passes}
     reason = next((outcome.reason for outcome in found.values() if outcome.reason), "")
     if reason:
         write_parts({"": Measured(reason=reason)}, folder)
@@ -88,22 +85,16 @@ def run_parts(
             began, outer = time.monotonic(), progress.work
             progress.work = None if kept is None else kept.state
             try:
-                outcome = _measured(measurement, subject, part, config, progress)
+                outcome = measurement.measure(subject, part, config, progress)
+            except NotMeasurable as fault:
+                outcome = Measured(reason=fault.what)
             finally:
                 progress.work = outer
-            target.mkdir(parents=True)
             write_measured(outcome, target)
             if kept is not None:
                 kept.keep(target, time.monotonic() - began)
         reasons[part] = _reason(target)
     _write_index(reasons, folder)
-
-
-def _measured(measurement: Measurement, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
-    try:
-        return measurement.measure(subject, part, config, progress)
-    except NotMeasurable as fault:
-        return Measured(reason=fault.what)
 
 
 @dataclass(frozen=True)
@@ -147,49 +138,24 @@ class _PartWork:
 def write_parts(parts: Parts, folder: Path) -> None:
     """Write all parts of a measurement on one model to ``folder``, which is created if need be."""
     for part, outcome in parts.items():
-        target = folder / _folder_name(part)
-        target.mkdir(parents=True)
-        write_measured(outcome, target)
+        write_measured(outcome, folder / _folder_name(part))
     _write_index({part: outcome.reason for part, outcome in parts.items()}, folder)
 
 
-def read_parts(folder: Path) -> StoredParts:
-    """The inverse of ``write_parts``; a part's files are read when the part is first asked for."""
-    return StoredParts(folder)
-
-
-class StoredParts(Mapping[str, Measured]):
-    """The parts of one measurement on one model, in the order in which they were measured, read lazily.
-
-    Attributes:
-        folder: Where they are stored. Two of the same folder are of the same model.
-    """
+class StoredParts(dict[str, Measured]):
+    """The parts of one measurement on one model, by name; two of the same ``folder`` are of the same model."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         index: dict[str, dict[str, str]] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-        self._folders = {part: folder / entry["folder"] for part, entry in index.items()}
-        self._read: dict[str, Measured] = {}
-
-    def __getitem__(self, part: str) -> Measured:
-        if part not in self._read:
-            self._read[part] = read_measured(self._folders[part])
-        return self._read[part]
-
-    def __contains__(self, part: object) -> bool:
-        return part in self._folders
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._folders)
-
-    def __len__(self) -> int:
-        return len(self._folders)
+        super().__init__({part: read_measured(folder / entry["folder"]) for part, entry in index.items()})
 
 
 def write_measured(measured: Measured, folder: Path) -> None:
-    """Write one outcome (a part's or a pass's) to an existing folder."""
+    """Write one outcome (a part's or a pass's) to ``folder``, which is created if need be."""
     from safetensors.numpy import save_file
 
+    folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / OUTCOME, {"reason": measured.reason})
     if measured.curve is not None:
         measured.curve.to_parquet(folder / CURVE, engine="pyarrow", compression="zstd", index=False)
@@ -213,13 +179,7 @@ def read_measured(folder: Path) -> Measured:
 
 @dataclass(frozen=True, eq=False)
 class ExtraMetrics:
-    """Metrics of the full suite beyond the core.
-
-    Attributes:
-        values: Of the run.
-        oracles: Of each oracle; empty for measurements of the first oracle alone.
-        tables: By measurement, the curves of all models, published with the result; ``MODEL_COLUMN`` names the model.
-    """
+    """Metrics beyond the core of the run and of each oracle; ``tables`` has the curves of all models by measurement."""
 
     values: tuple[MetricValue, ...] = ()
     oracles: tuple[tuple[MetricValue, ...], ...] = ()
@@ -230,9 +190,8 @@ def compare_measurements(measured: Sequence[tuple[Measurement, Parts, References
     """Turn what was measured on all models into metric values and published tables.
 
     Args:
-        measured: For each measurement, the run's parts and the same on its references. The measurement of a model that
-            is the run and a reference at once is recognised by being the same object, or by being read from the same
-            folder.
+        measured: For each measurement, the run's parts and the same on its references. A model that is the run and a
+            reference at once is recognised by being the same object or read from the same folder.
         oracles: How many oracles the run has.
     """
     values: list[MetricValue] = []
@@ -250,8 +209,9 @@ def compare_measurements(measured: Sequence[tuple[Measurement, Parts, References
 
 
 def _same_model(one: Parts, other: Parts) -> bool:
-    stored = isinstance(one, StoredParts) and isinstance(other, StoredParts)
-    return one is other or (stored and one.folder == other.folder)  # type: ignore[attr-defined]
+    if isinstance(one, StoredParts) and isinstance(other, StoredParts):
+        return one.folder == other.folder
+    return one is other
 
 
 def _table(own: Parts, references: References) -> pd.DataFrame | None:

@@ -1,8 +1,7 @@
 """The contract of a measurement of the full suite: its inputs, its outcome, and its comparison with references.
 
-A measurement works in two steps. ``measure`` takes one model, part by part; all parts are stored as one stage.
-``compare`` is cheap: it turns what was measured on the run, on the original and on the oracles into metric values. So a
-reference is measured once and shared by all methods of a seed.
+``measure`` takes one model, part by part; all parts are stored as one stage. ``compare`` is cheap and turns what was
+measured on the run and its references into metric values, so that a reference is measured once for all methods.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = [
+    "FloatArray",
     "IntervalEstimate",
     "Measured",
     "Measurement",
@@ -44,6 +44,7 @@ __all__ = [
     "unmeasured",
 ]
 
+FloatArray = NDArray[np.float64]
 Arrays = Mapping[str, NDArray[np.generic]]
 
 
@@ -59,8 +60,7 @@ class Subject:
         recommender: The model. Measurements that change it work on a ``clone``.
         original_sids: The original recommender's table.
         scale: smoke, small, paper or official; measurements take their presets by it.
-        device: Where the model lies, as torch names it.
-        seed: The run's seed; draws are derived from it by name, the same for every model of a seed.
+        seed: Draws are derived from it by name, the same for every model of a seed.
         pass_arrays: By pass and name, the arrays of the passes that the measurement declares.
     """
 
@@ -81,8 +81,7 @@ class Measured:
     """Outcome of one part of a measurement on one model, or of a shared pass.
 
     Attributes:
-        curve: The numbers that may be published with the result: one row a layer, step, score … Written to
-            ``measurements/<name>.csv`` of the result; columns are the measurement's own.
+        curve: Published as ``measurements/<name>.csv``: a row for each layer, step, score …
         samples: Numbers of single examples, which ``compare`` needs and which are not published.
         reason: Why it could not be measured; empty where it was.
     """
@@ -94,7 +93,7 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """The same measurement on the models that a run is compared with; parts by name, as for the run itself.
+    """The same measurement, by part, on the models that a run is compared with.
 
     Attributes:
         original: The model before unlearning.
@@ -115,8 +114,8 @@ class SharedPass:
 
     Attributes:
         name: Unique; names the stage.
-        target: ``module:function``, imported when the pass is taken. The function takes a ``Subject`` and a
-            ``Progress``, returns arrays by name, and raises NotMeasurable where the pass cannot be taken.
+        target: ``module:function``. The function takes a ``Subject`` and a ``Progress``, returns arrays by name, and
+            raises NotMeasurable where the pass cannot be taken.
         version: Raised by hand when the arrays can change.
     """
 
@@ -140,7 +139,6 @@ class Measurement(ABC):
         name: As ``--measure`` takes it, and the first part of its metrics' names.
         specs: Its metrics.
         version: Raised by hand when the outcome of ``measure`` can change.
-        modules: Modules whose code ``measure`` runs, for the lock file of source digests.
         passes: Shared passes it needs.
         oracles: How many of the oracles it measures: 1, or 0 for all of them.
         untrained: Whether a randomly initialised model is measured as well, as a floor.
@@ -148,7 +146,6 @@ class Measurement(ABC):
 
     name: ClassVar[str]
     specs: ClassVar[tuple[MetricSpec, ...]]
-    modules: ClassVar[tuple[str, ...]]
     version: ClassVar[int] = 1
     passes: ClassVar[tuple[SharedPass, ...]] = ()
     oracles: ClassVar[int] = 1
@@ -159,30 +156,24 @@ class Measurement(ABC):
         """Its configuration at a scale; part of every stage's key and of the record."""
 
     def parts(self, subject: Subject) -> tuple[str, ...]:
-        """Names of the parts that this model is measured in; one without a name by default.
+        """Names of the parts that this model is measured in: letters, digits, ``-`` and ``/``; "" for a single one.
 
-        An interrupted measurement goes on with the next part. Names have letters, digits, ``-`` and ``/``.
+        An interrupted measurement goes on with the next part.
         """
         return ("",)
 
     @abstractmethod
     def measure(self, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
-        """Measure one part of one model.
+        """Measure one part of one model; raises NotMeasurable with the reason where that cannot be done.
 
         Args:
             config: The outcome of ``config`` with the user's changes (``--set-measure``).
             progress: ``progress.work`` is a folder to go on from after a kill, where a part takes minutes.
-
-        Raises:
-            NotMeasurable: With the reason why this cannot be measured.
         """
 
     @abstractmethod
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
-        """Metric values of a run from what was measured on it and on its references.
-
-        A value that cannot be had is None with the reason in its note (``unmeasured``), never left out and never 0.
-        """
+        """Metric values of a run. One that cannot be had is None with the reason in its note, never left out or 0."""
 
 
 @dataclass(frozen=True)
@@ -200,10 +191,7 @@ class IntervalEstimate:
 
 
 def independent_oracles(own: Mapping[str, Measured], references: References) -> list[Mapping[str, Measured]]:
-    """The oracles' parts without those of the run itself: a retrained model is no reference for itself.
-
-    A model is measured once, so that a run that is an oracle has the same object there.
-    """
+    """The oracles' parts without those of the run itself, which are the same object: no model is its own reference."""
     return [parts for parts in references.oracles if parts is not own]
 
 

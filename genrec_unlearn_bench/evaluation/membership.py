@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +19,7 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.evaluation import membership_scores as attacks
 from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, Scored, scored
 from genrec_unlearn_bench.evaluation.measurement import (
+    FloatArray,
     IntervalEstimate,
     Measured,
     Measurement,
@@ -33,36 +32,25 @@ from genrec_unlearn_bench.evaluation.measurement import (
 )
 from genrec_unlearn_bench.evaluation.membership_scores import LOSS, MIN_K, MIN_K_PLUS_PLUS, OLD, ONE_IN, OWN, REFERENCE
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["SPECS", "Membership"]
-
-FloatArray = NDArray[np.float64]
-
-
-class Statistic(StrEnum):
-    """Statistic of a membership score."""
-
-    AREA = "auc"
-    RATE = "tpr"
-    LEAK = "privleak"
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """One metric: a statistic of a score in a SID space."""
+    """One metric: a statistic (auc, tpr or privleak) of a score in a SID space."""
 
-    statistic: Statistic
-    space: str
+    statistic: str
     score: str
+    space: str = OWN
 
     @property
     def name(self) -> str:
-        """The metric's name."""
         return ".".join(["membership", self.statistic, *([self.space] if self.space != OWN else []), self.score])
 
 
@@ -88,15 +76,25 @@ _AGAINST = "forget train interactions against never-trained ones of the same con
 _PROTOCOL = "protocol sec. 4"
 
 
-def _area(score: str) -> MetricSpec:
-    title, what, source = _SCORED_BY[score]
+def _area(quantity: Quantity) -> MetricSpec:
+    title, what, source = _SCORED_BY[quantity.score]
+    if quantity.space == OLD:
+        return MetricSpec(
+            name=quantity.name,
+            title="MIA AUC LOSS, original SIDs",
+            better={Group.FORGET: Better.LOWER},
+            unit="AUC",
+            description=f"Area under the ROC curve of {_AGAINST}, scored by {what} with histories and targets written "
+            "in the original semantic IDs: what weights still know once items have new IDs. 95 % interval by DeLong.",
+            source=f"{_PROTOCOL}; ours, after the concept's leakage through the original SIDs",
+        )
     # Retain interactions were trained on and may be recognised; only a change of that AUC says much.
-    sides = {Group.FORGET: Better.LOWER, **({Group.RETAIN: Better.NONE} if score == LOSS else {})}
-    both = "; on the retain side, retain train against never-trained retain interactions" if score == LOSS else ""
+    loss = quantity.score == LOSS
+    both = "; on the retain side, retain train against never-trained retain interactions" if loss else ""
     return MetricSpec(
-        name=Quantity(Statistic.AREA, OWN, score).name,
+        name=quantity.name,
         title=f"MIA AUC {title}",
-        better=sides,
+        better={Group.FORGET: Better.LOWER, **({Group.RETAIN: Better.NONE} if loss else {})},
         unit="AUC",
         description=f"Area under the ROC curve of {_AGAINST}{both}, scored by {what}; .5 cannot be told, and the "
         "target is the retrained model's. 95 % interval by DeLong.",
@@ -104,10 +102,10 @@ def _area(score: str) -> MetricSpec:
     )
 
 
-def _rate(score: str) -> MetricSpec:
-    title, what, source = _SCORED_BY[score]
+def _rate(quantity: Quantity) -> MetricSpec:
+    title, what, source = _SCORED_BY[quantity.score]
     return MetricSpec(
-        name=Quantity(Statistic.RATE, OWN, score).name,
+        name=quantity.name,
         title=f"MIA TPR {title}",
         better={Group.FORGET: Better.LOWER},
         description=f"Share of forget train interactions that are found out at a false-positive rate of at most 1 % by "
@@ -116,10 +114,10 @@ def _rate(score: str) -> MetricSpec:
     )
 
 
-def _leak(score: str) -> MetricSpec:
-    title, what, _ = _SCORED_BY[score]
+def _leak(quantity: Quantity) -> MetricSpec:
+    title, what, _ = _SCORED_BY[quantity.score]
     return MetricSpec(
-        name=Quantity(Statistic.LEAK, OWN, score).name,
+        name=quantity.name,
         title=f"PrivLeak {title}",
         better={Group.FORGET: Better.ORACLE},
         range=(-100.0, math.inf),
@@ -130,33 +128,13 @@ def _leak(score: str) -> MetricSpec:
     )
 
 
-SPECS = (
-    *(_area(score) for score in attacks.SCORES),
-    MetricSpec(
-        name=Quantity(Statistic.AREA, OLD, LOSS).name,
-        title="MIA AUC LOSS, original SIDs",
-        better={Group.FORGET: Better.LOWER},
-        unit="AUC",
-        description=f"Area under the ROC curve of {_AGAINST}, scored by the mean log-probability of the target's "
-        "tokens with histories and targets written in the original semantic IDs: what weights still know once items "
-        "have new IDs. 95 % interval by DeLong.",
-        source=f"{_PROTOCOL}; ours, after the concept's leakage through the original SIDs",
-    ),
-    *(_rate(score) for score in attacks.SCORES),
-    *(_leak(score) for score in attacks.SCORES),
+QUANTITIES = (
+    *(Quantity("auc", score) for score in attacks.SCORES),
+    Quantity("auc", LOSS, OLD),
+    *(Quantity(statistic, score) for statistic in ("tpr", "privleak") for score in attacks.SCORES),
 )
-
-QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
-    {
-        quantity.name: quantity
-        for quantity in (
-            *(Quantity(statistic, OWN, score) for statistic in Statistic for score in attacks.SCORES),
-            Quantity(Statistic.AREA, OLD, LOSS),
-        )
-    }
-)
-"""By metric name."""
-
+_SPEC_OF = {"auc": _area, "tpr": _rate, "privleak": _leak}
+SPECS = tuple(_SPEC_OF[quantity.statistic](quantity) for quantity in QUANTITIES)
 
 _SIDES = {
     Group.FORGET: (ExampleGroup.FORGET_TRAIN, ExampleGroup.FORGET_HOLDOUT),
@@ -176,7 +154,6 @@ class MembershipConfig(StrictModel):
 
 
 def sample_name(group: Group, space: str, score: str, *, members: bool) -> str:
-    """Name of an array of scores among the samples."""
     return f"{group.value}.{space}.{score}.{'members' if members else 'holdout'}"
 
 
@@ -188,7 +165,6 @@ class Membership(Measurement):
 
     name = "membership"
     specs = SPECS
-    modules = (__name__,)
     passes = (LIKELIHOODS,)
     oracles = 0
 
@@ -196,12 +172,7 @@ class Membership(Measurement):
         return MembershipConfig()
 
     def measure(self, subject: Subject, part: str, config: MembershipConfig, progress: Progress) -> Measured:
-        """Scores of every example, and their statistics by group.
-
-        Raises:
-            NotMeasurable: The forget side has too few members or non-members. A retain side that has too few is left
-                out.
-        """
+        """Scores of every example, and their statistics by group; a retain side with too few examples is left out."""
         parts = {example_group: scored(subject.pass_arrays, example_group) for example_group in ExampleGroup}
         if subject.split.kind is ConceptKind.INTERACTION:
             # The forgotten interactions are a random draw, so what was held out stands for either side.
@@ -226,7 +197,8 @@ class Membership(Measurement):
         if run.reason:
             return unmeasured(self.specs, run.reason)
         compared = _Comparison(run, [parts[""] for parts in independent_oracles(own, references)])
-        return tuple(compared.value(QUANTITIES[spec.name], group) for spec in self.specs for group in spec.better)
+        pairs = zip(QUANTITIES, self.specs, strict=True)
+        return tuple(compared.value(quantity, group) for quantity, spec in pairs for group in spec.better)
 
 
 def _scores(part: Scored, share: float) -> Iterator[tuple[tuple[str, str], FloatArray]]:
@@ -241,7 +213,7 @@ def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
     """A row for every group, space and score. The reference score is no property of one model."""
     import pandas as pd
 
-    rows = []
+    rows, unknown = [], IntervalEstimate(np.nan, np.nan, np.nan)
     for group in _SIDES:
         for space, score in ((OWN, LOSS), (OWN, MIN_K), (OWN, MIN_K_PLUS_PLUS), (OLD, LOSS)):
             name = sample_name(group, space, score, members=True)
@@ -250,7 +222,7 @@ def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
             members = samples[name].astype(np.float64)
             holdout = samples[sample_name(group, space, score, members=False)].astype(np.float64)
             found = attacks.area(members, holdout)
-            found_rate = attacks.rate(members, holdout) if len(holdout) >= ONE_IN else None
+            found_rate = attacks.rate(members, holdout) if len(holdout) >= ONE_IN else unknown
             rows.append(
                 {
                     "score": score,
@@ -259,9 +231,9 @@ def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
                     "auc": found.value,
                     "auc_low": found.low,
                     "auc_high": found.high,
-                    "tpr": found_rate.value if found_rate else np.nan,
-                    "tpr_low": found_rate.low if found_rate else np.nan,
-                    "tpr_high": found_rate.high if found_rate else np.nan,
+                    "tpr": found_rate.value,
+                    "tpr_low": found_rate.low,
+                    "tpr_high": found_rate.high,
                     "n_members": len(members),
                     "n_holdout": len(holdout),
                 }
@@ -277,7 +249,6 @@ class _Comparison:
     oracles: Sequence[Measured]
 
     def value(self, quantity: Quantity, group: Group) -> MetricValue:
-        """One metric, or why there is none."""
         try:
             scores = self._scores(self.run, quantity, group)
             found = self._estimate(quantity, group, scores)
@@ -287,17 +258,15 @@ class _Comparison:
         return number(quantity.name, group, found.value, n=members + holdout, interval=found.interval)
 
     def _estimate(self, quantity: Quantity, group: Group, scores: attacks.MemberScores) -> IntervalEstimate:
-        match quantity.statistic:
-            case Statistic.AREA:
-                return attacks.area(*scores)
-            case Statistic.RATE:
-                if len(scores[1]) < ONE_IN:
-                    raise NotMeasurable(
-                        f"a false-positive rate of 1 in {ONE_IN} cannot be resolved with {len(scores[1])} non-members"
-                    )
-                return attacks.rate(*scores)
-            case Statistic.LEAK:
-                return self._leak(quantity, group, scores)
+        if quantity.statistic == "auc":
+            return attacks.area(*scores)
+        if quantity.statistic == "privleak":
+            return self._leak(quantity, group, scores)
+        if len(scores[1]) < ONE_IN:
+            raise NotMeasurable(
+                f"a false-positive rate of 1 in {ONE_IN} cannot be resolved with {len(scores[1])} non-members"
+            )
+        return attacks.rate(*scores)
 
     def _leak(self, quantity: Quantity, group: Group, scores: attacks.MemberScores) -> IntervalEstimate:
         if not self.oracles:
@@ -328,5 +297,5 @@ class _Comparison:
             return members, holdout
         if not self.oracles:
             raise NotMeasurable("there is no retrained model, other than the run itself, to calibrate the score by")
-        reference = self._scores(self.oracles[-1], Quantity(quantity.statistic, quantity.space, LOSS), group)
+        reference = self._scores(self.oracles[-1], Quantity(quantity.statistic, LOSS, quantity.space), group)
         return members - reference[0], holdout - reference[1]

@@ -1,13 +1,10 @@
 """Membership inference by scores of single examples: the scores, their ROC curve, and PrivLeak.
 
-All scores are turned so that higher means: more likely a member. Open-unlearning, whose attacks these are, labels
-forget examples 0 and holdout examples 1 and scores by loss; the AUC is the same number as with members labelled 1 and
-scored by log-likelihood, as here: 1 where every member scores above every non-member, .5 at chance. Scores that
-compress text (zlib) mean nothing for semantic IDs.
+Higher means: more likely a member. Open-unlearning, whose attacks these are, labels forget examples 0 and scores by
+loss; the AUC is the same number. Scores that compress text (zlib) mean nothing for semantic IDs.
 
 Examples of one user or item are not independent. The intervals hold all the same where nothing was memorised: the
-never-trained interactions were drawn at random, so that under that hypothesis the labels are exchangeable whatever
-ties the examples together.
+never-trained interactions were drawn at random, so that labels are exchangeable under that hypothesis.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray
-from genrec_unlearn_bench.evaluation.measurement import IntervalEstimate
+from genrec_unlearn_bench.evaluation.measurement import FloatArray, IntervalEstimate
 from genrec_unlearn_bench.seeding import numpy_generator
 
 __all__ = [
@@ -38,8 +35,6 @@ __all__ = [
     "privleak",
     "rate",
 ]
-
-FloatArray = NDArray[np.float64]
 
 MemberScores = tuple[FloatArray, FloatArray]
 """Scores of members [m] and of non-members [n]."""
@@ -63,24 +58,16 @@ BLOCK = 100
 
 
 def likelihood(log_probs: FloatArray, real: BoolArray) -> FloatArray:
-    """[n] mean log-probability of the real tokens of each target, i.e. minus its loss (Yeom et al. 2018).
+    """[n] mean log-probability of the real tokens of each target, i.e. minus its loss (Yeom et al. 2018), from [n, L].
 
     The mean, not the sum: with semantic IDs of different length a sum would tell short targets from long ones.
-
-    Args:
-        log_probs, real: [n, L].
     """
     return np.asarray(np.where(real, log_probs, 0.0).sum(axis=1) / np.maximum(real.sum(axis=1), 1))
 
 
 def min_k(values: FloatArray, real: BoolArray, share: float) -> FloatArray:
-    """[n] mean of the lowest ``share`` of each target's tokens, at least one (Min-K%, Shi et al. 2024,
-    arXiv 2310.16789, eq. 1).
-
-    At a share of .2, a semantic ID of three or four tokens is scored by its least likely token alone.
-
-    Args:
-        values, real: [n, L].
+    """[n] mean of the lowest ``share`` of each target's tokens [n, L], at least one (Min-K%, Shi et al. 2024,
+    arXiv 2310.16789, eq. 1). At .2, a semantic ID of three or four tokens is scored by its least likely token alone.
     """
     counts = np.maximum(1, (share * real.sum(axis=1)).astype(np.int64))
     lowest = np.sort(np.where(real, values, np.inf), axis=1)
@@ -92,11 +79,7 @@ def min_k_plus_plus(
     log_probs: FloatArray, mean: FloatArray, sd: FloatArray, real: BoolArray, share: float
 ) -> FloatArray:
     """[n] Min-K% of the z-scores of the tokens' log-probabilities (Min-K%++, Zhang et al. 2024, arXiv 2404.02936,
-    eq. 3 and 4).
-
-    Args:
-        log_probs, real: [n, L].
-        mean, sd: [n, L] of log p(v) with v drawn from the model's own distribution at that position.
+    eq. 3 and 4). ``mean``, ``sd``: [n, L] of log p(v) with v drawn from the model's own distribution at that position.
     """
     scale = np.sqrt(np.maximum(np.square(sd), LEAST_VARIANCE))
     return min_k((log_probs - mean) / scale, real, share)
@@ -127,19 +110,14 @@ def kernel(members: FloatArray, others: FloatArray) -> FloatArray:
 
 
 def rate(members: FloatArray, others: FloatArray) -> IntervalEstimate:
-    """True-positive rate at a false-positive rate of at most 1 %, from scores [m] and [n].
-
-    The highest rate of the empirical ROC curve there; nothing is interpolated between its points, which would promise
-    a rate at thresholds that no data reach.
+    """True-positive rate at a false-positive rate of at most 1 %, from scores [m] and [n]: the empirical ROC curve's.
 
     The interval takes both rates for estimates. How many of the n non-members lie above the threshold whose true
-    false-positive rate is 1 % is binomial; Clopper-Pearson's bounds of the true-positive rate are mixed over it, and
-    the mixture's 2.5 % and 97.5 % points are the interval. By simulation (n of 190 to 2,000, m of 1,700, AUC of .5 to
-    .998) it holds the true rate in 97 to 99 of 100 cases; a stratified bootstrap in only 86 to 90 at n = 190, since
-    where there is no non-member above the true threshold it cannot see one. With fewer than 368 non-members that
-    happens in more than 2.5 of 100 cases: the lower end is then 0, whatever the scores.
-
-    Raises ValueError with fewer than ``ONE_IN`` non-members.
+    false-positive rate is 1 % is binomial; Clopper-Pearson's bounds of the true-positive rate are mixed over it. By
+    simulation (n of 190 to 2,000, m of 1,700, AUC of .5 to .998) it holds the true rate in 97 to 99 of 100 cases; a
+    stratified bootstrap in only 86 to 90 at n = 190. With fewer than 368 non-members there is none above the true
+    threshold in more than 2.5 of 100 cases: the lower end is then 0, whatever the scores. Raises ValueError below
+    ``ONE_IN``.
     """
     m, n = len(members), len(others)
     if n < ONE_IN:
@@ -187,13 +165,8 @@ def privleak(own: MemberScores, retrained: MemberScores) -> IntervalEstimate:
     In per cent. 0 is the retrained model; -100 a model that gives every member away (too little unlearned). Above 0,
     forgotten interactions score below never-trained ones, which gives them away as well (too much unlearned).
 
-    The interval is a stratified percentile bootstrap over examples: members and non-members are drawn anew, and both
-    models are scored on the same draw, since they were measured on the same examples.
-
-    Args:
-        own, retrained: Scores of the same examples, in the same order.
-
-    Raises ValueError where the retrained model's AUC is 1, as the denominator is 0.
+    The interval is a stratified percentile bootstrap over examples; both models, scored on the same examples in the
+    same order, share each draw. Raises ValueError where the retrained model's AUC is 1, as the denominator is 0.
     """
     grids = [kernel(*scores) for scores in (own, retrained)]
     value = _leak(*(grid.mean() for grid in grids))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from genrec_unlearn_bench.data.examples import BoolArray
 from genrec_unlearn_bench.evaluation.collateral import prefix_depth
 from genrec_unlearn_bench.evaluation.measurement import unmeasured
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.overlap import overlap, overlap_lift, prefix_sharing, token_coverage
+from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.examples import BoolArray
     from genrec_unlearn_bench.evaluation.decode import EvaluationContext
-    from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = ["SPECS", "overlap_values"]
 
@@ -24,46 +24,46 @@ _SOURCE = "protocol sec. 4; TRACER, definition of Ω"
 
 
 _SET = "random item sets of the concept's size"
-_INFINITE = (0.0, math.inf)
+_SHARE, _RATIO = ((0.0, 1.0), "fraction"), ((0.0, math.inf), "ratio")
 _MEASURED = tuple(
     MetricSpec(
         name=f"overlap.{name}",
         title=title,
         better={Group.ALL: better},
         range=bounds,
-        unit="fraction" if bounds == (0.0, 1.0) else "ratio",
+        unit=unit,
         level=Level.ITEM if name == "shared-prefix" else Level.MODEL,
         description=description,
         source=_SOURCE,
     )
-    for name, title, better, bounds, description in (
+    for name, title, better, (bounds, unit), description in (
         (
             "mean",
             "Ω",
             Better.LOWER,
-            (0.0, 1.0),
+            _SHARE,
             "Chance that a concept item and a retain item share a code, mean over code levels.",
         ),
-        ("lift", "Ω lift", Better.LOWER, _INFINITE, f"Ω over its exact mean for {_SET}."),
+        ("lift", "Ω lift", Better.LOWER, _RATIO, f"Ω over its exact mean for {_SET}."),
         (
             "lift.null-low",
             "Ω lift, chance from",
             Better.NONE,
-            _INFINITE,
+            _RATIO,
             f"2.5 % quantile of the lift of {_SET} (200 seeded draws).",
         ),
         (
             "lift.null-high",
             "Ω lift, chance to",
             Better.NONE,
-            _INFINITE,
+            _RATIO,
             f"97.5 % quantile of the lift of {_SET}; a lift inside both cannot be told from chance.",
         ),
         (
             "shared-prefix",
             "Shared prefix",
             Better.LOWER,
-            (0.0, 1.0),
+            _SHARE,
             "Share of concept items whose first two codes (one, where there are only two code levels) are some retain "
             "item's too.",
         ),
@@ -71,7 +71,7 @@ _MEASURED = tuple(
             "covered-codes",
             "Covered codes",
             Better.LOWER,
-            (0.0, 1.0),
+            _SHARE,
             "Share of the concept items' distinct codes that some retain item uses too, mean over code levels.",
         ),
     )
@@ -111,21 +111,19 @@ def overlap_values(context: EvaluationContext) -> tuple[MetricValue, ...]:
     """
     from genrec_unlearn_bench.backbones.recommender import Recommender
 
-    concept = context.split.items
+    concept, original = context.split.items, context.original_sids
+    reason = ""
     if not isinstance(context.ranker, Recommender):
-        return unmeasured((*_MEASURED, *_CHANGES), "this ranker has no semantic IDs")
-    if not concept.any() or concept.all():
-        return unmeasured(
-            (*_MEASURED, *_CHANGES),
-            "the request names no concept items" if not concept.any() else "there are no retain items",
-        )
+        reason = "this ranker has no semantic IDs"
+    elif not concept.any() or concept.all():
+        reason = "the request names no concept items" if not concept.any() else "there are no retain items"
+    if reason or not isinstance(context.ranker, Recommender):
+        return unmeasured((*_MEASURED, *_CHANGES), reason)
     now = table_overlap(context.ranker.sids, concept, seed=context.seed)
-    if context.original_sids is None:
+    if original is None:
         return (*now, *unmeasured(_CHANGES, "the original table is not known"))
-    if context.original_sids.digest == context.ranker.sids.digest:
-        before = now
-    else:
-        before = table_overlap(context.original_sids, concept, seed=context.seed)
+    same = original.digest == context.ranker.sids.digest
+    before = now if same else table_overlap(original, concept, seed=context.seed)
     return (*now, *_changes(now, before))
 
 

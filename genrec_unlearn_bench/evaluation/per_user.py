@@ -1,8 +1,8 @@
-"""The per-user table: one row a test example and beam, enough to recompute every USER-level metric exactly."""
+"""The per-user table: one row a test example and beam, and every USER-level metric recomputed from it (no torch)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,14 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import CorruptArtefact
-from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.ranking import BEAMS, TEST_GROUPS, UserBlock
+from genrec_unlearn_bench.evaluation.collateral import collateral_values
+from genrec_unlearn_bench.evaluation.concept import concept_rate_values
+from genrec_unlearn_bench.evaluation.history_influence import influence_values
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.evaluation.ranking import BEAMS, TEST_GROUPS, UserBlock, blocks, ranking_values
+from genrec_unlearn_bench.evaluation.similarity import similarity_values
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyarrow import parquet as pq
 
-__all__ = ["COLUMNS", "PerUserWriter", "block_frame", "blocks", "read_per_user", "stored_blocks"]
+__all__ = ["COLUMNS", "PerUserWriter", "block_frame", "read_per_user", "recompute", "rescored", "stored_blocks"]
 
 ROW_GROUP = 1 << 20
 """Rows of a row group of the file: pyarrow's own limit, so that a table is the same file however it is written."""
@@ -64,24 +68,15 @@ def block_frame(group: Group, beam: int, columns: Mapping[str, NDArray[Any]]) ->
     """The rows of one group at one beam; ``columns`` are all but ``group`` and ``beam``, each [M]."""
     import pandas as pd
 
-    filled = dict(columns)
-    rows = len(filled["example"])
-    frame = pd.DataFrame({**filled, "group": [group.value] * rows, "beam": np.full(rows, beam)})
-    return _typed(frame)
+    rows = len(columns["example"])
+    return _typed(pd.DataFrame({**columns, "group": [group.value] * rows, "beam": np.full(rows, beam)}))
 
 
 def join(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """All blocks, one below the other, in the given order."""
+    """All blocks, one below the other."""
     import pandas as pd
 
     return _typed(pd.concat(frames, ignore_index=True))
-
-
-def blocks(frame: pd.DataFrame) -> Iterator[UserBlock]:
-    """Every group at every beam of the protocol, in order, empty ones included."""
-    for group in TEST_GROUPS:
-        for beam in BEAMS:
-            yield UserBlock(group, beam, frame[(frame["group"] == group.value) & (frame["beam"] == beam)])
 
 
 class PerUserWriter:
@@ -158,18 +153,30 @@ def read_per_user(path: Path) -> pd.DataFrame:
     import pandas as pd
     from pyarrow.lib import ArrowException
 
-    hint = "remove the result and run it again"
+    fault_of = "not a readable parquet file"
     try:
         frame = pd.read_parquet(path, engine="pyarrow")
-    except (OSError, ValueError, ArrowException) as fault:
-        raise CorruptArtefact(f"not a readable parquet file: {fault}", where=str(path), hint=hint) from None
-    absent = [name for name in COLUMNS if name not in frame.columns]
-    if absent:
-        raise CorruptArtefact(f"columns are missing: {', '.join(absent)}", where=str(path), hint=hint)
-    try:
+        fault_of = "a column is missing or has the wrong type"
         return _typed(frame)
-    except (TypeError, ValueError) as fault:
-        raise CorruptArtefact(f"a column has the wrong type: {fault}", where=str(path), hint=hint) from None
+    except (OSError, TypeError, ValueError, KeyError, ArrowException) as fault:
+        hint = "remove the result and run it again"
+        raise CorruptArtefact(f"{fault_of}: {fault}", where=str(path), hint=hint) from None
+
+
+def recompute(per_user: pd.DataFrame) -> tuple[MetricValue, ...]:
+    """Every USER-level metric from a per-user table, to the bit as ``evaluate`` reported it."""
+    return rescored(tuple(blocks(per_user)))
+
+
+def rescored(parts: Sequence[UserBlock]) -> tuple[MetricValue, ...]:
+    """The same from the blocks of a table, wherever their columns lie."""
+    return (
+        *ranking_values(parts),
+        *similarity_values(parts),
+        *concept_rate_values(parts),
+        *influence_values(parts),
+        *collateral_values(parts),
+    )
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:

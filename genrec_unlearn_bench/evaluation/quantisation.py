@@ -18,6 +18,7 @@ from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.evaluation.measurement import (
+    FloatArray,
     IntervalEstimate,
     Measured,
     Measurement,
@@ -28,13 +29,13 @@ from genrec_unlearn_bench.evaluation.measurement import (
     unmeasured,
 )
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.ranking import rank_metric, rate_interval, user_mean
+from genrec_unlearn_bench.evaluation.ranking import TEST_GROUPS, rank_metric, rate_interval, user_mean
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["SPECS", "Quantisation"]
 
@@ -65,75 +66,61 @@ _SOURCE = (
 )
 
 
-def _spec(
-    name: str,
-    title: str,
-    better: dict[Group, Better],
-    description: str,
-    *,
-    low: float = 0.0,
-    high: float = 1.0,
-    unit: str = "fraction",
-) -> MetricSpec:
-    return MetricSpec(
-        name=f"quantisation.{name}",
-        title=title,
-        better=better,
-        range=(low, high),
-        unit=unit,
-        description=description,
-        source=_SOURCE,
-    )
-
-
 def _specs(scheme: str, meaning: str) -> Iterable[MetricSpec]:
-    retain = {Group.RETAIN: Better.HIGHER}
-    yield _spec(
-        f"hr@10.{scheme}",
-        f"HR@10 ({scheme})",
-        {Group.FORGET: Better.LOWER, **retain},
-        f"HR@10 at beam 50 with {meaning}; on the forget test, and on a sample of the retain test. Interval: "
-        "Clopper-Pearson.",
+    """The metrics of one way to quantise."""
+    share, ratio, change = (0.0, 1.0, "fraction"), (-math.inf, math.inf, "ratio"), (-1.0, math.inf, "ratio")
+    loss = (
+        f"Relative change of retain NDCG@10 of {{}} with {meaning}: -0.1 is a tenth lost. Interval: paired bootstrap "
+        "over examples."
     )
-    yield _spec(
-        f"ndcg@10.{scheme}",
-        f"NDCG@10 ({scheme})",
-        retain,
-        f"NDCG@10 at beam 50 with {meaning}, on a sample of the retain test. Interval: Student's t.",
+    rows: tuple[tuple[str, str, dict[Group, Better], tuple[float, float, str], str], ...] = (
+        (
+            "hr@10",
+            "HR@10",
+            {Group.FORGET: Better.LOWER, Group.RETAIN: Better.HIGHER},
+            share,
+            f"HR@10 at beam 50 with {meaning}; on the forget test, and on a sample of the retain test. Interval: "
+            "Clopper-Pearson.",
+        ),
+        (
+            "ndcg@10",
+            "NDCG@10",
+            {Group.RETAIN: Better.HIGHER},
+            share,
+            f"NDCG@10 at beam 50 with {meaning}, on a sample of the retain test. Interval: Student's t.",
+        ),
+        (
+            "recovery",
+            "Recovery",
+            {Group.FORGET: Better.LOWER},
+            ratio,
+            f"What of the forgotten comes back with {meaning}: (HR@10 of the quantised model - its HR@10 unquantised) "
+            "/ (HR@10 of the quantised original - its HR@10 unquantised); 1 is all of it. Interval: paired bootstrap "
+            "over examples.",
+        ),
+        ("damage", "Damage", {Group.RETAIN: Better.HIGHER}, change, loss.format("the model")),
+        (
+            "damage-original",
+            "Damage, original",
+            {Group.RETAIN: Better.NONE},
+            change,
+            loss.format("the original recommender"),
+        ),
     )
-    yield _spec(
-        f"recovery.{scheme}",
-        f"Recovery ({scheme})",
-        {Group.FORGET: Better.LOWER},
-        f"What of the forgotten comes back with {meaning}: (HR@10 of the quantised model - its HR@10 unquantised) / "
-        "(HR@10 of the quantised original - its HR@10 unquantised); 1 is all of it. Interval: paired bootstrap over "
-        "examples.",
-        low=-math.inf,
-        high=math.inf,
-        unit="ratio",
-    )
-    for name, whose, wanted in (
-        ("damage", "the model", Better.HIGHER),
-        ("damage-original", "the original recommender", Better.NONE),
-    ):
-        yield _spec(
-            f"{name}.{scheme}",
-            f"Damage{'' if name == 'damage' else ', original'} ({scheme})",
-            {Group.RETAIN: wanted},
-            f"Relative change of retain NDCG@10 of {whose} with {meaning}: -0.1 is a tenth lost. Interval: paired "
-            "bootstrap over examples.",
-            low=-1.0,
-            high=math.inf,
-            unit="ratio",
+    for name, title, better, (low, high, unit), description in rows:
+        yield MetricSpec(
+            name=f"quantisation.{name}.{scheme}",
+            title=f"{title} ({scheme})",
+            better=better,
+            range=(low, high),
+            unit=unit,
+            description=description,
+            source=_SOURCE,
         )
 
 
-SPECS = tuple(spec for scheme, meaning in SCHEMES.items() for spec in _specs(scheme, meaning))
-
-
-def _specs_of(scheme: str) -> tuple[MetricSpec, ...]:
-    """The metrics of one way to quantise."""
-    return tuple(spec for spec in SPECS if spec.name.endswith(f".{scheme}"))
+_BY_SCHEME = {scheme: tuple(_specs(scheme, meaning)) for scheme, meaning in SCHEMES.items()}
+SPECS = tuple(spec for specs in _BY_SCHEME.values() for spec in specs)
 
 
 class QuantisationConfig(StrictModel):
@@ -150,21 +137,17 @@ class Quantisation(Measurement):
 
     name = "quantisation"
     specs = SPECS
-    modules = (__name__, "genrec_unlearn_bench.evaluation.quantised")
 
     def config(self, scale: str) -> QuantisationConfig:
-        """The retain sample shrinks with the scale."""
         return QuantisationConfig(retain_examples=_RETAIN_EXAMPLES.get(scale, 5000))
 
     def parts(self, subject: Subject) -> tuple[str, ...]:
-        """All bits, 8 and 4; for causal models, NF4 as well."""
         from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 
         causal = isinstance(subject.recommender, CausalRecommender)
         return (FULL, "int8", "int4", *(("nf4",) if causal else ()))
 
     def measure(self, subject: Subject, part: str, config: QuantisationConfig, progress: Progress) -> Measured:
-        """Ranks of the test targets with the bits that ``part`` names."""
         from genrec_unlearn_bench.evaluation.quantised import quantised_ranks
 
         if part == "nf4" and not config.nf4:
@@ -175,7 +158,6 @@ class Quantisation(Measurement):
         return Measured(curve=_curve(part, found), samples=found)
 
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
-        """Values of every scheme; None with a reason for NF4 where it was not measured."""
         return tuple(value for scheme in SCHEMES for value in _values(scheme, own, references))
 
 
@@ -183,16 +165,14 @@ def _values(scheme: str, own: Mapping[str, Measured], references: References) ->
     # A ranker without a network is one part without a name.
     measured = own.get(scheme, own.get(""))
     if measured is None or measured.reason:
-        return list(unmeasured(_specs_of(scheme), measured.reason if measured else _NO_PART))
-    out = _scores(f".{scheme}", measured.samples)
-    recovery, damage, of_original = (
-        next(spec for spec in _specs_of(scheme) if spec.name == f"quantisation.{name}.{scheme}")
-        for name in ("recovery", "damage", "damage-original")
-    )
-    out.append(_recovery(recovery, scheme, own, references))
-    out.append(_damage(damage, scheme, own))
-    out.append(_damage(of_original, scheme, references.original))
-    return out
+        return list(unmeasured(_BY_SCHEME[scheme], measured.reason if measured else _NO_PART))
+    _, _, recovery, damage, of_original = _BY_SCHEME[scheme]
+    return [
+        *_scores(f".{scheme}", measured.samples),
+        _recovery(recovery, scheme, own, references),
+        _damage(damage, scheme, own, "model"),
+        _damage(of_original, scheme, references.original, "original"),
+    ]
 
 
 def _recovery(spec: MetricSpec, scheme: str, own: Mapping[str, Measured], references: References) -> MetricValue:
@@ -216,8 +196,7 @@ def _recovery(spec: MetricSpec, scheme: str, own: Mapping[str, Measured], refere
     )
 
 
-def _damage(spec: MetricSpec, scheme: str, parts: Mapping[str, Measured]) -> MetricValue:
-    whose = "model" if spec.name.startswith("quantisation.damage.") else "original"
+def _damage(spec: MetricSpec, scheme: str, parts: Mapping[str, Measured], whose: str) -> MetricValue:
     if (reason := _lacking({whose: parts.get(FULL), f"quantised {whose}": parts.get(scheme)})) is not None:
         return unmeasured([spec], reason)[0]
     gain = rank_metric("ndcg@10").of
@@ -225,15 +204,12 @@ def _damage(spec: MetricSpec, scheme: str, parts: Mapping[str, Measured]) -> Met
     return _ratio(spec, after - before, before, what="the retain NDCG@10 without quantisation")
 
 
-def _ratio(
-    spec: MetricSpec, numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, what: str
-) -> MetricValue:
-    (group,) = spec.better
+def _ratio(spec: MetricSpec, numerators: FloatArray, denominators: FloatArray, *, what: str) -> MetricValue:
     try:
         ratio = paired_ratio(numerators, denominators, what=what)
     except NotMeasurable as fault:
         return unmeasured([spec], fault.what)[0]
-    return number(spec.name, group, ratio.value, n=ratio.n, interval=ratio.interval)
+    return number(spec.name, next(iter(spec.better)), ratio.value, n=ratio.n, interval=ratio.interval)
 
 
 def _lacking(parts: Mapping[str, Measured | None]) -> str | None:
@@ -245,20 +221,16 @@ def _lacking(parts: Mapping[str, Measured | None]) -> str | None:
 
 
 def _scores(end: str, samples: Mapping[str, NDArray[np.generic]]) -> list[MetricValue]:
-    """HR@10 of both groups and NDCG@10 of the retain test, by their own examples."""
-    hits = [
-        _hit_rate(f"quantisation.hr@10{end}", group, samples[group.value]) for group in (Group.FORGET, Group.RETAIN)
-    ]
+    hits = [_hit_rate(f"quantisation.hr@10{end}", group, _ranks_of(samples, group)) for group in TEST_GROUPS]
     gains = rank_metric("ndcg@10").of(_ranks_of(samples, Group.RETAIN))
     return [*hits, user_mean(f"quantisation.ndcg@10{end}", Group.RETAIN, gains, beam=None, interval=True)]
 
 
-def _hit_rate(name: str, group: Group, ranks: NDArray[np.generic]) -> MetricValue:
-    """HR@10 with its Clopper-Pearson interval."""
+def _hit_rate(name: str, group: Group, ranks: NDArray[np.int64]) -> MetricValue:
     n = len(ranks)
     if not n:
         return MetricValue(metric=name, group=group, value=None, n=0, note="no test examples in this group")
-    hits = int(rank_metric("hr@10").of(np.asarray(ranks, dtype=np.int64)).sum())
+    hits = int(rank_metric("hr@10").of(ranks).sum())
     return number(name, group, hits / n, n=n, interval=rate_interval(hits, n))
 
 
@@ -266,17 +238,15 @@ def _curve(scheme: str, samples: Mapping[str, NDArray[np.int64]]) -> pd.DataFram
     """The published table of one part: a row for each group and metric."""
     import pandas as pd
 
-    bits = int(samples["bits"][0])
     return pd.DataFrame(
         [
             {
                 "scheme": scheme,
-                "bits": bits,
+                "bits": int(samples["bits"][0]),
                 "group": value.group.value,
                 "metric": value.metric.removeprefix("quantisation."),
                 "value": value.value,
-                "low": None if value.interval is None else value.interval[0],
-                "high": None if value.interval is None else value.interval[1],
+                **dict(zip(("low", "high"), value.interval or (None, None), strict=True)),
                 "n": value.n,
             }
             for value in _scores("", samples)
@@ -285,18 +255,14 @@ def _curve(scheme: str, samples: Mapping[str, NDArray[np.int64]]) -> pd.DataFram
 
 
 def _ranks_of(samples: Mapping[str, NDArray[np.generic]], group: Group) -> NDArray[np.int64]:
-    """The ranks of one group [M]."""
     return np.asarray(samples[group.value], dtype=np.int64)
 
 
-def paired_ratio(numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, what: str) -> IntervalEstimate:
+def paired_ratio(numerators: FloatArray, denominators: FloatArray, *, what: str) -> IntervalEstimate:
     """The ratio of the means of two rows [n] of numbers of the same examples.
 
-    The interval is the percentile bootstrap's over examples, both rows together; it is made to hold the value.
-
-    Raises:
-        NotMeasurable: The mean denominator is not above 0, or resampling cannot tell it from 0: the
-            ratio would mean nothing. ``what`` names the denominator in the reason.
+    The interval is the percentile bootstrap's over examples, both rows together; it is made to hold the value. Raises
+    NotMeasurable where the mean denominator, which ``what`` names, is not above 0 or cannot be told from 0.
     """
     n = len(denominators)
     if n < 2:
@@ -313,7 +279,7 @@ def paired_ratio(numerators: NDArray[np.float64], denominators: NDArray[np.float
     return IntervalEstimate(value, min(float(low), value), max(float(high), value), n)
 
 
-def _resampled(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _resampled(rows: FloatArray) -> FloatArray:
     """[DRAWS, C] column means of resampled rows [n, C]; the same draws for every call of that length."""
     n = len(rows)
     generator = numpy_generator(0, "paired-ratio", n)

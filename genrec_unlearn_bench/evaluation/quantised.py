@@ -39,8 +39,8 @@ def quantised_ranks(
         scheme: int8, int4 or nf4; None measures the model as it is.
 
     Returns:
-        ``forget`` [F] for the whole forget test and ``retain`` [R] for a sample of the retain test, which is the same
-        for every model of a seed, so that all differences are paired; and ``bits`` [1] of the blocks' weights.
+        ``forget`` [F] for the whole forget test, ``retain`` [R] for a sample of the retain test, the same for every
+        model of a seed, so that differences are paired; and ``bits`` [1] of the blocks' weights.
 
     Raises:
         NotMeasurable: No network, no test examples, or no way to quantise like that here.
@@ -83,16 +83,18 @@ def _ranks(recommender: Recommender, examples: Examples, label: str, progress: P
 def quantised(recommender: Recommender, rounding: Callable[[Tensor], Tensor]) -> Recommender:
     """A clone with every linear layer's matrix rounded: attention, feed-forward and output head.
 
-    Low-rank adapters are worked into their matrices first, as they are before a model is quantised for serving.
-    Norms, biases, relative positions and embeddings keep their bits, as in Zhang et al. (2024) and in the libraries
-    that quantise. One matrix that is both output head and embedding (TIGER, Qwen2.5 up to 3B) is a linear layer's, and
-    stays one: each of its rows is an output channel of the head and a token's embedding, rounded with one scale either
-    way. Zhang et al. leave the head alone; here it holds a large part of a small model, and the tokens of the concept.
+    Low-rank adapters are worked into their matrices first. Norms, biases, relative positions and embeddings keep their
+    bits, as in Zhang et al. (2024). One matrix that is both output head and embedding (TIGER, Qwen2.5 up to 3B) is a
+    linear layer's, with one scale for each row. Zhang et al. leave the head alone; here it holds a large part of a
+    small model, and the tokens of the concept.
     """
     copy = recommender.clone()
     done: set[int] = set()
     with torch.no_grad():
-        _merge_adapters(copy.module)
+        for part in _adapted(copy.module):
+            adapter: Any = part
+            if not adapter.merged and not adapter.disable_adapters:
+                adapter.merge()
         for layer in linear_layers(copy.module):
             if id(layer.weight) not in done:
                 done.add(id(layer.weight))
@@ -117,13 +119,6 @@ def _adapted(module: nn.Module) -> list[nn.Module]:
     return [part for part in module.modules() if hasattr(part, "get_delta_weight")]
 
 
-def _merge_adapters(module: nn.Module) -> None:
-    for part in _adapted(module):
-        layer: Any = part
-        if not layer.merged and not layer.disable_adapters:
-            layer.merge()
-
-
 def round_to_nearest(weight: Tensor, bits: int) -> Tensor:
     """Symmetric, one scale for each output channel (row): levels -top … top times ``max |row| / top``.
 
@@ -138,12 +133,9 @@ def round_to_nearest(weight: Tensor, bits: int) -> Tensor:
 
 
 def normal_float(weight: Tensor) -> Tensor:
-    """4-bit NormalFloat in blocks of 64, by bitsandbytes' own kernels.
+    """4-bit NormalFloat in blocks of 64, by bitsandbytes' own kernels, dequantised as its linear layers do.
 
-    Its linear layers multiply with the dequantised weights, which is what this gives; scales are not quantised again.
-
-    Raises:
-        NotMeasurable: The library or a CUDA device is missing.
+    Raises NotMeasurable where the library or a CUDA device is missing.
     """
     if importlib.util.find_spec("bitsandbytes") is None:
         raise NotMeasurable("NF4 is quantised by bitsandbytes, which is not installed")
@@ -156,7 +148,6 @@ def normal_float(weight: Tensor) -> Tensor:
 
 
 def rounding_of(scheme: str) -> Callable[[Tensor], Tensor]:
-    """int8, int4 or nf4 as a function of one matrix."""
     if scheme == "nf4":
         return normal_float
     bits = int(scheme.removeprefix("int"))

@@ -1,14 +1,12 @@
 """HR@k, NDCG@k and MRR@10 from ranks, and how values of test examples become one number.
 
 Ranks of items are computed from the per-user table, one group and beam at a time. Ranks of semantic IDs (``sid_ranks``)
-serve comparisons with repositories that compare strings of tokens, where items that share an ID count once. Where an ID
-stands for several items, these follow each other in our lists and all but the first lose places; a hit on the string is
-therefore never worse than the hit on the item.
+serve comparisons with repositories that compare strings of tokens, where items that share an ID count once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,13 +27,13 @@ __all__ = [
     "SPECS",
     "TEST_GROUPS",
     "WIDE_BEAM",
+    "FloatArray",
     "UserBlock",
+    "blocks",
     "difference_interval",
     "gain",
     "hit",
-    "hit_rate",
     "mean_interval",
-    "mean_ndcg",
     "rank_metric",
     "ranking_values",
     "rate_interval",
@@ -78,6 +76,13 @@ class UserBlock:
         """[M] the column as int64."""
         values: Any = self.frame[column].to_numpy(dtype=np.int64)
         return np.asarray(values)
+
+
+def blocks(frame: pd.DataFrame) -> Iterator[UserBlock]:
+    """Every group at every beam of the protocol, in order, empty ones included."""
+    for group in TEST_GROUPS:
+        for beam in BEAMS:
+            yield UserBlock(group, beam, frame[(frame["group"] == group.value) & (frame["beam"] == beam)])
 
 
 def hit(ranks: RankArray, k: int) -> FloatArray:
@@ -162,8 +167,8 @@ def user_mean(
 ) -> MetricValue:
     """Average the finite entries of ``values`` [M]; NaN marks an example for which nothing was measured.
 
-    The standard deviation has n - 1 in its denominator and needs two examples. ``interval`` adds the 95 % t interval
-    of the mean. With nothing to average the value is None and the note says ``empty``.
+    The standard deviation (n - 1) needs two examples. ``interval`` adds the 95 % t interval of the mean. With nothing
+    to average the value is None and the note says ``empty``.
     """
     measured = values[np.isfinite(values)]
     n = len(measured)
@@ -225,9 +230,7 @@ def sid_numbers(codes: RankArray) -> RankArray:
 def sid_ranks(ranking: Ranking, numbers: RankArray, targets: RankArray) -> RankArray:
     """[B] 1-based rank of each target's semantic ID among the different ones in its list, 0 where it is not there.
 
-    Args:
-        ranking: [B, k] items; those that share an ID stand together.
-        numbers: [N] from ``sid_numbers``.
+    ``ranking``: [B, k] items; those that share an ID stand together. ``numbers``: [N] from ``sid_numbers``.
     """
     ids = np.where(ranking.items >= 0, numbers[ranking.items], -1)
     new = np.ones_like(ids, dtype=np.bool_)
@@ -235,13 +238,3 @@ def sid_ranks(ranking: Ranking, numbers: RankArray, targets: RankArray) -> RankA
     hits = ids == numbers[targets][:, None]
     places = np.cumsum(new, axis=1)[np.arange(len(ids)), hits.argmax(axis=1)]
     return np.where(hits.any(axis=1), places, 0).astype(np.int64)
-
-
-def hit_rate(ranks: RankArray, cutoff: int) -> float:
-    """Share of rows whose target is among the first ``cutoff``; with one relevant each, this is recall."""
-    return float(hit(ranks, cutoff).mean())
-
-
-def mean_ndcg(ranks: RankArray, cutoff: int) -> float:
-    """Mean NDCG with one relevant item each: 1 / log2(rank + 1)."""
-    return float(gain(ranks, cutoff).mean())

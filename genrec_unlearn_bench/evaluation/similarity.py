@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.ranking import UserBlock, user_mean
+from genrec_unlearn_bench.evaluation.ranking import FloatArray, UserBlock, user_mean
 
 __all__ = ["SPECS", "list_similarity", "similarity_values"]
 
-FloatArray = NDArray[np.float64]
 CHUNK = 2048
 """Lists compared at a time: ten rows of features each are held in memory."""
 
@@ -21,11 +20,7 @@ _SCRUBBED = ", from texts without the concept, so that recommending the forgotte
 _COLUMNS = {
     "similarity.first": ("first_similarity", "Sim.", "first recommended item"),
     "similarity.mean@10": ("mean_similarity", "Sim. list", "the ten recommended items, averaged"),
-    "similarity.first.scrubbed": (
-        "first_similarity_scrubbed",
-        "Sim. scrubbed",
-        f"first recommended item{_SCRUBBED}",
-    ),
+    "similarity.first.scrubbed": ("first_similarity_scrubbed", "Sim. scrubbed", f"first recommended item{_SCRUBBED}"),
     "similarity.mean@10.scrubbed": (
         "mean_similarity_scrubbed",
         "Sim. list scrubbed",
@@ -52,19 +47,15 @@ SPECS = tuple(
 
 
 def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.float32]) -> tuple[FloatArray, FloatArray]:
-    """Cosine of each list's first item, and the mean over its items, with the target.
+    """Cosine of each list's first item, and the mean over its items, with the target: two [M] float64.
 
-    Places that hold no item (-1) and items whose feature row is zero (no text) have no cosine: they are left out of
-    the mean, which is therefore over what was really recommended. NaN where nothing is left, or where the target
-    has no text.
+    Places without an item (-1) and items whose feature row is zero (no text) are left out of the mean. NaN where
+    nothing is left, or where the target has no text.
 
     Args:
         lists: [M, k] item ids, -1 at empty places.
         targets: [M].
         features: [N, D]; rows need not have unit length.
-
-    Returns:
-        ([M], [M]) float64.
     """
     first = np.full(len(lists), np.nan)
     mean = np.full(len(lists), np.nan)

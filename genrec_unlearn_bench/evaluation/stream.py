@@ -1,9 +1,8 @@
 """A stream of requests, each applied to the last one's model: drift of retain quality, resurfacing and cost.
 
-General methods are known to break under repetition (ERASE, arXiv 2603.08341). Every number here compares models of one
-stream on the same test interactions, so differences are paired. Their 95 % intervals are t intervals over test
-interactions, and left out where all differences are the same, as nothing then tells their spread; the one of a hit
-rate is Clopper and Pearson's. All lists are decoded at beam 10.
+After ERASE (arXiv 2603.08341). Models of one stream are compared on the same test interactions, so differences are
+paired. Their 95 % intervals are t intervals, left out where all differences are the same; the one of a hit rate is
+Clopper and Pearson's. All lists are decoded at beam 10.
 """
 
 from __future__ import annotations
@@ -87,11 +86,9 @@ class StreamRanks:
 
 
 def stream_quality(ranks: StreamRanks | None, *, reason: str = "", fixed: bool = False) -> tuple[MetricValue, ...]:
-    """The metrics about ranking.
+    """The metrics about ranking; None with ``reason`` where the stream was not completed.
 
-    Args:
-        ranks: None where the stream was not completed; ``reason`` is then the note.
-        fixed: One model stands for the whole stream (a reference row), so that nothing can drift or resurface.
+    ``fixed``: one model stands for the whole stream (a reference row), so that nothing can drift or resurface.
     """
     if ranks is None:
         return unmeasured(_QUALITY, reason)
@@ -128,7 +125,6 @@ def _paired(metric: str, group: Group, values: NDArray[np.float64], empty: str) 
 
 
 def _rate(metric: str, group: Group, values: NDArray[np.float64], empty: str) -> MetricValue:
-    """A share with its Clopper-Pearson interval."""
     found = user_mean(metric, group, values, beam=None, empty=empty)
     if not len(values):
         return found
@@ -138,10 +134,9 @@ def _rate(metric: str, group: Group, values: NDArray[np.float64], empty: str) ->
 def stream_times(
     seconds: Sequence[float], *, retrain_seconds: float | None, reason: str = "", fixed: bool = False
 ) -> tuple[MetricValue, ...]:
-    """The metrics about cost.
+    """The metrics about cost, from the seconds of each request.
 
     Args:
-        seconds: Of each request.
         reason: Why the stream was not carried through, so that it has no cost as a whole; empty where it was.
         fixed: The model was not made request by request.
     """

@@ -51,11 +51,9 @@ def measurements() -> Mapping[str, str]:
 class Suite:
     """A named set of measurements.
 
-    Attributes:
-        name: As ``--suite`` takes it.
-        holdout: Whether a part of the train interactions is never trained on (``data.holdout``). Such a suite has an
-            original and oracles of its own: its numbers and those of a suite without never share a table.
-        measurements: Those beyond the core, by name, in the order in which they are taken.
+    ``holdout``: a part of the train interactions is never trained on (``data.holdout``). Such a suite has an original
+    and oracles of its own: its numbers and those of a suite without never share a table. ``measurements``: those beyond
+    the core, in the order in which they are taken.
     """
 
     name: str
@@ -77,9 +75,7 @@ def suites() -> Mapping[str, Suite]:
 def find_suite(name: str, only: Sequence[str] = ()) -> Suite:
     """The suite of that name, cut down to the measurements in ``only`` where some are named.
 
-    Raises:
-        UnknownName: No such suite, or no such measurement.
-        UsageError: The suite takes nothing beyond the core, and some measurement was named.
+    Raises UnknownName for an unknown suite or measurement, UsageError where the suite takes nothing beyond the core.
     """
     if name not in _SUITES:
         raise UnknownName("suite", name, _SUITES)

@@ -1,34 +1,25 @@
 """U-LiRA: membership inference by shadow models that unlearned.
 
-Hayes et al. 2024, "Inexact unlearning needs more careful evaluations to avoid a false sense of privacy" (arXiv
-2403.01218), after Kurmanji et al. 2023 (arXiv 2302.09880) and the likelihood-ratio attack of Carlini et al. 2022
-(arXiv 2112.03570). Shadow models are trained with and without each example, and all unlearn what they were given; two
-Gaussians, of the confidence in an example under models that have forgotten it and under models that never saw it,
-classify a further model. Every shadow takes its turn as that model, since its membership is known.
+Hayes et al. 2024 (arXiv 2403.01218), after Kurmanji et al. 2023 (arXiv 2302.09880) and the likelihood-ratio attack of
+Carlini et al. 2022 (arXiv 2112.03570). Shadow models are trained with and without each example, and all unlearn what
+they were given; two Gaussians, of the confidence in an example under models that have forgotten it and that never saw
+it, classify a further model. Every shadow takes its turn as that model.
 
-Deviations, each with its reason: one variance a side for all examples (Carlini et al. do so too where shadows are few);
-shadows come in pairs with complementary halves, and both means leave out the tested shadow's whole pair, so that they
-rest on equally many shadows: were only the tested one left out, its own side would have the noisier mean, and examples
-that no model can tell apart would be separated below chance.
+Deviations: one variance a side for all examples (Carlini et al. do so too where shadows are few); shadows come in pairs
+with complementary halves, and both means leave out the tested shadow's whole pair: were only the tested one left out,
+its side would have the noisier mean, and examples that no model can tell apart would be separated below chance.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from numpy.typing import NDArray
 
-from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, number, unmeasured
+from genrec_unlearn_bench.data.examples import BoolArray
+from genrec_unlearn_bench.evaluation.measurement import FloatArray, NotMeasurable, number, unmeasured
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.seeding import numpy_generator
 
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.examples import BoolArray
-
 __all__ = ["LEAST", "SPECS", "confidence", "halves", "ulira_values"]
-
-FloatArray = NDArray[np.float64]
 
 LEAST = 4
 """Fewest shadows: the tested one's pair left out, each side of each example has one left."""
@@ -82,10 +73,7 @@ SPECS = tuple(
 
 
 def confidence(log_probs: FloatArray) -> FloatArray:
-    """log(p / (1 - p)) of a target's probability p, from its log [...]; both logs are taken without rounding p.
-
-    A log-probability of 0 is taken for the largest that float32 tells from it.
-    """
+    """log(p / (1 - p)) of a target's probability p, from its log [...]; 0 counts as the largest below it in float32."""
     kept = np.minimum(log_probs, _SURE)
     return np.asarray(kept - np.log(-np.expm1(kept)))
 
@@ -105,12 +93,12 @@ def halves(shadows: int, units: int, generator: np.random.Generator) -> BoolArra
 def likelihood_ratios(confidences: FloatArray, included: BoolArray) -> FloatArray:
     """[N, T] log N(x; in) - log N(x; out) of each shadow's confidence in each example: above 0, in is the likelier.
 
+    The means of an example leave out the tested shadow and its partner; the variance of each side is shared by all
+    examples and leaves out the tested shadow alone, which is what makes four shadows enough.
+
     Args:
         confidences: [N, T] of T examples under N shadows, finite.
         included: [N, T] which shadows were trained on which, in complementary pairs (``halves``).
-
-    The means of an example leave out the tested shadow and its partner; the variance of each side is shared by all
-    examples and leaves out the tested shadow alone, which is what makes four shadows enough.
     """
     shadows = len(confidences)
     out = np.empty_like(confidences)
@@ -137,12 +125,7 @@ def _shared_variance(confidences: FloatArray, side: BoolArray) -> float:
 
 
 def rates(scores: FloatArray, members: BoolArray) -> dict[str, float]:
-    """``auc``, ``tpr`` (at a false-positive rate of at most 1 %) and ``accuracy`` (balanced, with members above 0).
-
-    Args:
-        scores: [M].
-        members: [M] of both kinds.
-    """
+    """``auc``, ``tpr`` (false-positive rate of at most 1 %) and balanced ``accuracy`` of scores [M] and members [M]."""
     from sklearn.metrics import auc, roc_curve
 
     false, true, _ = roc_curve(members, scores, drop_intermediate=False)
@@ -155,12 +138,10 @@ def rates(scores: FloatArray, members: BoolArray) -> dict[str, float]:
 
 
 def ulira_values(confidences: FloatArray, included: BoolArray) -> tuple[MetricValue, ...]:
-    """The three metrics, from confidences [N, T] and who was trained on what [N, T].
+    """The three metrics, from confidences [N, T] and who was trained on what [N, T]; ``n`` counts judgements.
 
-    ``n`` is the number of judgements, shadows times examples. None with the reason where a shadow's confidences are
-    not finite, and for the rate where there are too few judgements to see one false positive in a hundred.
-
-    Raises NotMeasurable for too few examples to resample.
+    None with the reason where a shadow's confidences are not finite, and for the rate where there are too few
+    judgements to see one false positive in a hundred. Raises NotMeasurable for too few examples to resample.
     """
     shadows, examples = confidences.shape
     if examples < 2:

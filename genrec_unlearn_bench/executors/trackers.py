@@ -130,7 +130,7 @@ class TrackedProgress(Progress):
         from accelerate import tracking as trackers
 
         # Its own logger refuses to work before a training has set up processes and devices.
-        trackers.logger = logging.getLogger(trackers.__name__)  # type: ignore[assignment]
+        trackers.logger = logging.getLogger(trackers.__name__)
         kind = trackers.LOGGER_TYPE_TO_CLASS[name]
         tracker = kind(run, tracking.folder) if kind.requires_logging_directory else kind(run)
         # Else it asks accelerate which process this is, and that sets up devices as a training of its own would.

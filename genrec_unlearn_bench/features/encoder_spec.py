@@ -68,15 +68,12 @@ def parse_encoder(text: str) -> EncoderSpec:
     if name == "tfidf":
         return EncoderSpec(kind="tfidf", dim=_dimensions(dim, text) if colon else TFIDF_DIM)
     if text == "minilm":
-        folder = minilm_folder()
-        return EncoderSpec(
-            kind="sentence-transformers", source="minilm", model="minilm", weights=_folder_digest(folder)
-        )
+        weights = _folder_digest(minilm_folder())
+        return EncoderSpec(kind="sentence-transformers", source="minilm", model="minilm", weights=weights)
     folder = Path(text).expanduser()
     if folder.is_dir():
-        return EncoderSpec(
-            kind="sentence-transformers", source="folder", model=str(folder), weights=_folder_digest(folder)
-        )
+        weights = _folder_digest(folder)
+        return EncoderSpec(kind="sentence-transformers", source="folder", model=str(folder), weights=weights)
     if text.startswith(("/", "./", "../", "~")):
         raise UsageError(
             "there is no such folder with a text encoder",
@@ -102,19 +99,14 @@ def minilm_folder() -> Path:
 def _dimensions(digits: str, text: str) -> int:
     if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits[:6]) <= 4096:
         raise UsageError(
-            f"{digits!r} is no number of dimensions from 1 to 4096",
-            where=f"encoder {text}",
-            hint="for example tfidf:64",
+            f"{digits!r} is no number of dimensions from 1 to 4096", where=f"encoder {text}", hint="such as tfidf:64"
         )
     return int(digits)
 
 
 def _folder_digest(folder: Path) -> str:
-    """``model_digest`` of a folder that holds a text encoder."""
     if not (folder / "modules.json").is_file() and not (folder / "config.json").is_file():
-        raise UsageError(
-            "the folder holds no text encoder: neither modules.json nor config.json is there",
-            where=str(folder),
-            hint="give the folder of a sentence-transformers model, or tfidf or minilm",
-        )
+        what = "the folder holds no text encoder: neither modules.json nor config.json is there"
+        hint = "give the folder of a sentence-transformers model, or tfidf or minilm"
+        raise UsageError(what, where=str(folder), hint=hint)
     return model_digest(folder)

@@ -1,16 +1,22 @@
-"""Item features: one row per item, with the name of the encoder that made them."""
+"""Item features: embeddings of the items' texts, in memory and on disk."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ItemFeatures", "unit_rows"]
+from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.tensors import read_tensors, write_tensors
+
+__all__ = ["ItemFeatures", "load_embeddings", "save_embeddings", "unit_rows"]
+
+_FILE = "embeddings.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,3 +48,25 @@ def unit_rows(matrix: NDArray[Any]) -> NDArray[np.float32]:
     exact = np.asarray(matrix, dtype=np.float64)
     lengths = np.sqrt((exact * exact).sum(axis=1, keepdims=True))
     return np.where(lengths > 1e-12, exact / np.maximum(lengths, 1e-12), 0.0).astype(np.float32)
+
+
+def save_embeddings(rows: NDArray[np.float32], folder: Path) -> None:
+    """Write one matrix into ``folder``, which exists. OSErrors are the caller's to explain."""
+    with (folder / _FILE).open("wb") as sink:
+        write_tensors({"rows": np.asarray(rows, dtype=np.float32)}, sink)
+
+
+def load_embeddings(folder: Path) -> NDArray[np.float32]:
+    """Read what ``save_embeddings`` wrote. A large matrix is backed by the file (see ``tensors.read_tensors``).
+
+    Raises:
+        CorruptArtefact: The file is missing or broken.
+    """
+    try:
+        rows = read_tensors(folder / _FILE)["rows"]
+        if rows.dtype != np.float32 or rows.ndim != 2:
+            raise ValueError(f"{rows.dtype} {rows.shape} is no matrix of float32")
+    except (OSError, KeyError, ValueError) as fault:
+        what = f"stored item embeddings cannot be read ({type(fault).__name__}: {fault})"
+        raise CorruptArtefact(what, where=str(folder), hint="delete the folder; they are computed anew") from fault
+    return rows

@@ -73,11 +73,8 @@ class SentenceEncoder:
 
         try:
             # One look-up, no retries: without a network this fails at once, or finds what an earlier run has fetched.
-            return Path(
-                snapshot_download(
-                    self.spec.model or "", revision=self.spec.revision, allow_patterns=_FILES, ignore_patterns=_UNUSED
-                )
-            )
+            model, revision = self.spec.model or "", self.spec.revision
+            return Path(snapshot_download(model, revision=revision, allow_patterns=_FILES, ignore_patterns=_UNUSED))
         except (OSError, ValueError) as fault:
             raise DataMissing(
                 f"the text encoder {self.spec.model!r} is not on this machine and could not be fetched: "

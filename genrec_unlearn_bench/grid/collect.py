@@ -152,7 +152,7 @@ def _job_states(sweep: SweepFolder | None) -> Mapping[str, tuple[Whereabouts, st
     for job in status.running:
         found[job.job] = ("running", f"{job.stage or 'starting'} on {job.host}{f' ({job.late})' if job.late else ''}")
     for failed in status.failed:
-        state: Whereabouts = failed.state if failed.state in ("skipped", "lost") else "failed"  # type: ignore[assignment]
+        state: Whereabouts = failed.state if failed.state in ("skipped", "lost") else "failed"
         found[failed.job] = (state, failed.error.partition("\n")[0])
     if status.waits:
         found.update({name: ("queued", "") for name in status.queued if name not in found})

@@ -61,7 +61,7 @@ class CellGraph:
     @property
     def result(self) -> Stage:
         """The stage whose key is the result's."""
-        return next(reversed(self.stages.values()))
+        return list(self.stages.values())[-1]
 
 
 Build = Callable[[RunRequest], CellGraph]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.pipeline.results import RECORD, folder_prefix, looks_whole, row_folder
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
-from genrec_unlearn_bench.store.keys import differences
+from genrec_unlearn_bench.store.manifest import differences
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.record import Cell

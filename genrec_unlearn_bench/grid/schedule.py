@@ -13,7 +13,7 @@ from genrec_unlearn_bench.grid.spec import Resources
 from genrec_unlearn_bench.pipeline.request import RunRequest
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.grid.plan import Plan
+    from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, SharedStage
 
 __all__ = ["RESULT", "Job", "Outlook", "outlook", "schedule"]
 
@@ -122,7 +122,7 @@ class Outlook:
 
 def outlook(plan: Plan, processes: int = 1) -> Outlook:
     """Add up a plan."""
-    waiting = [*plan.shared, *(planned for planned in plan.cells if planned.waits)]
+    waiting: list[SharedStage | PlannedCell] = [*plan.shared, *(planned for planned in plan.cells if planned.waits)]
     seconds = sum(one.seconds or 0.0 for one in waiting)
     ends: dict[str, float] = {}
     longest = 0.0

@@ -14,8 +14,7 @@ from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.data.spec import DatasetSpec
-from genrec_unlearn_bench.data.task_spec import TaskSpec
-from genrec_unlearn_bench.data.tasks import find_task, tasks
+from genrec_unlearn_bench.data.tasks import TaskSpec, find_task, tasks
 from genrec_unlearn_bench.errors import CapabilityMissing, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation.suites import Suite, find_measurement, find_suite
 from genrec_unlearn_bench.evaluation.ulira import LEAST
@@ -24,7 +23,7 @@ from genrec_unlearn_bench.pipeline.environment import default_threads, precision
 from genrec_unlearn_bench.pipeline.record import Cell
 from genrec_unlearn_bench.pipeline.request import RunRequest, changed
 from genrec_unlearn_bench.pipeline.rulesets import ConfigSource, config_source
-from genrec_unlearn_bench.registry import Entry, find_method, load_class, methods
+from genrec_unlearn_bench.registry import Entry, find_method, load_class, methods, source_digest
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.tuning.choice import recommender_digest
 from genrec_unlearn_bench.tuning.fixed_rules import FixedRules, shipped_fixed
@@ -60,6 +59,7 @@ class ResolvedRequest:
         request: As it was asked for, with the scale filled in.
         capabilities: What a recommender of these configurations has.
         method: The method with its configuration; None for a reference row.
+        method_digest: blake2b-256 of the method's source file, or of the reference row's name.
         source: Where the method's configuration comes from.
         measuring: Configurations of the suite's measurements beyond the core, by name.
         precision: Of training on a GPU, where it changes numbers; empty on CPU.
@@ -76,6 +76,7 @@ class ResolvedRequest:
     entry: Entry
     method: UnlearningMethod[Any] | None
     method_config: MethodConfig
+    method_digest: str
     source: ConfigSource
     suite: Suite
     measuring: Mapping[str, StrictModel]
@@ -169,9 +170,9 @@ def resolve(
     if source is None and request.ruleset == "default":
         source = ConfigSource(fields=request.method_set)
     source = source or config_source(request, entry, task=before.task.name, scale=scale, fixed=catalogue.fixed)
-    method, config = catalogue.once(
+    method, config, digest = catalogue.once(
         ("config", request.method, source.where, repr(sorted(source.fields.items()))),
-        lambda: _method(entry, source.fields, where=source.where),
+        lambda: (*_method(entry, source.fields, where=source.where), source_digest(entry)),
     )
     if method is not None:
         _check_capabilities(method, before.backbone.name, before.capabilities)
@@ -184,6 +185,7 @@ def resolve(
         entry=entry,
         method=method,
         method_config=config,
+        method_digest=digest,
         source=source,
     )
 
@@ -207,8 +209,8 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
     task = catalogue.task(request.task, request.data_dir)
     scale = _scale(request.scale, task)
     backbone = load_backbone(request.backbone)
-    backbone_config = changed(backbone.preset(scale), request.backbone_set, where="--set-backbone")
-    sid_config = changed(backbone.sid_preset(scale), request.sid_set, where="--set-sid")
+    backbone_config = changed(backbone.presets[scale], request.backbone_set, where="--set-backbone")
+    sid_config = changed(backbone.sid_presets[scale], request.sid_set, where="--set-sid")
     suite = find_suite(request.suite, request.measure)
     plain = ENCODERS[Scale.SMOKE] if task.dataset == DEMO else ENCODERS[scale]
     device = resolve_device(request.device)
@@ -224,6 +226,7 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
         entry=catalogue.method("original"),
         method=None,
         method_config=MethodConfig(),
+        method_digest="",
         source=ConfigSource(),
         suite=suite,
         measuring=_measurement_configs(suite, scale.value, request.measure_set),

@@ -19,7 +19,7 @@ from genrec_unlearn_bench.pipeline.resources import enough_memory
 from genrec_unlearn_bench.pipeline.results import LOSSES
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
-from genrec_unlearn_bench.store.keys import content_key, plain
+from genrec_unlearn_bench.store.manifest import content_key, plain
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -112,20 +112,19 @@ class Stage:
         return self.label or self.name
 
 
-def topological(goals: Iterable[Stage]) -> Iterator[Stage]:
+def topological(goals: Iterable[Stage]) -> list[Stage]:
     """All stages that the goals depend on and the goals themselves, each key once, inputs first."""
-    seen: set[str] = set()
+    found: dict[str, Stage] = {}
 
-    def visit(stage: Stage) -> Iterator[Stage]:
-        if stage.key in seen:
-            return
-        seen.add(stage.key)
+    def visit(stage: Stage) -> None:
         for one in stage.inputs.values():
-            yield from visit(one)
-        yield stage
+            if one.key not in found:
+                visit(one)
+        found[stage.key] = stage
 
     for goal in goals:
-        yield from visit(goal)
+        visit(goal)
+    return list(found.values())
 
 
 T = TypeVar("T")
@@ -178,9 +177,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-T = TypeVar("T")
 
 
 @dataclass

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS
-from genrec_unlearn_bench.data.tasks import tasks
+from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, tasks
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.reporting.board import Board, make_board

@@ -25,7 +25,7 @@ from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.formats.letter import read_index
 from genrec_unlearn_bench.data.locate import locate
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.evaluation.ranking import hit_rate, mean_ndcg, sid_numbers, sid_ranks
+from genrec_unlearn_bench.evaluation.ranking import gain, hit, sid_numbers, sid_ranks
 from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.pipeline.environment import default_threads, describe, determinism, resolve_device
@@ -38,7 +38,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.reproduce.published import PublishedReference
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 from genrec_unlearn_bench.sids.external import from_index
-from genrec_unlearn_bench.store.keys import content_key
+from genrec_unlearn_bench.store.manifest import content_key
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.dataset import Dataset
@@ -275,14 +275,15 @@ def _ranks(recommender: T5Recommender, test: Examples, reference: PublishedRefer
 
 def _comparison(reference: PublishedReference, place: int, items: IntArray, ids: IntArray) -> ReproducedNumber:
     expected = reference.expected[place]
-    value = hit_rate if expected.metric.startswith("recall") else mean_ndcg
-    measured = value(ids, expected.cutoff)
+    # With one relevant item each, recall is the hit rate.
+    score = hit if expected.metric.startswith("recall") else gain
+    measured = float(score(ids, expected.cutoff).mean())
     distance = measured / expected.value - 1
     return ReproducedNumber(
         metric=expected.metric,
         published=expected.value,
         measured=measured,
-        items=value(items, expected.cutoff),
+        items=float(score(items, expected.cutoff).mean()),
         distance=distance,
         within=abs(distance) <= reference.tolerance,
     )

@@ -22,8 +22,7 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import draft_prefix
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.inventory import Entry, entries, folder_size, old_stages
-from genrec_unlearn_bench.store.locks import SUFFIX, is_free, try_lock
-from genrec_unlearn_bench.store.store import STAGES, StageStore
+from genrec_unlearn_bench.store.store import LOCK_SUFFIX, STAGES, StageStore, is_free, try_lock
 
 __all__ = ["Collected", "Policy", "Removable", "collect", "keys_of_results", "leftovers", "remove", "select"]
 
@@ -42,8 +41,7 @@ class Policy:
     Attributes:
         older_than: Seconds since a stage was last read.
         max_size: Bytes that the store may have; stages read longest ago go first.
-        keep: Keys of stages that results were made from; their inputs are kept with them. Where neither age nor size
-            is given, all other stages go.
+        keep: Keys of results' stages, kept with their inputs; without age and size, all other stages go.
         old: Also remove stages in the layout of an older recipe.
     """
 
@@ -62,8 +60,7 @@ class Removable:
         target: The stage's folder, there or not, whose lock guards ``path``.
         why: Reason for a stage, kind of a leftover.
         size: Bytes.
-        name: Kind of the stage.
-        seconds: Time that computing the stage again would take.
+        name, seconds: Kind of the stage, and the time that computing it again would take.
     """
 
     path: Path
@@ -96,11 +93,7 @@ class Collected(StrictModel):
 
 
 def collect(root: Path, policy: Policy, progress: Progress, *, yes: bool) -> Collected:
-    """Collect a store once.
-
-    Args:
-        yes: Remove what may go; otherwise only report it.
-    """
+    """Remove what may go from a store (``yes``), or only report it."""
     found = list(entries(root))
     chosen = select(found, policy)
     old = [Removable(path, path, "old recipe", folder_size(path)) for path in old_stages(root)] if policy.old else []
@@ -127,27 +120,27 @@ def collect(root: Path, policy: Policy, progress: Progress, *, yes: bool) -> Col
     )
 
 
-def select(found: Iterable[Entry], policy: Policy, now: float | None = None) -> tuple[Removable, ...]:
+def select(found: Iterable[Entry], policy: Policy) -> tuple[Removable, ...]:
     """The stages that a policy gives up, those read longest ago first."""
-    moment = time.time() if now is None else now
+    now = time.time()
     stages = sorted(found, key=lambda entry: (entry.read, entry.key))
     kept = _with_inputs(policy.keep or (), stages)
     only_keep = policy.keep is not None and policy.older_than is None and policy.max_size is None
     excess = sum(entry.size for entry in stages) - policy.max_size if policy.max_size is not None else 0
     chosen: list[Removable] = []
     for entry in stages:
-        age = moment - entry.read
+        age = now - entry.read
         if entry.key in kept or age < policy.spare:
             continue
         # What is too old comes first, and counts towards the size as well.
+        why: Literal["older", "not kept", "over size"]
         if policy.older_than is not None and age > policy.older_than:
-            chosen.append(_stage(entry, "older"))
-        elif only_keep:
-            chosen.append(_stage(entry, "not kept"))
-        elif excess > 0:
-            chosen.append(_stage(entry, "over size"))
+            why = "older"
+        elif only_keep or excess > 0:
+            why = "not kept" if only_keep else "over size"
         else:
             continue
+        chosen.append(Removable(entry.path, entry.path, why, entry.size, entry.name, entry.seconds))
         excess -= entry.size
     return tuple(chosen)
 
@@ -193,9 +186,8 @@ def remove(one: Removable) -> bool:
 def keys_of_results(folders: Iterable[Path]) -> frozenset[str]:
     """Keys of all stages that the results below some folders were made from.
 
-    Raises:
-        DataMissing: A folder does not exist, or holds no result; a mistyped name must not free everything.
-        CorruptArtefact: A record cannot be read.
+    Raises DataMissing for a folder without results (a mistyped name must not free everything), CorruptArtefact for a
+    record that cannot be read.
     """
     keys: set[str] = set()
     for folder in folders:
@@ -216,10 +208,6 @@ def keys_of_results(folders: Iterable[Path]) -> frozenset[str]:
     return frozenset(keys)
 
 
-def _stage(entry: Entry, why: Literal["older", "not kept", "over size"]) -> Removable:
-    return Removable(entry.path, entry.path, why, entry.size, entry.name, entry.seconds)
-
-
 def _with_inputs(keys: Iterable[str], stages: Iterable[Entry]) -> frozenset[str]:
     """Keys of some stages and of everything they were made from."""
     inputs = {entry.key: entry.manifest.inputs for entry in stages if entry.manifest is not None}
@@ -236,8 +224,8 @@ def _with_inputs(keys: Iterable[str], stages: Iterable[Entry]) -> frozenset[str]
 def _target_of(draft: Path) -> Path:
     """Folder of the stage that a draft was to become; its name holds the key's first digits, its lock all of them."""
     start = draft.name.removeprefix(".draft-").partition("-")[0]
-    locks = sorted(draft.parent.glob(f".{start}*{SUFFIX}"))
-    return draft.parent / (locks[0].name[1 : -len(SUFFIX)] if locks else start)
+    locks = sorted(draft.parent.glob(f".{start}*{LOCK_SUFFIX}"))
+    return draft.parent / (locks[0].name[1 : -len(LOCK_SUFFIX)] if locks else start)
 
 
 def _untouched(path: Path, seconds: float) -> bool:

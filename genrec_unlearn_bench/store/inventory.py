@@ -1,4 +1,7 @@
-"""Contents of a store: its stages by their manifests, a listing by kind and backbone, a check of every byte."""
+"""Contents of a store: its stages by their manifests, a listing by kind and backbone, a check of every byte.
+
+Also times and sizes as people write them (30d, 20G).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, StorageError
+from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, StorageError, UsageError
 from genrec_unlearn_bench.files import storage_error
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import MANIFEST, StageManifest, verified
@@ -27,9 +30,13 @@ __all__ = [
     "ListingRow",
     "Verified",
     "entries",
+    "format_bytes",
+    "format_seconds",
     "list_store",
     "old_stages",
     "old_store_notice",
+    "parse_bytes",
+    "parse_seconds",
     "stage_folders",
     "verify_store",
 ]
@@ -38,14 +45,15 @@ _NOT_STAGES = frozenset({STAGES, "quarantine", "unfinished", "sweeps", "embeddin
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _SHORT = re.compile(r"[0-9a-f]{2}")
 _KEY = re.compile(r"[0-9a-f]{64}")
+_SECONDS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+_BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A stored stage as its manifest describes it.
+    """A stored stage by its manifest (None where it cannot be read).
 
     Attributes:
-        manifest: None where it cannot be read.
         made, read: Seconds since the epoch: when it was stored, and when it was last read (to the minute).
     """
 
@@ -79,7 +87,7 @@ class ListingRow(StrictModel):
     size: int
     """Bytes."""
     seconds: float
-    """Time that computing them again would take, all together."""
+    """Time that computing all of them again would take."""
     oldest: float
     """Age of the oldest, in seconds."""
     last_read: float
@@ -97,11 +105,7 @@ class Listing(StrictModel):
 
 @dataclass(frozen=True)
 class Damage:
-    """A stage that does not match its digests, or cannot be read.
-
-    Attributes:
-        moved: Whether it is in ``quarantine/`` now.
-    """
+    """A stage that does not match its digests or cannot be read, and whether it is in ``quarantine/`` now."""
 
     name: str
     key: str
@@ -111,7 +115,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Verified:
-    """Result of a check: how many stages there are, which are damaged, and which could not be read at all."""
+    """Number of stages, those that are damaged, and those that could not be read at all."""
 
     stages: int
     damaged: tuple[Damage, ...]
@@ -166,9 +170,9 @@ def folder_size(folder: Path) -> int:
     return total
 
 
-def list_store(root: Path, now: float | None = None) -> Listing:
+def list_store(root: Path) -> Listing:
     """Stages of a store by kind and backbone. Only manifests are read."""
-    moment = time.time() if now is None else now
+    now = time.time()
     stages = list(entries(root))
     backbones = _backbones(stages)
     groups: dict[tuple[str, str], list[Entry]] = {}
@@ -181,8 +185,8 @@ def list_store(root: Path, now: float | None = None) -> Listing:
             stages=len(members),
             size=sum(entry.size for entry in members),
             seconds=sum(entry.seconds for entry in members),
-            oldest=max(moment - entry.made for entry in members),
-            last_read=max(min(moment - entry.read for entry in members), 0.0),
+            oldest=max(now - entry.made for entry in members),
+            last_read=max(min(now - entry.read for entry in members), 0.0),
         )
         for (name, backbone), members in sorted(groups.items())
     )
@@ -190,10 +194,9 @@ def list_store(root: Path, now: float | None = None) -> Listing:
 
 
 def verify_store(root: Path, progress: Progress, *, only: Sequence[str] = (), quarantine: bool = True) -> Verified:
-    """Check every file of every stage against its digest.
+    """Check every file of every stage (``only``: of these kinds) against its digest.
 
     Args:
-        only: Kinds of stages; all where none are named.
         quarantine: Move damaged stages to ``quarantine/``, so that they are computed again.
     """
     store = StageStore(root, progress)
@@ -205,19 +208,47 @@ def verify_store(root: Path, progress: Progress, *, only: Sequence[str] = (), qu
             verified(path, name, path.name)
         except CorruptArtefact as fault:
             if path.is_dir():
-                moved = quarantine and _quarantined(store, name, path.name, fault)
-                damaged.append(Damage(name, path.name, fault.what, moved))
+                if quarantine:
+                    with suppress(BenchError):
+                        store.quarantine(name, path.name, fault)
+                damaged.append(Damage(name, path.name, fault.what, moved=not path.is_dir()))
         except StorageError as fault:
             unreadable.append(Damage(name, path.name, f"{fault.what}: {fault.where}", moved=False))
     return Verified(len(folders), tuple(damaged), tuple(unreadable))
 
 
-def _quarantined(store: StageStore, name: str, key: str, fault: CorruptArtefact) -> bool:
-    try:
-        store.quarantine(name, key, fault)
-    except BenchError:
-        return False
-    return True
+def parse_seconds(text: str, *, where: str) -> float:
+    """``12h``, ``30d``, ``8w`` in seconds. Raises UsageError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is no time", where=where, hint="write a number and m, h, d or w: 12h, 30d")
+    return float(found.group(1)) * _SECONDS[found.group(2)]
+
+
+def parse_bytes(text: str, *, where: str) -> int:
+    """``500M``, ``20G`` in bytes, by powers of 1024. Raises UsageError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)(?:i?B)?", text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is no size", where=where, hint="write a number and K, M, G or T: 500M, 20G")
+    return int(float(found.group(1)) * _BYTES[found.group(2)])
+
+
+def format_bytes(number: float) -> str:
+    """Bytes with a unit: ``12.3 MiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} TiB"
+
+
+def format_seconds(number: float) -> str:
+    """Seconds with the unit that suits them: ``90 s``, ``5 min``, ``3.5 h``, ``2.0 d``."""
+    if number < 120:
+        return f"{number:.0f} s"
+    if number < 7200:
+        return f"{number / 60:.0f} min"
+    return f"{number / 3600:.1f} h" if number < 48 * 3600 else f"{number / 86400:.1f} d"
 
 
 def _backbones(stages: Iterable[Entry]) -> Mapping[str, str]:

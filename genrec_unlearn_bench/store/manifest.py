@@ -1,7 +1,8 @@
-"""The two files beside a stage's own: ``stage.json``, the manifest, and ``key.json``, the recipe of its key.
+"""Keys of stages, and the two files beside a stage's own: ``key.json``, the recipe of its key, and ``stage.json``.
 
-The manifest holds the digest of every file, ``key.json`` among them, and a digest of itself, so that no byte of a
-stored stage can change unnoticed.
+A key is blake2b-256 over the canonical JSON of everything that can change the outcome of a stage, so it is the same on
+every machine, operating system and Python version; two keys differ where their recipes differ. The manifest
+``stage.json`` holds the digest of every file and of itself, so that no byte of a stored stage can change unnoticed.
 """
 
 from __future__ import annotations
@@ -9,23 +10,28 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.files import file_digest, folder_digest, storage_error, write_json
-from genrec_unlearn_bench.store.keys import KEY_VERSION
 
 __all__ = [
     "KEY_FILE",
+    "KEY_VERSION",
     "MANIFEST",
     "StageManifest",
     "StoredStage",
+    "canonical",
+    "content_key",
+    "differences",
+    "plain",
     "read_manifest",
     "read_recipe",
     "verified",
@@ -38,6 +44,68 @@ KEY_FILE = "key.json"
 _DAMAGE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 """Failures to open a file that mean that another thing, or nothing, is in its place. All others (no permission, too
 many open files, a server that is away) say nothing about the file."""
+
+KEY_VERSION = 3
+"""Raised only when the way keys are made changes: every stored stage is then computed again. A test pins the keys of
+known recipes."""
+
+
+def plain(value: object, place: str = "value") -> Any:
+    """The JSON value of a model (by its fields), mapping, sequence or scalar; ``place`` names it in errors.
+
+    Raises ValueError for NaN, infinities, names that are no strings, NumPy scalars and other types.
+    """
+    if isinstance(value, BaseModel):
+        return _plain_model(value, place)
+    if isinstance(value, Mapping):
+        if not all(isinstance(name, str) for name in value):
+            raise ValueError(f"{place}: names must be strings")
+        return {str(name): plain(part, f"{place}.{name}") for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part, f"{place}[{index}]") for index, part in enumerate(value)]
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{place}: {value!r} has no canonical form")
+    # Exact types: a NumPy scalar is a float by inheritance, and its repr is not a float's.
+    if value is None or type(value) in (bool, int, float):
+        return value
+    raise ValueError(f"{place}: {type(value).__name__} has no canonical form")
+
+
+_MODELS: dict[int, tuple[BaseModel, Any]] = {}
+"""Values of configuration models by identity, which is theirs as long as they are kept here: a plan makes the keys of
+thousands of cells from a few dozen frozen models."""
+
+
+def _plain_model(model: BaseModel, place: str) -> Any:
+    known = _MODELS.get(id(model))
+    if known is None:
+        if len(_MODELS) > 4096:
+            _MODELS.clear()
+        known = _MODELS[id(model)] = (model, plain(model.model_dump(mode="json"), place))
+    return known[1]
+
+
+def canonical(value: object) -> str:
+    """Sorted, compact, ASCII JSON of ``plain(value)``; floats by ``repr``. Raises ValueError as ``plain`` does."""
+    return _text(plain(value))
+
+
+def content_key(recipe: Mapping[str, Any]) -> str:
+    """The key of a recipe, 64 hex digits. The recipe's values are plain already: keys are made by the thousand."""
+    text = _text({"key_version": KEY_VERSION, **recipe})
+    return hashlib.blake2b(text.encode("ascii"), digest_size=32).hexdigest()
+
+
+def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Dotted names of the fields in which two recipes differ, sorted: ``config.lr``, ``inputs.original``."""
+    left, right = dict(_leaves(plain(one))), dict(_leaves(plain(other)))
+    missing = object()
+    # By repr: 1, 1.0 and True are equal, and their keys differ.
+    return sorted(
+        name for name in left.keys() | right.keys() if repr(left.get(name, missing)) != repr(right.get(name, missing))
+    )
 
 
 class StageManifest(StrictModel):
@@ -52,7 +120,7 @@ class StageManifest(StrictModel):
     files: dict[str, str]
     """Relative path -> blake2b-256."""
     facts: dict[str, Any] = Field(default_factory=dict)
-    """What the computation returned about itself (time, memory); no digest or key depends on it."""
+    """Facts about the computation (time, memory); no digest or key depends on them."""
     size: int = 0
     """Bytes of all files together."""
     backbone: str = ""
@@ -65,11 +133,11 @@ class StageManifest(StrictModel):
     """blake2b-256 of this file with an empty seal."""
 
     def text(self) -> str:
-        """Content of the file."""
+        """The file's content."""
         return json.dumps(self.model_dump(mode="json"), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
     def sealed(self) -> StageManifest:
-        """The manifest with its seal."""
+        """This manifest with its seal set."""
         unsealed = self.model_copy(update={"seal": ""})
         seal = hashlib.blake2b(unsealed.text().encode("utf-8"), digest_size=32).hexdigest()
         return unsealed.model_copy(update={"seal": seal})
@@ -77,13 +145,7 @@ class StageManifest(StrictModel):
 
 @dataclass(frozen=True)
 class StoredStage:
-    """A complete stage, verified.
-
-    Attributes:
-        seconds: Wall-clock when it was computed, in whichever process that was.
-        cached: Whether it was found in the store; False where this call computed it.
-        facts: What its computation returned about itself.
-    """
+    """A complete stage, verified; ``cached`` where it was found in the store, not computed by this call."""
 
     name: str
     path: Path
@@ -155,10 +217,7 @@ def verified(folder: Path, name: str, key: str) -> StoredStage:
 
 
 def read_recipe(folder: Path) -> dict[str, Any]:
-    """The recipe of a stored stage's key, for ``keys.differences``.
-
-    Raises CorruptArtefact or StorageError where ``key.json`` cannot be read.
-    """
+    """The recipe of a stored stage's key. Raises CorruptArtefact or StorageError where it cannot be read."""
     path = folder / KEY_FILE
     try:
         recipe = dict(json.loads(path.read_bytes()))
@@ -173,7 +232,6 @@ def read_recipe(folder: Path) -> dict[str, Any]:
 
 
 def _unreadable(fault: OSError, path: Path, folder: Path) -> Exception:
-    """The error for a file that could not be read: damage only where the file itself is not there."""
     if fault.errno in _DAMAGE:
         relative = path.relative_to(folder).as_posix()
         return CorruptArtefact(f"{relative} cannot be read: {fault.strerror}", where=str(folder))
@@ -185,3 +243,18 @@ def _backbone(config: object) -> str:
     found = config.get("backbone") if isinstance(config, Mapping) else None
     name = found.get("name") if isinstance(found, Mapping) else found
     return name if isinstance(name, str) else ""
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _text(value: object) -> str:
+    return _ENCODER.encode(value)
+
+
+def _leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict) and value:
+        for part, inner in value.items():
+            yield from _leaves(inner, f"{name}.{part}" if name else part)
+    else:
+        yield name, value

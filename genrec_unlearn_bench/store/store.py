@@ -2,28 +2,31 @@
 
 A stage is computed into a temporary folder and renamed; a lock lets two processes compute it once; every file's digest
 is checked when a stage is read, and a damaged stage is moved to ``quarantine/`` and computed anew. So after a kill, a
-full disk or a damaged file the same command goes on where it stopped.
+full disk or a damaged file the same command goes on where it stopped. Stages that are missing are looked up in a
+second, read-only store (``$GENREC_UNLEARN_BENCH_SHARED_CACHE``), if there is one.
 
-Stages that are missing are looked up in a second, read-only store (``$GENREC_UNLEARN_BENCH_SHARED_CACHE``), if there is
-one.
+Locks end with their owner, whatever ends it. On network file systems without ``flock`` a lock is a record that its
+owner renews every half minute; one that has not changed for a minute and a half belongs to nobody any more
+(``filelock.SoftReadWriteLock``, which needs hard links). No result depends on a lock: two processes that held one would
+only do the same work twice.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
 from genrec_unlearn_bench.files import atomic_folder, draft_prefix, guarded, make_folder, storage_error
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.locks import held
 from genrec_unlearn_bench.store.manifest import (
     MANIFEST,
     StageManifest,
@@ -34,15 +37,21 @@ from genrec_unlearn_bench.store.manifest import (
     write_manifest,
 )
 
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
 __all__ = [
     "CACHE_VARIABLE",
+    "LOCK_SUFFIX",
     "SHARED_VARIABLE",
     "STAGES",
     "Quarantined",
-    "StageManifest",
     "StageStore",
     "StoredStage",
     "default_cache",
+    "held",
+    "is_free",
+    "try_lock",
 ]
 
 CACHE_VARIABLE = "GENREC_UNLEARN_BENCH_CACHE"
@@ -55,9 +64,15 @@ STAGES = "stages"
 ACCESS_RESOLUTION = 60.0
 """Seconds after which another reading of a stage is noted (as its folder's time)."""
 
+LOCK_SUFFIX = ".lock"
+RENEWED = 30.0
+"""Seconds between two renewals of a lock without ``flock``; three of them missed, and it is taken over."""
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
+_NO_FLOCK = frozenset({errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL})
+
 Compute = Callable[[Path], Mapping[str, Any] | None]
-"""Writes a stage's files into a folder; may return facts about the computation itself (time, memory), which the
-manifest keeps and no digest covers."""
+"""Writes a stage's files into a folder; may return facts about the computation for the manifest (time, memory)."""
 
 T = TypeVar("T")
 _Signature = tuple[tuple[str, int, int, int], ...]
@@ -71,8 +86,7 @@ def default_cache() -> Path:
     return Path(chosen) if chosen else platformdirs.user_cache_path("genrec-unlearn-bench")
 
 
-@dataclass(frozen=True)
-class Quarantined:
+class Quarantined(NamedTuple):
     """A damaged stage that was moved aside, what was damaged, and where it is now."""
 
     name: str
@@ -82,21 +96,18 @@ class Quarantined:
 
 
 class StageStore:
-    """Stages by name and key under one root folder.
+    """Stages by name and key under one root folder, which is made on the first write.
 
     Args:
-        root: Made on the first write.
         progress: Receives a line when the store waits or finds damage.
         shared: A store that is read where this one has nothing, and never written; by default the one that
             ``$GENREC_UNLEARN_BENCH_SHARED_CACHE`` names.
-
-    Attributes:
-        quarantined: Damaged stages that this store has moved aside.
     """
 
     def __init__(self, root: Path, progress: Progress | None = None, *, shared: Path | None = None) -> None:
         self.root = root
         self.quarantined: list[Quarantined] = []
+        """Damaged stages that this store has moved aside."""
         self._progress = progress or Progress()
         named = os.environ.get(SHARED_VARIABLE)
         self.shared = shared or (Path(named) if named else None)
@@ -108,10 +119,7 @@ class StageStore:
         return self.root / STAGES / name / key[:2] / key
 
     def work(self, name: str, key: str) -> Path:
-        """Where the computation may keep what it needs to resume after a kill; removed once the stage is stored.
-
-        What stays behind when the key changes is never read again; ``bench cache gc`` removes it.
-        """
+        """Where the computation may keep what it needs to resume after a kill; removed once the stage is stored."""
         return self.root / "unfinished" / name / key
 
     def contains(self, name: str, key: str) -> bool:
@@ -153,10 +161,7 @@ class StageStore:
         return self._find_shared(name, key)
 
     def make(self, name: str, key: str, recipe: Mapping[str, Any], compute: Compute) -> StoredStage:
-        """The stage of a key, computed once by whichever process comes first, and stored.
-
-        Args:
-            recipe: Plain JSON values that the key was made of; stored as ``key.json``.
+        """The stage of a key, computed once by whichever process comes first, and stored with its ``recipe``.
 
         Raises StorageError where the cache cannot be written. Whatever ``compute`` raises passes through, and nothing
         is left behind.
@@ -165,14 +170,17 @@ class StageStore:
         if found is not None:
             return found
         folder = self.folder(name, key)
+        waiting = f"waiting for another process that is computing the stage {name!r}"
         with guarded(folder, OPTION):
             make_folder(folder.parent)
-            with held(folder, waiting=lambda: self._say_waiting(name)):
+            with held(folder, waiting=lambda: self._progress.info(waiting)):
                 # Another process may have finished it while this one waited.
                 found = self.find(name, key)
                 if found is not None:
                     return found
-                _remove_drafts(folder)
+                # Drafts of processes that were killed: whoever holds the lock is the only writer.
+                for left in folder.parent.glob(f"{draft_prefix(folder)}*"):
+                    shutil.rmtree(left, ignore_errors=True)
                 with atomic_folder(folder, OPTION) as draft:
                     began = time.perf_counter()
                     facts = compute(draft) or {}
@@ -208,7 +216,6 @@ class StageStore:
         self._progress.info(f"warning: the stored stage {name!r} is damaged ({fault.what}); moved to {place}")
 
     def _present(self, name: str, key: str) -> Path | None:
-        """Folder of the stage, here or in the shared store, if it has a manifest."""
         for root in self._roots:
             folder = f"{root}/{STAGES}/{name}/{key[:2]}/{key}"
             if _is_there(f"{folder}/{MANIFEST}"):
@@ -251,8 +258,59 @@ class StageStore:
         _note_reading(folder)
         return found
 
-    def _say_waiting(self, name: str) -> None:
-        self._progress.info(f"waiting for another process that is computing the stage {name!r}")
+
+@contextmanager
+def held(target: Path, *, waiting: Callable[[], None], poll: float = 0.1) -> Iterator[None]:
+    """Hold the lock of a target inside the block; ``waiting`` is called once if somebody else has it.
+
+    Raises StorageError where the file system has no locks at all, OSError where it refuses the file.
+    """
+    release = try_lock(target)
+    if release is None:
+        waiting()
+        release = try_lock(target, timeout=-1, poll=poll)
+    try:
+        yield
+    finally:
+        if release is not None:
+            release()
+
+
+def try_lock(target: Path, *, timeout: float = 0, poll: float = 0.1) -> Callable[[], None] | None:
+    """Take the lock of a target; returns a function that releases it, or None where somebody else has it."""
+    # Imported here: it brings asyncio along, and a run whose result is there needs no lock.
+    from filelock import Timeout
+
+    path = _lock_path(target)
+    lock = _system_lock(path)
+    try:
+        lock.acquire(timeout=timeout, poll_interval=poll)
+    except Timeout:
+        return None
+    except OSError as fault:
+        if fault.errno not in _NO_FLOCK:
+            raise
+        return _renewed_lock(path, timeout=timeout, poll=poll)
+
+    def release() -> None:
+        # While it is held: a process that opened the file before finds it without a name, and opens another.
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        lock.release()
+
+    return release
+
+
+def is_free(target: Path) -> bool:
+    """Whether nobody has the lock of a target at this moment."""
+    path = _lock_path(target)
+    if not path.exists() and not path.with_suffix(f"{LOCK_SUFFIX}.rw").exists():
+        return True
+    release = try_lock(target)
+    if release is None:
+        return False
+    release()
+    return True
 
 
 def _is_there(path: Path | str) -> bool:
@@ -264,12 +322,6 @@ def _is_there(path: Path | str) -> bool:
     except OSError as fault:
         raise storage_error(fault, Path(path), OPTION, verb="read") or fault from fault
     return True
-
-
-def _remove_drafts(folder: Path) -> None:
-    """Remove drafts of processes that were killed. The caller holds the lock, so nobody is writing them."""
-    for draft in folder.parent.glob(f"{draft_prefix(folder)}*"):
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _signature(folder: Path) -> _Signature:
@@ -288,3 +340,40 @@ def _note_reading(folder: Path) -> None:
     with suppress(OSError):
         if time.time() - folder.stat().st_mtime > ACCESS_RESOLUTION:
             os.utime(folder)
+
+
+def _lock_path(target: Path) -> Path:
+    return target.parent / f".{target.name}{LOCK_SUFFIX}"
+
+
+def _system_lock(path: Path) -> BaseFileLock:
+    from filelock import FileLock
+
+    # Without the fallback of filelock itself: its soft lock cannot tell that an owner on another machine is gone.
+    return FileLock(path, fallback_to_soft=False)
+
+
+def _renewed_lock(path: Path, *, timeout: float, poll: float) -> Callable[[], None] | None:
+    from filelock import SoftFileLockProtocolError, SoftReadWriteLock, Timeout
+
+    lock = SoftReadWriteLock(path, heartbeat_interval=RENEWED, poll_interval=poll, is_singleton=False)
+    try:
+        lock.acquire_write(timeout=timeout)
+    except Timeout:
+        lock.close()
+        return None
+    except (SoftFileLockProtocolError, OSError) as fault:
+        lock.close()
+        if isinstance(fault, OSError) and fault.errno not in _NO_LINKS:
+            raise
+        raise StorageError(
+            f"this file system has neither locks nor hard links: {fault}",
+            where=str(path.parent),
+            hint="choose a cache on another file system (--cache-dir)",
+        ) from fault
+
+    def release() -> None:
+        lock.release()
+        lock.close()
+
+    return release

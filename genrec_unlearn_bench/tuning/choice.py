@@ -16,7 +16,7 @@ from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.registry import source_digest
-from genrec_unlearn_bench.store.keys import content_key, plain
+from genrec_unlearn_bench.store.manifest import content_key, plain
 from genrec_unlearn_bench.tuning.selection import FLOOR, RULE, Trial, choose
 
 if TYPE_CHECKING:

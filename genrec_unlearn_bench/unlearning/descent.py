@@ -10,18 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.method import MethodConfig
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches, steps_per_epoch
+from genrec_unlearn_bench.unlearning.sampling import PairedBatch, at_most, paired_batches, steps_per_epoch
 
 __all__ = ["DescentConfig", "Step", "backward", "descend", "planned_steps"]
 
@@ -29,6 +27,7 @@ Step = Callable[[PairedBatch], Mapping[str, Tensor | float]]
 """Adds the gradients of one batch to ``.grad`` (empty before) and returns named loss terms for the log, ``retain``
 among them."""
 
+STAGE = "unlearn"
 CEILING_ROWS = 512
 
 
@@ -77,13 +76,12 @@ def descend(
     progress: Progress,
     *,
     parameters: Iterable[nn.Parameter] | None = None,
-    stage: str = "unlearn",
     batches: Callable[[int], Iterable[PairedBatch]] | None = None,
 ) -> None:
     """Train ``model`` in place.
 
     A step whose terms or gradients are not finite is not taken: the run is marked as diverged and ends with the
-    weights it had. Notes ``<stage>.stopped_at`` and ``<stage>.stopped_for`` if it ends early.
+    weights it had. Notes ``unlearn.stopped_at`` and ``unlearn.stopped_for`` if it ends early.
 
     Args:
         parameters: Parameters to train; None means all that require gradients.
@@ -95,8 +93,8 @@ def descend(
     ceiling = _RetainCeiling(model, request, config, trained) if config.retain_ceiling is not None else None
     model.module.train(config.dropout)
     done = 0
-    for epoch in progress.track(stage, range(config.epochs), total=config.epochs):
-        generator = numpy_generator(request.seed, stage, epoch)
+    for epoch in progress.track(STAGE, range(config.epochs), total=config.epochs):
+        generator = numpy_generator(request.seed, STAGE, epoch)
         drawn = paired_batches(request.train, config.batch_size, generator) if batches is None else batches(epoch)
         for batch in drawn:
             if done >= total:
@@ -106,17 +104,17 @@ def descend(
             model.module.zero_grad(set_to_none=True)
             terms = {name: _as_float(value) for name, value in step(batch).items()}
             norm = float(torch.nn.utils.clip_grad_norm_(trained, config.clip))
-            progress.log(stage, done, {**terms, "gradient_norm": norm})
+            progress.log(STAGE, done, {**terms, "gradient_norm": norm})
             if progress.diverged:
-                _stop(model, progress, stage, done, "a loss or gradient that is not finite")
+                _stop(model, progress, done, "a loss or gradient that is not finite")
                 return
             optimizer.step()
             done += 1
             if ceiling is not None and done % config.check_every == 0 and ceiling.exceeded():
-                _stop(model, progress, stage, ceiling.steps_kept(done), "the ceiling on the retain loss")
+                _stop(model, progress, ceiling.steps_kept(done), "the ceiling on the retain loss")
                 return
     if ceiling is not None and done % config.check_every and ceiling.exceeded():
-        _stop(model, progress, stage, ceiling.steps_kept(done), "the ceiling on the retain loss")
+        _stop(model, progress, ceiling.steps_kept(done), "the ceiling on the retain loss")
     model.module.zero_grad(set_to_none=True)
     model.module.eval()
 
@@ -130,11 +128,11 @@ def _warmup_factor(done: int, total: int, share: float) -> float:
     return min(1.0, (done + 1) / warm) if warm else 1.0
 
 
-def _stop(model: Recommender, progress: Progress, stage: str, steps: int, reason: str) -> None:
+def _stop(model: Recommender, progress: Progress, steps: int, reason: str) -> None:
     model.module.zero_grad(set_to_none=True)
     model.module.eval()
-    progress.note(f"{stage}.stopped_at", steps)
-    progress.note(f"{stage}.stopped_for", reason)
+    progress.note(f"{STAGE}.stopped_at", steps)
+    progress.note(f"{STAGE}.stopped_for", reason)
 
 
 class _RetainCeiling:
@@ -144,12 +142,12 @@ class _RetainCeiling:
         self, model: Recommender, request: ForgetRequest, config: DescentConfig, parameters: list[nn.Parameter]
     ) -> None:
         self._model, self._parameters, self._every = model, parameters, config.check_every
-        self._examples = _drawn_examples(request.valid.retain, request.seed)
+        self._examples = at_most(request.valid.retain, CEILING_ROWS, request.seed, "ceiling")
         self._limit = (config.retain_ceiling or math.inf) * self._nll()
         self._kept = self._copy()
 
     def exceeded(self) -> bool:
-        """Check the ceiling; True if it is exceeded, after restoring the kept weights."""
+        """True, after restoring the kept weights, if the ceiling is exceeded."""
         if len(self._examples) and not self._nll() <= self._limit:
             with torch.no_grad():
                 for parameter, kept in zip(self._parameters, self._kept, strict=True):
@@ -168,10 +166,3 @@ class _RetainCeiling:
 
     def _copy(self) -> list[Tensor]:
         return [parameter.detach().clone() for parameter in self._parameters]
-
-
-def _drawn_examples(examples: Examples, seed: int) -> Examples:
-    if len(examples) <= CEILING_ROWS:
-        return examples
-    rows = numpy_generator(seed, "ceiling").choice(len(examples), size=CEILING_ROWS, replace=False)
-    return examples.subset(np.sort(rows).astype(np.int64))

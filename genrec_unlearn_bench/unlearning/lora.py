@@ -23,15 +23,11 @@ __all__ = ["LowRank", "all_blocks", "early_blocks", "linear_names"]
 
 def all_blocks(recommender: Recommender) -> tuple[Block, ...]:
     """All blocks, the encoder's first."""
-    found = anatomy(recommender)
-    return (*found.encoder, *found.decoder)
+    return anatomy(recommender).blocks
 
 
 def early_blocks(recommender: Recommender) -> tuple[Block, ...]:
-    """The blocks between an eighth and a quarter of each stack's depth, at least one: ELM's 4 to 7 of 32.
-
-    4 to 6 of Qwen2.5-7B's 28; block 1 of T5's four encoder and of its four decoder blocks; block 0 of a single one.
-    """
+    """The blocks between an eighth and a quarter of each stack's depth, at least one: ELM's 4 to 7 of 32."""
     found = anatomy(recommender)
 
     def early(stack: Sequence[Block]) -> tuple[Block, ...]:
@@ -80,17 +76,25 @@ class LowRank:
         dropout: float = 0.0,
         adapter: str = "unlearning",
     ) -> None:
+        from peft import LoraConfig, inject_adapter_in_model
+
         self._module, self._adapter = module, adapter
         self._required = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
         there: list[Any] = [part for part in module.modules() if _adapted(part)]
         self._before: dict[Any, list[str]] = {part: list(part.active_adapters) for part in there}
         self._settings = vars(module).pop("peft_config", None)
-        _inject(module, names, adapter, rank=rank, scale=scale, dropout=dropout, seed=seed)
+        settings = LoraConfig(r=rank, lora_alpha=rank * scale, lora_dropout=dropout, target_modules=list(names))  # type: ignore[arg-type]
+        mode = module.training
+        # peft draws on the CPU, whatever the device.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            inject_adapter_in_model(settings, module, adapter_name=adapter)
+        module.train(mode)
         parts: list[Any] = [module.get_submodule(name) for name in names]
         self._layers = dict(zip(names, parts, strict=True))
         for parameter, _ in self._required:
             parameter.requires_grad_(False)
-        self.parameters = tuple(self._own())
+        self.parameters = tuple(side[adapter].weight for part in parts for side in (part.lora_A, part.lora_B))
         for parameter in self.parameters:
             parameter.data = parameter.data.float()
             parameter.requires_grad_(True)
@@ -125,11 +129,6 @@ class LowRank:
         if self._settings is not None:
             vars(self._module)["peft_config"] = self._settings
 
-    def _own(self) -> Iterator[nn.Parameter]:
-        for layer in self._layers.values():
-            yield layer.lora_A[self._adapter].weight
-            yield layer.lora_B[self._adapter].weight
-
     def _switch(self, *, on: bool) -> None:
         own = set(self._layers.values())
         for layer in own | set(self._before):
@@ -143,17 +142,3 @@ class LowRank:
 
 def _adapted(part: nn.Module) -> bool:
     return hasattr(part, "get_delta_weight")
-
-
-def _inject(
-    module: nn.Module, names: Sequence[str], adapter: str, *, rank: int, scale: float, dropout: float, seed: int
-) -> None:
-    from peft import LoraConfig, inject_adapter_in_model
-
-    settings = LoraConfig(r=rank, lora_alpha=rank * scale, lora_dropout=dropout, target_modules=list(names))  # type: ignore[arg-type]
-    mode = module.training
-    # peft draws on the CPU, whatever the device.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        inject_adapter_in_model(settings, module, adapter_name=adapter)
-    module.train(mode)

@@ -55,41 +55,27 @@ class ForgetRequest:
 
 
 def check_request(request: ForgetRequest, *, task: str) -> None:
-    """Refuse a request with nothing to forget or nothing to keep in its train part.
+    """Raise DataFault if a side of the train part is empty, or no item or interaction is named.
 
-    Empty validation parts are allowed: a method may do without, and tuning checks them itself.
-
-    Args:
-        task: Name of the request in messages.
-
-    Raises:
-        DataFault: A side of the train part is empty, or no item or interaction is named.
+    Empty validation parts are allowed: a method may do without, and tuning checks them itself. ``task`` is the name of
+    the request in messages.
     """
     single = request.kind is ConceptKind.INTERACTION
     named = len(request.pairs) if single else int(np.count_nonzero(request.items))
     forget, retain = len(request.train.forget), len(request.train.retain)
     what = "interactions" if single else "items"
     if not forget and not retain:
-        raise DataFault(
-            "the train part has no examples at all, so nothing can be unlearned from it",
-            where=task,
-            hint="check the dataset's split (bench data info NAME): every user needs two train interactions or more",
-        )
-    if not named:
-        raise DataFault(
-            f"the request names no {what}, so there is nothing to forget",
-            where=task,
-            hint="check what the task resolves to (bench show TASK), and its concept in the task's YAML",
-        )
-    if not forget:
-        raise DataFault(
-            f"none of the {retain} train examples belongs to the {named} {what} to be forgotten",
-            where=task,
-            hint="a recommender that was never trained on them has nothing to unlearn: choose another concept",
-        )
-    if not retain:
-        raise DataFault(
-            f"all {forget} train examples are to be forgotten, so there is nothing to keep a model by",
-            where=task,
-            hint="name less in the task's YAML; to forget everything, delete the model",
-        )
+        fault = "the train part has no examples at all, so nothing can be unlearned from it"
+        hint = "check the dataset's split (bench data info NAME): every user needs two train interactions or more"
+    elif not named:
+        fault = f"the request names no {what}, so there is nothing to forget"
+        hint = "check what the task resolves to (bench show TASK), and its concept in the task's YAML"
+    elif not forget:
+        fault = f"none of the {retain} train examples belongs to the {named} {what} to be forgotten"
+        hint = "a recommender that was never trained on them has nothing to unlearn: choose another concept"
+    elif not retain:
+        fault = f"all {forget} train examples are to be forgotten, so there is nothing to keep a model by"
+        hint = "name less in the task's YAML; to forget everything, delete the model"
+    else:
+        return
+    raise DataFault(fault, where=task, hint=hint)

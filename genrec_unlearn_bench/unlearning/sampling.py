@@ -12,18 +12,22 @@ import numpy as np
 
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.forget import Groups
+from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["PairedBatch", "all_examples", "example_batches", "paired_batches", "steps_per_epoch", "without_small_end"]
+__all__ = [
+    "PairedBatch",
+    "all_examples",
+    "at_most",
+    "example_batches",
+    "paired_batches",
+    "steps_per_epoch",
+    "without_small_end",
+]
 
 
 @dataclass(frozen=True, eq=False)
 class PairedBatch:
-    """As many forget as retain examples.
-
-    Attributes:
-        forget_rows, retain_rows: [n] indices into ``Groups.forget`` and ``Groups.retain``, to look up quantities
-            computed once per example.
-    """
+    """As many forget as retain examples, and their [n] indices in ``Groups.forget`` and ``Groups.retain``."""
 
     forget: Examples
     retain: Examples
@@ -50,6 +54,14 @@ def example_batches(examples: Examples, size: int) -> Iterator[Examples]:
     """Split examples into batches of ``size``, in order."""
     for first in range(0, len(examples), size):
         yield examples.subset(np.arange(first, min(first + size, len(examples)), dtype=np.int64))
+
+
+def at_most(examples: Examples, rows: int, seed: int, *names: str) -> Examples:
+    """At most ``rows`` random examples in their order, the same for the same seed and names."""
+    if len(examples) <= rows:
+        return examples
+    chosen = numpy_generator(seed, *names).choice(len(examples), size=rows, replace=False)
+    return examples.subset(np.sort(chosen).astype(np.int64))
 
 
 def steps_per_epoch(groups: Groups, batch_size: int) -> int:

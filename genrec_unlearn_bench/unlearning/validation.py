@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.data.examples import Examples
+from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.forget import Groups
-from genrec_unlearn_bench.seeding import numpy_generator
+from genrec_unlearn_bench.unlearning.sampling import at_most
 
 __all__ = ["Validation", "sample", "validate"]
 
@@ -40,22 +42,16 @@ def validate(recommender: Recommender, valid: Groups, *, beam: int = 10) -> Vali
 
 def sample(groups: Groups, rows: int, seed: int) -> Groups:
     """Draw at most ``rows`` examples of each part without replacement, the same for the same seed."""
-
-    def drawn(part: Examples, name: str) -> Examples:
-        if len(part) <= rows:
-            return part
-        chosen = numpy_generator(seed, "validation", name).choice(len(part), size=rows, replace=False)
-        return part.subset(np.sort(chosen).astype(np.int64))
-
-    return Groups(drawn(groups.forget, "forget"), drawn(groups.retain, "retain"))
+    forget = at_most(groups.forget, rows, seed, "validation", "forget")
+    return Groups(forget, at_most(groups.retain, rows, seed, "validation", "retain"))
 
 
-def _ranks(recommender: Recommender, part: Examples, beam: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _ranks(recommender: Recommender, part: Examples, beam: int) -> IntArray:
     if not len(part):
         return np.zeros(0, dtype=np.int64)
     histories = part.histories(recommender.history_limit)
     return recommender.recommend(histories, 10, beam=beam).ranks(part.targets)
 
 
-def _mean(values: np.ndarray[tuple[int], np.dtype[np.floating | np.bool_]]) -> float:
+def _mean(values: NDArray[Any]) -> float:
     return float(values.mean()) if len(values) else float("nan")

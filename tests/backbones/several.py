@@ -17,6 +17,7 @@ import torch
 
 from genrec_unlearn_bench.backbones import snapshots
 from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.config import TrainingConfig
 from genrec_unlearn_bench.backbones.distributed import Shards
 from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec
 from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape, MiniOneRecConfig, NetworkShape
@@ -24,7 +25,7 @@ from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommen
 from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
-from genrec_unlearn_bench.backbones.training import TrainingConfig, train_recommender
+from genrec_unlearn_bench.backbones.training import train_recommender
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress import Progress
 from tests.planted import catalogue, examples, sequences, sids

@@ -22,7 +22,7 @@ from genrec_unlearn_bench.backbones.backbone import Scale
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
 found = load_backbone(sys.argv[1])
 for scale in Scale:
-    config, sid_config = found.preset(scale), found.sid_preset(scale)
+    config, sid_config = found.presets[scale], found.sid_presets[scale]
     found.label(config, sid_config), found.capabilities(config, sid_config), found.weights(config)
     found.collaborative(config, sid_config), found.reads_interactions(sid_config), found.trains_tokenizer
 print([name for name in ("torch", "transformers", "sklearn") if name in sys.modules])
@@ -44,7 +44,7 @@ def test_the_one_that_trains_its_tokenizer_declares_it() -> None:
 def test_the_configuration_of_another_backbone_is_refused(name: str) -> None:
     found, other = load_backbone(name), load_backbone("mor" if name == "tiger" else "tiger")
     with pytest.raises(TypeError, match=found.Config.__name__):
-        found.fit(other.preset(Scale.SMOKE), data=data(), sids=sids(), seed=0, device="cpu", progress=Progress())
+        found.fit(other.presets[Scale.SMOKE], data=data(), sids=sids(), seed=0, device="cpu", progress=Progress())
 
 
 def test_a_local_checkpoint_counts_by_its_content(tmp_path: Path) -> None:

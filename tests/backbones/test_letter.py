@@ -8,6 +8,7 @@ import pytest
 
 from genrec_unlearn_bench.backbones.backbone import Scale, TrainingData
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
+from genrec_unlearn_bench.backbones.config import TrainingConfig
 from genrec_unlearn_bench.backbones.letter import Letter, LetterConfig
 from genrec_unlearn_bench.backbones.popularity import Popularity
 from genrec_unlearn_bench.backbones.recommender import Capability
@@ -15,7 +16,6 @@ from genrec_unlearn_bench.backbones.sasrec.config import sasrec_preset
 from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
 from genrec_unlearn_bench.backbones.t5 import T5Shape
 from genrec_unlearn_bench.backbones.tiger import Tiger
-from genrec_unlearn_bench.backbones.training import TrainingConfig
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import LetterSidConfig
@@ -57,7 +57,7 @@ def test_it_is_found_by_name() -> None:
 
 @pytest.mark.parametrize("scale", list(Scale))
 def test_presets_fit_together(scale: Scale) -> None:
-    config, tokens = Letter.preset(scale), Letter.sid_preset(scale)
+    config, tokens = Letter.presets[scale], Letter.sid_presets[scale]
     assert Letter.collaborative(config, tokens).dim == tokens.dim
     assert tokens.levels == 4
     assert Letter.capabilities(config, tokens) == {Capability.HAS_CODEBOOKS}
@@ -67,7 +67,7 @@ def test_presets_fit_together(scale: Scale) -> None:
 
 
 def test_the_official_preset_is_the_repositorys() -> None:
-    config = Letter.preset(Scale.OFFICIAL)
+    config = Letter.presets[Scale.OFFICIAL]
     assert (config.shape.d_model, config.shape.d_ff, config.shape.layers, config.shape.heads) == (128, 1024, 4, 6)
     training = config.training
     assert (training.lr, training.weight_decay, training.batch_size, training.epochs) == (5e-4, 0.01, 1024, 200)
@@ -85,9 +85,9 @@ def test_missing_vectors_and_foreign_configurations_are_named() -> None:
     with pytest.raises(DataFault, match="collaborative item vectors"):
         Letter.tokenise(SIDS, data(), seed=0, device="cpu", progress=Progress())
     with pytest.raises(TypeError, match="LetterSidConfig"):
-        Letter.tokenise(Tiger.sid_preset(Scale.SMOKE), data(), seed=0, device="cpu", progress=Progress())
+        Letter.tokenise(Tiger.sid_presets[Scale.SMOKE], data(), seed=0, device="cpu", progress=Progress())
     with pytest.raises(TypeError, match="LetterConfig"):
-        Letter.fit(Tiger.preset(Scale.SMOKE), data=data(), sids=sids(), seed=0, device="cpu", progress=Progress())
+        Letter.fit(Tiger.presets[Scale.SMOKE], data=data(), sids=sids(), seed=0, device="cpu", progress=Progress())
 
 
 def test_tokens_are_fitted_on_known_items_alone(made: TrainingData) -> None:

@@ -31,14 +31,14 @@ def test_shares_add_up_to_the_mean_of_the_whole(samples: list[tuple[int, int]], 
         micro_batches(rows, terms=terms, kinds=kinds, size=size, index=index, processes=processes)
         for index in range(processes)
     ]
-    means = [sum(part.weight * np.average(part.rows, weights=terms[part.rows]) for part in parts) for parts in split]
+    means = [sum(weight * np.average(part, weights=terms[part]) for part, weight in parts) for parts in split]
     assert np.mean(means) == pytest.approx(np.average(rows, weights=terms[rows]))
-    counted = [part.rows for parts in split for part in parts if part.weight]
+    counted = [part for parts in split for part, weight in parts if weight]
     np.testing.assert_array_equal(np.sort(np.concatenate(counted)), np.sort(rows))
-    assert all(0 < len(part.rows) <= size for parts in split for part in parts)
+    assert all(0 < len(part) <= size for parts in split for part, _ in parts)
     if processes > 1:
         # Passes have to meet: equally many, and of one kind.
-        passes = [[set(kinds[part.rows].tolist()) for part in parts] for parts in split]
+        passes = [[set(kinds[part].tolist()) for part, _ in parts] for parts in split]
         assert all(one == passes[0] for one in passes)
         assert all(len(found) == 1 for found in passes[0])
 

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from genrec_unlearn_bench.backbones import snapshots
+from genrec_unlearn_bench.backbones.config import TrainingConfig
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
-from genrec_unlearn_bench.backbones.training import Outcome, TrainingConfig, train_recommender
+from genrec_unlearn_bench.backbones.training import Outcome, train_recommender
 from genrec_unlearn_bench.errors import DataFault, StorageError, UsageError
 from genrec_unlearn_bench.progress import Progress
 from tests.planted import examples, sequences, sids

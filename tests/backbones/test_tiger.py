@@ -13,7 +13,7 @@ INDUSTRIAL_ROWS = 19_885
 
 @pytest.mark.parametrize("scale", list(Scale))
 def test_recipe(scale: Scale) -> None:
-    config = Tiger.preset(scale)
+    config = Tiger.presets[scale]
     training = config.training
     total = training.steps(INDUSTRIAL_ROWS)
     schedule = Schedule.of(training, total)
@@ -27,7 +27,7 @@ def test_recipe(scale: Scale) -> None:
 
 
 def test_official_is_the_papers() -> None:
-    config = Tiger.preset(Scale.OFFICIAL)
+    config = Tiger.presets[Scale.OFFICIAL]
     shape, training = config.shape, config.training
     assert (shape.layers, shape.d_model, shape.heads, shape.d_kv, shape.d_ff) == (4, 128, 6, 64, 1024)
     assert (shape.user_tokens, shape.history_limit, shape.dropout) == (2000, 20, 0.1)

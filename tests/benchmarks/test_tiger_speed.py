@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 import torch
 
+from genrec_unlearn_bench.backbones.config import TrainingConfig
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
-from genrec_unlearn_bench.backbones.training import TrainingConfig, train_recommender
+from genrec_unlearn_bench.backbones.training import train_recommender
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.prepare import prepare

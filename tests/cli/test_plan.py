@@ -13,7 +13,7 @@ from genrec_unlearn_bench.grid.expand import expand
 from genrec_unlearn_bench.grid.spec import read_grid
 from genrec_unlearn_bench.store.store import StageStore
 from tests.grid.light_graphs import LightBuilder, run_all
-from tests.grid.test_plan import tree_digest
+from tests.grid.test_planning import tree_digest
 
 GRID = """\
 name: mini

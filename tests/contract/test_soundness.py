@@ -12,8 +12,8 @@ import torch
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
-from genrec_unlearn_bench.contract.reduced_settings import STEPS, reduced_fields
-from genrec_unlearn_bench.contract.soundness import fingerprint, list_faults
+from genrec_unlearn_bench.contract.calls import fingerprint, list_faults
+from genrec_unlearn_bench.contract.check import STEPS, reduced_fields
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend

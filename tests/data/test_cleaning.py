@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.data.cleaning import Cleaned, clean, first_appearance, k_core
+from genrec_unlearn_bench.data.cleaning import clean, first_appearance, k_core
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.raw import Interactions, RawData, Sequences
+from genrec_unlearn_bench.data.raw import Interactions
 from genrec_unlearn_bench.errors import DataFault
 
 
@@ -21,43 +21,43 @@ def catalogue(count: int) -> ItemTable:
     return ItemTable(names, names, empty, empty, empty, np.arange(count, dtype=np.float64), ((),) * count, empty)
 
 
-def run(log: list[tuple[int, int, int]], k: int = 0, items: int = 10) -> tuple[Cleaned, Counter[str]]:
+def run(log: list[tuple[int, int, int]], k: int = 0, items: int = 10) -> tuple[ItemTable, Interactions, Counter[str]]:
     table = np.array(log, dtype=np.int64).reshape(-1, 3)
     interactions = Interactions(table[:, 0], table[:, 1], table[:, 2])
     dropped: Counter[str] = Counter()
-    return clean(RawData(catalogue(items), interactions), interactions, k, dropped, "here"), dropped
+    return *clean(catalogue(items), interactions, k, dropped, "here"), dropped
 
 
 def test_copies_are_dropped_and_repeats_stay() -> None:
-    cleaned, dropped = run([(5, 1, 10), (5, 1, 10), (5, 1, 11), (5, 2, 10), (7, 1, 10), (7, 3, 9), (5, 1, 10)])
+    kept, cleaned, dropped = run([(5, 1, 10), (5, 1, 10), (5, 1, 11), (5, 2, 10), (7, 1, 10), (7, 3, 9), (5, 1, 10)])
     assert cleaned.users.tolist() == [0, 0, 0, 1, 1]
-    assert cleaned.rows.tolist() == [1, 1, 2, 1, 3]
+    assert cleaned.items.tolist() == [1, 1, 2, 1, 3]
     assert cleaned.times is not None
     assert cleaned.times.tolist() == [10, 11, 10, 10, 9]
     assert dropped == {"repeated line (same user, item and time)": 2}
-    assert len(cleaned.items) == 10, "without a k-core the catalogue stays whole"
+    assert len(kept) == 10, "without a k-core the catalogue stays whole"
 
 
 def test_sequences_keep_repeats() -> None:
-    log = Sequences(np.array([0, 0, 0]), np.array([4, 4, 4]))
-    cleaned = clean(RawData(catalogue(5), log), log, 0, Counter(), "here")
-    assert cleaned.rows.tolist() == [4, 4, 4]
+    log = Interactions(np.array([0, 0, 0]), np.array([4, 4, 4]), None)
+    _, cleaned = clean(catalogue(5), log, 0, Counter(), "here")
+    assert cleaned.items.tolist() == [4, 4, 4]
     assert cleaned.times is None
 
 
 def test_users_with_one_interaction() -> None:
-    cleaned, dropped = run([(9, 1, 1), (3, 1, 2), (3, 2, 3)])
+    _, cleaned, dropped = run([(9, 1, 1), (3, 1, 2), (3, 2, 3)])
     assert cleaned.users.tolist() == [0, 0]
     assert dropped == {"user with a single interaction": 1}
 
 
 def test_core_removes_items_and_users_and_renumbers() -> None:
     log = [(8, 9, 1), (8, 4, 2), (2, 9, 3), (2, 4, 4), (2, 0, 5), (6, 4, 6)]
-    cleaned, dropped = run(log, k=2)
-    assert cleaned.items.ids == ("item4", "item9")
-    assert cleaned.items.prices.tolist() == [4.0, 9.0]
+    kept, cleaned, dropped = run(log, k=2)
+    assert kept.ids == ("item4", "item9")
+    assert kept.prices.tolist() == [4.0, 9.0]
     assert cleaned.users.tolist() == [0, 0, 1, 1]
-    assert cleaned.rows.tolist() == [1, 0, 1, 0]
+    assert cleaned.items.tolist() == [1, 0, 1, 0]
     assert dropped == {
         "interaction outside the 2-core": 2,
         "user outside the 2-core": 1,
@@ -72,14 +72,14 @@ def test_core_removes_items_and_users_and_renumbers() -> None:
 )
 def test_every_line_is_kept_or_counted(log: list[tuple[int, int, int]], k: int) -> None:
     try:
-        cleaned, dropped = run(log, k)
+        kept, cleaned, dropped = run(log, k)
     except DataFault:
         return
     left_out = sum(
         count for reason, count in dropped.items() if reason.startswith(("repeated", "interaction", "user with"))
     )
-    assert len(cleaned.rows) + left_out == len(log)
-    names = [cleaned.items.ids[row] for row in cleaned.rows]
+    assert len(cleaned.items) + left_out == len(log)
+    names = [kept.ids[row] for row in cleaned.items]
     assert set(names) <= {f"item{item}" for _, item, _ in log}
     counts = np.bincount(cleaned.users)
     assert counts.min() >= max(k, 2)

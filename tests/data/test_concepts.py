@@ -12,7 +12,7 @@ from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, manifest_digest
 from genrec_unlearn_bench.data.splits import global_time
-from genrec_unlearn_bench.data.task_spec import (
+from genrec_unlearn_bench.data.tasks import (
     DEFAULT_CONCEPTS,
     BrandConcept,
     Concept,

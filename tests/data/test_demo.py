@@ -31,6 +31,7 @@ PINNED_TASKS = {
 def digest(raw: RawData) -> str:
     items, log = raw.items, raw.log
     assert isinstance(log, Interactions)
+    assert log.times is not None
     prices = [None if np.isnan(price) else price for price in items.prices.tolist()]
     columns = (items.ids, items.titles, items.descriptions, items.brands, items.brands_raw, prices, items.categories)
     state = hashlib.blake2b(json.dumps(columns).encode(), digest_size=16)
@@ -47,6 +48,7 @@ def raw() -> RawData:
 @pytest.fixture(scope="module")
 def demo(raw: RawData) -> Dataset:
     assert isinstance(raw.log, Interactions)
+    assert raw.log.times is not None
     return assembled(raw.items, global_time(raw.log.users, raw.log.items, raw.log.times), "demo")
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, find_dataset
-from genrec_unlearn_bench.data.importing import import_folder
-from genrec_unlearn_bench.data.prepare import prepare
+from genrec_unlearn_bench.data.prepare import import_folder, prepare
 from genrec_unlearn_bench.errors import ConfigError, DataFault, DataMissing, StorageError, UsageError
 from genrec_unlearn_bench.progress import Progress
 from tests.data.shops import write_shop

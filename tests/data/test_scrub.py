@@ -16,8 +16,8 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.fields import normalise_brands
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups, sealed
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.scrub import brand_words, scrubbed_items, scrubbed_text, without_prices
-from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, TaskSpec
+from genrec_unlearn_bench.data.scrub import brand_words, scrubbed_items, without_prices
+from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, TaskSpec
 from tests.data.worlds import dataset, item_table
 
 NONE = np.empty(0, dtype=np.int64)
@@ -126,12 +126,12 @@ def test_brand_fields_of_concept_items_are_emptied_and_the_rest_is_untouched() -
     assert scrubbed.descriptions[0] == "Drop it ."
     assert scrubbed.titles[1] == "Fine  thing , ok", "texts without the concept keep every character"
     assert scrubbed.ids == items.ids
-    assert scrubbed_text(items, split, ("title", "brand"))[:2] == ["anvil", "Fine  thing , ok. Other"]
+    assert scrubbed_items(items, split).plain_text(("title", "brand"))[:2] == ["anvil", "Fine  thing , ok. Other"]
 
 
 def test_an_item_with_nothing_but_its_brand_falls_back_to_its_id() -> None:
     items, split = planted(("Acme", "ACME", ""), forget={"Acme"})
-    assert scrubbed_text(items, split)[0] == "i0"
+    assert scrubbed_items(items, split).plain_text()[0] == "i0"
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_price_item_and_interaction_tasks() -> None:
     assert priced.titles == ("A pen", "Pen for", "Pen"), "every item's, or the rest would tell"
     assert priced.descriptions[0] == "was"
     for kind in (ConceptKind.ITEM, ConceptKind.INTERACTION):
-        assert scrubbed_text(items, split_of(kind, [True, False, False])) == items.plain_text()
+        assert scrubbed_items(items, split_of(kind, [True, False, False])).plain_text() == items.plain_text()
 
 
 def test_scrubbed_texts_of_a_drawn_task_hold_no_forgotten_name() -> None:
@@ -166,7 +166,7 @@ def test_scrubbed_texts_of_a_drawn_task_hold_no_forgotten_name() -> None:
     shop = dataset(item_table(400, titles=texts, brands=names), users=200)
     split = resolve(TaskSpec(name="planted", dataset="planted", concept=DEFAULT_CONCEPTS["brand"]), shop)
     assert len(split.manifest.concepts) == 2
-    for row, text in enumerate(scrubbed_text(shop.items, split)):
+    for row, text in enumerate(scrubbed_items(shop.items, split).plain_text()):
         if split.items[row]:
             assert text == f"lamp number {row}"
         else:

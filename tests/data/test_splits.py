@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,8 +103,3 @@ def test_as_given_keeps_rows_and_their_order() -> None:
     assert [rows_of(parts.train), rows_of(parts.valid), rows_of(parts.test)] == [train, valid, test]
     assert np.concatenate([parts.train.times, parts.valid.times, parts.test.times]).tolist() == [0, 1, 2, 3, 4]
     check_shared(parts)
-
-
-def test_parts_of_different_length_are_refused() -> None:
-    with pytest.raises(ValueError, match="lengths sum to 3"):
-        GivenPart(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(2, np.int64), np.array([3]))

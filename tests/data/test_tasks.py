@@ -9,8 +9,15 @@ from pydantic import ValidationError
 
 from genrec_unlearn_bench.data.catalogue import packaged_datasets
 from genrec_unlearn_bench.data.forget import ConceptKind
-from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, BrandConcept, PriceConcept, TaskSpec
-from genrec_unlearn_bench.data.tasks import find_task, read_task, tasks
+from genrec_unlearn_bench.data.tasks import (
+    DEFAULT_CONCEPTS,
+    BrandConcept,
+    PriceConcept,
+    TaskSpec,
+    find_task,
+    read_task,
+    tasks,
+)
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
 
 ALL = ("brand", "price", "item", "interaction")

@@ -13,7 +13,7 @@ IntArray = NDArray[np.int64]
 
 
 class RecurrentSession:
-    """Logits from a small random recurrence; a plain ``DecoderSession``."""
+    """Log-probabilities from a small random recurrence."""
 
     def __init__(self, batch: int, vocabulary: int, *, seed: int = 0, width: int = 6) -> None:
         draw = torch.Generator().manual_seed(seed)
@@ -22,14 +22,14 @@ class RecurrentSession:
         self.head = torch.randn(width, vocabulary, generator=draw, dtype=torch.float64)
         self.state = self.origin[:, None]
 
-    def start(self) -> Tensor:
+    def start_window(self, window: slice) -> Tensor:
         self.state = self.origin[:, None]
-        return (self.origin @ self.head).float()
+        return (self.origin @ self.head).float().log_softmax(-1)[..., window]
 
-    def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
+    def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
         kept = self.state.gather(1, parents[..., None].expand(-1, -1, self.state.shape[-1]))
         self.state = torch.tanh(1.7 * kept.roll(1, -1) + self.embedding[tokens])
-        return (self.state @ self.head).float()
+        return (self.state @ self.head).float().log_softmax(-1)[..., window]
 
     def score(self, history: int, tokens: Sequence[int]) -> float:
         """Sum of the tokens' log-probabilities, one at a time, in double precision."""
@@ -46,12 +46,6 @@ class LatticeSession:
     def __init__(self, batch: int) -> None:
         self.origin = torch.arange(batch) * 101 + 7
         self.state = self.origin[:, None]
-
-    def start(self) -> Tensor:
-        raise AssertionError("beam search asks a windowed session for windows")
-
-    def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
-        raise AssertionError("beam search asks a windowed session for windows")
 
     def start_window(self, window: slice) -> Tensor:
         self.state = self.origin[:, None]

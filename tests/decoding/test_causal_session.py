@@ -15,6 +15,7 @@ from tests.decoding.hugging_face import assert_same_lists, generate, tiny_qwen
 SIZES = (7, 9, 6, 3)
 OFFSETS = (3, 10, 19, 25)
 VOCABULARY = 28
+EVERY = slice(0, VOCABULARY)
 
 
 @pytest.fixture
@@ -57,17 +58,17 @@ def test_padding_may_stand_on_either_side(codes: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_logits_are_those_of_the_model_teacher_forced(tied: bool) -> None:
+def test_log_probabilities_are_those_of_the_model_teacher_forced(tied: bool) -> None:
     model = tiny_qwen(VOCABULARY, tied=tied)
     ids, mask = batch()
     draw = torch.Generator().manual_seed(3)
     session = opened(model, ids, mask)
-    got = [session.start()[:, None].expand(-1, 6, -1)]
+    got = [session.start_window(EVERY)[:, None].expand(-1, 6, -1)]
     chosen = torch.zeros(5, 6, 0, dtype=torch.long)
     parents = torch.zeros(5, 6, dtype=torch.long)
     for level in range(3):
         tokens = OFFSETS[level] + torch.randint(0, SIZES[level], (5, 6), generator=draw)
-        got.append(session.step(parents, tokens))
+        got.append(session.step_window(parents, tokens, EVERY))
         chosen = torch.cat([chosen.gather(1, parents[..., None].expand(-1, -1, level)), tokens[..., None]], 2)
         got = [kept.gather(1, parents[..., None].expand_as(kept)) for kept in got[:-1]] + got[-1:]
         parents = torch.randint(0, 6, (5, 6), generator=draw)
@@ -75,7 +76,7 @@ def test_logits_are_those_of_the_model_teacher_forced(tied: bool) -> None:
     seen = torch.cat([mask.repeat_interleave(6, 0), torch.ones(30, 3, dtype=torch.bool)], dim=1).long()
     positions = (seen.cumsum(1) - 1).clamp(min=0)
     plain = model(input_ids=whole, attention_mask=seen, position_ids=positions).logits[:, -4:].view(5, 6, 4, -1)
-    torch.testing.assert_close(torch.stack(got, dim=2), plain, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(torch.stack(got, dim=2), plain.log_softmax(-1), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("positions", [4, 64, 10_000])
@@ -100,9 +101,9 @@ def test_windows_are_slices_of_the_log_softmax_and_prepared_weights_serve_many_b
     weights = CausalWeights(model)
     session, other = (CausalSession(weights, model.model.embed_tokens(ids), mask) for _ in range(2))
     window = slice(10, 19)
-    torch.testing.assert_close(session.start_window(window), other.start().log_softmax(-1)[:, window])
+    torch.testing.assert_close(session.start_window(window), other.start_window(EVERY)[:, window])
     parents, tokens = torch.zeros(5, 4, dtype=torch.long), torch.tensor([[3, 5, 9, 4]]).expand(5, -1)
-    expected = other.step(parents, tokens).log_softmax(-1)[..., window]
+    expected = other.step_window(parents, tokens, EVERY)[..., window]
     torch.testing.assert_close(session.step_window(parents, tokens, window), expected)
 
 

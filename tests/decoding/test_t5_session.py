@@ -14,6 +14,7 @@ from tests.decoding.hugging_face import assert_same_lists, generate, tiny_t5
 SIZES = (7, 9, 6, 3)
 OFFSETS = (3, 10, 19, 25)
 VOCABULARY = 28
+EVERY = slice(0, VOCABULARY)
 KINDS = [(True, False), (True, True), (False, False), (False, True)]
 
 
@@ -49,17 +50,17 @@ def test_lists_and_scores_are_those_of_generate(tied: bool, gated: bool, beam: i
 
 
 @pytest.mark.parametrize(("tied", "gated"), KINDS)
-def test_logits_are_those_of_the_model_teacher_forced(tied: bool, gated: bool) -> None:
+def test_log_probabilities_are_those_of_the_model_teacher_forced(tied: bool, gated: bool) -> None:
     model = tiny_t5(VOCABULARY, tied=tied, gated=gated)
     ids, mask = batch()
     draw = torch.Generator().manual_seed(3)
     session = opened(model, ids, mask)
-    got = [session.start()[:, None].expand(-1, 6, -1)]
+    got = [session.start_window(EVERY)[:, None].expand(-1, 6, -1)]
     chosen = torch.zeros(5, 6, 1, dtype=torch.long)
     parents = torch.zeros(5, 6, dtype=torch.long)
     for level in range(3):
         tokens = OFFSETS[level] + torch.randint(0, SIZES[level], (5, 6), generator=draw)
-        got.append(session.step(parents, tokens))
+        got.append(session.step_window(parents, tokens, EVERY))
         chosen = torch.cat([chosen.gather(1, parents[..., None].expand(-1, -1, chosen.shape[2])), tokens[..., None]], 2)
         got = [kept.gather(1, parents[..., None].expand_as(kept)) for kept in got[:-1]] + got[-1:]
         parents = torch.randint(0, 6, (5, 6), generator=draw)
@@ -68,16 +69,16 @@ def test_logits_are_those_of_the_model_teacher_forced(tied: bool, gated: bool) -
         attention_mask=mask.long().repeat_interleave(6, 0),
         decoder_input_ids=chosen.flatten(0, 1),
     ).logits.view(5, 6, 4, -1)
-    torch.testing.assert_close(torch.stack(got, dim=2), plain, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(torch.stack(got, dim=2), plain.log_softmax(-1), atol=1e-5, rtol=1e-5)
 
 
 def test_windows_are_slices_of_the_log_softmax() -> None:
     model = tiny_t5(VOCABULARY)
     session, other = opened(model, *batch()), opened(model, *batch())
     window = slice(10, 19)
-    torch.testing.assert_close(session.start_window(window), other.start().log_softmax(-1)[:, window])
+    torch.testing.assert_close(session.start_window(window), other.start_window(EVERY)[:, window])
     parents, tokens = torch.zeros(5, 4, dtype=torch.long), torch.tensor([[3, 5, 9, 4]]).expand(5, -1)
-    expected = other.step(parents, tokens).log_softmax(-1)[..., window]
+    expected = other.step_window(parents, tokens, EVERY)[..., window]
     torch.testing.assert_close(session.step_window(parents, tokens, window), expected)
 
 
@@ -145,9 +146,10 @@ def test_prepared_weights_serve_many_batches() -> None:
     weights = T5DecoderWeights(model)
     ids, mask = batch()
     states = encode_t5(model, model.shared(ids), mask)
-    torch.testing.assert_close(T5Session(weights, states, mask).start(), opened(model, ids, mask).start())
-    alone = T5Session(weights, states[1:2, :4], mask[1:2, :4]).start()
-    torch.testing.assert_close(alone, opened(model, ids, mask).start()[1:2], atol=1e-5, rtol=1e-5)
+    every = opened(model, ids, mask).start_window(EVERY)
+    torch.testing.assert_close(T5Session(weights, states, mask).start_window(EVERY), every)
+    alone = T5Session(weights, states[1:2, :4], mask[1:2, :4]).start_window(EVERY)
+    torch.testing.assert_close(alone, every[1:2], atol=1e-5, rtol=1e-5)
 
 
 def test_level_heads_normalise_within_their_level() -> None:
@@ -158,15 +160,16 @@ def test_level_heads_normalise_within_their_level() -> None:
         states = model.encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state
     sessions = [T5Session(T5DecoderWeights(model, windows), states, mask) for _ in range(2)]
     plain, parents = opened(model, ids, mask), torch.zeros(5, 1, dtype=torch.long)
-    free, logits, part = plain.start(), sessions[0].start(), sessions[1].start_window(slice(4, 9))
+    free, part = plain.start_window(EVERY), sessions[1].start_window(slice(4, 9))
+    whole = sessions[0].start_window(windows[0])
     for level, window in enumerate(windows):
         expected = free[..., window].log_softmax(-1)
-        torch.testing.assert_close(logits.log_softmax(-1)[..., window], expected, atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(logits.softmax(-1)[..., window].sum(-1), torch.ones(expected.shape[:-1]))
+        torch.testing.assert_close(whole, expected, atol=1e-5, rtol=1e-5)
         inner = slice(1, 6) if level == 0 else slice(1, expected.shape[-1] - 1)
         torch.testing.assert_close(part, expected[..., inner], atol=1e-5, rtol=1e-5)
         if level + 1 < len(windows):
             following = windows[level + 1]
             tokens = torch.full((5, 1), window.start + 2)
-            free, logits = plain.step(parents, tokens), sessions[0].step(parents, tokens)
+            free = plain.step_window(parents, tokens, EVERY)
+            whole = sessions[0].step_window(parents, tokens, following)
             part = sessions[1].step_window(parents, tokens, slice(following.start + 1, following.stop - 1))

@@ -80,12 +80,7 @@ def manifest(kind: ConceptKind) -> TaskManifest:
 
 
 def split(
-    size: int,
-    forget: Examples,
-    retain: Examples,
-    *,
-    concept: Sequence[int] = (),
-    pairs: Sequence[tuple[int, int]] = (),
+    size: int, forget: Examples, retain: Examples, *, concept: Sequence[int] = (), pairs: Sequence[tuple[int, int]] = ()
 ) -> ForgetSplit:
     items = np.zeros(size, dtype=np.bool_)
     items[list(concept)] = True

@@ -1,4 +1,4 @@
-"""Collateral damage: a planted ranker that is worse beside the concept."""
+"""Collateral damage and collapse: by hand, and rankers that are worse beside the concept or recommend few items."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from genrec_unlearn_bench.data.examples import Histories
+from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.evaluation.collateral import (
     category_neighbours,
     change_from_original,
+    gini,
     prefix_depth,
     prefix_neighbours,
+    recommended,
 )
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import rank_metric
 
-from .planted import Evaluated, PlantedRanker, context, evaluated, examples, item_table, lists, split, table
+from .planted import Answer, Evaluated, PlantedRanker, context, evaluated, examples, item_table, lists, split, table
 
 SIZE = 64
 CODES = [[item // 16, item // 4 % 4, item % 4] for item in range(SIZE)]
@@ -140,3 +144,64 @@ def test_no_rest_and_no_neighbours_are_told_apart() -> None:
     assert pick(everywhere, "collateral.category.hr@10", Group.REST).note == "every judged target is a neighbour"
     apart = run(near_rank=1, far_rank=1, categories=[("alone",)] + [("others",)] * (SIZE - 1))
     assert pick(apart, "collateral.category.hr@10", Group.NEIGHBOURS).note == "no judged target is a neighbour"
+
+
+ITEMS = 60
+COLLAPSE = {"coverage@10", "gini@10"}
+
+
+def collapse_values(answer: Answer, *, concept: list[int], rows: int = 40) -> dict[str, MetricValue]:
+    part = examples([[row % ITEMS] for row in range(rows)], [59] * rows)
+    task = split(ITEMS, examples([[0]], [0]), part, concept=concept)
+    values = [value for value in evaluated(context(PlantedRanker(answer), task)).values if value.metric in COLLAPSE]
+    assert check_invariants(values) == []
+    assert {(value.group, value.beam) for value in values} == {(Group.RETAIN, 10), (Group.RETAIN, 50)}
+    return {value.metric: value for value in values if value.beam == 10}
+
+
+def test_coverage_and_gini_by_hand() -> None:
+    items = np.array([[0, 1, 2], [0, 1, -1], [0, 3, -1]])
+    concept = np.zeros(5, dtype=np.bool_)
+    assert recommended(items, concept).tolist() == [3, 2, 1, 1, 0]
+    # Ten pairs differ by 1 2 2 3 / 1 1 2 / 0 1 / 1 = 14; over n^2 * mean = 25 * 1.4.
+    assert gini(np.array([3, 2, 1, 1, 0])) == pytest.approx(14 / 35)
+    concept[0] = True
+    assert recommended(items, concept).tolist() == [2, 1, 1, 0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gini_is_the_mean_absolute_difference(seed: int) -> None:
+    counts = np.random.default_rng(seed).poisson(1.5, 80)
+    wanted = np.abs(counts[:, None] - counts[None]).mean() / (2 * counts.mean())
+    assert gini(counts) == pytest.approx(wanted)
+    assert gini(np.full(7, 3)) == 0.0
+    assert gini(np.r_[np.zeros(99, dtype=np.int64), 5]) == pytest.approx(0.99)
+
+
+def test_a_collapsed_model_and_one_that_is_not() -> None:
+    def same(histories: Histories, k: int, beam: int) -> Ranking:
+        return lists([list(range(k))] * len(histories), k)
+
+    def spread(histories: Histories, k: int, beam: int) -> Ranking:
+        return lists([[(int(item) + place) % ITEMS for place in range(k)] for item in histories.items[:, 0]], k)
+
+    collapsed, healthy = (collapse_values(answer, concept=[], rows=ITEMS) for answer in (same, spread))
+    assert collapsed["coverage@10"].value == pytest.approx(10 / ITEMS)
+    assert collapsed["gini@10"].value == pytest.approx(1 - 10 / ITEMS)
+    assert healthy["coverage@10"].value == 1.0
+    assert healthy["gini@10"].value == pytest.approx(0.0)
+
+
+def test_forgetting_the_concept_costs_nothing() -> None:
+    kept = list(range(10, ITEMS))
+
+    def some(histories: Histories, k: int, beam: int) -> Ranking:
+        return lists([[kept[(int(item) + place) % 50] for place in range(k)] for item in histories.items[:, 0]], k)
+
+    values = collapse_values(some, concept=list(range(10)), rows=50)
+    assert (values["coverage@10"].value, values["coverage@10"].n) == (1.0, 50)
+
+
+def test_nothing_is_recommended() -> None:
+    values = collapse_values(lambda histories, k, beam: lists([[0]] * len(histories), k), concept=[0])
+    assert {value.note for value in values.values()} == {"no item that may stay is recommended"}

@@ -68,10 +68,7 @@ def leaky(histories, k, beam):  # type: ignore[no-untyped-def]
 
 def leak(ranker: PlantedRecommender, original: SidTable | None) -> tuple[MetricValue, MetricValue]:
     values = values_of(ranker, planted_task(), original)
-    return (
-        values["original-sids.hr@10", Group.FORGET, 50],
-        values["original-sids.concept-rate@10", Group.FORGET, 50],
-    )
+    return (values["original-sids.hr@10", Group.FORGET, 50], values["original-sids.concept-rate@10", Group.FORGET, 50])
 
 
 def recommender(sids: SidTable, answer: Answer = clean) -> PlantedRecommender:

@@ -12,7 +12,7 @@ from genrec_unlearn_bench.data.examples import Examples, Histories
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.rescore import recompute
+from genrec_unlearn_bench.evaluation.per_user import recompute
 
 from .planted import PlantedRanker, PlantedRecommender, context, evaluated, examples, lists, split, table
 from .test_per_user import setting

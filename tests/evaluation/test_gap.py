@@ -1,10 +1,10 @@
-"""The gap to the oracle, by hand."""
+"""The gap to the oracle by hand, and the cost."""
 
 from __future__ import annotations
 
 import pytest
 
-from genrec_unlearn_bench.evaluation.gap import COMPARED, SPECS, gap_to_oracle
+from genrec_unlearn_bench.evaluation.gap import COMPARED, SPECS, cost_values, gap_to_oracle
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricValue
 
@@ -66,8 +66,8 @@ def test_only_user_metrics_are_compared() -> None:
 
 
 def test_declared_and_valid() -> None:
-    assert len(SPECS) == 2 * len(COMPARED)
-    assert all(better is Better.ORACLE for spec in SPECS for better in spec.better.values())
+    assert len(SPECS[5:]) == 2 * len(COMPARED)
+    assert all(better is Better.ORACLE for spec in SPECS[5:] for better in spec.better.values())
     gaps = gap_to_oracle([value(0.0), value(1.0, group=Group.RETAIN)], [[value(1.0), value(0.0, group=Group.RETAIN)]])
     assert check_invariants(gaps) == []
 
@@ -87,3 +87,20 @@ def test_what_the_full_suite_finds_in_a_model_is_held_against_the_oracle() -> No
     auc = MetricValue(metric="membership.auc.loss", group=Group.FORGET, value=0.7)
     (gap, _) = gap_to_oracle([auc], [[auc.model_copy(update={"value": 0.55})], [auc.model_copy(update={"value": 0.5})]])
     assert gap.value == pytest.approx(0.175)
+
+
+def test_cost() -> None:
+    values = cost_values(
+        unlearn_seconds=12.5, share_of_retraining=None, peak_memory_mib=900.0, steps=40, tuning_trials=3
+    )
+    assert {v.metric: v.value for v in values} == {
+        "cost.unlearn-seconds": 12.5,
+        "cost.share-of-retraining": None,
+        "cost.peak-memory": 900.0,
+        "cost.steps": 40.0,
+        "cost.tuning-trials": 3.0,
+    }
+    assert [v.metric for v in values] == [spec.name for spec in SPECS[:5]]
+    assert check_invariants(values) == []
+    negative = cost_values(unlearn_seconds=-1.0, share_of_retraining=0.1, peak_memory_mib=1.0, steps=1)
+    assert len(check_invariants(negative)) == 1

@@ -16,9 +16,9 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.evaluation.measured_parts import (
     MODEL_COLUMN,
+    StoredParts,
     compare_measurements,
     read_measured,
-    read_parts,
     run_parts,
     write_measured,
     write_parts,
@@ -51,7 +51,6 @@ class Drawing(Measurement):
 
     name = "drawing"
     specs = ()
-    modules = (__name__,)
     passes = (OFFSETS,)
 
     def __init__(self) -> None:
@@ -100,7 +99,7 @@ def run(measurement: Drawing, folder: Path, work: Path | None = None, progress: 
 
 def test_every_part_is_stored_and_starts_from_the_same_seed(tmp_path: Path) -> None:
     run(Drawing(), tmp_path / "stage")
-    parts = read_parts(tmp_path / "stage")
+    parts = StoredParts(tmp_path / "stage")
     assert list(parts) == ["a/first", "a/second", "lacking"]
     np.testing.assert_array_equal(parts["a/first"].samples["drawn"], parts["a/second"].samples["drawn"])
     assert parts["lacking"].reason == "nothing to draw"
@@ -142,7 +141,7 @@ def test_the_reason_of_a_pass_stands_for_the_whole_measurement(tmp_path: Path) -
     lacking = OFFSETS.run(replace(SUBJECT, scale="small"), Progress())
     assert lacking.reason == "no offset at this scale"
     run_parts(Drawing(), SUBJECT, None, Progress(), tmp_path / "stage", passes={"offsets": lacking})
-    parts = read_parts(tmp_path / "stage")
+    parts = StoredParts(tmp_path / "stage")
     assert list(parts) == [""]
     assert parts[""].reason == "no offset at this scale"
 
@@ -157,7 +156,7 @@ def test_what_is_stored_reads_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(back.samples["scores"], samples["scores"])
     assert back.reason == ""
     write_parts({"x/y": back, "": Measured(reason="no data")}, tmp_path / "parts")
-    parts = read_parts(tmp_path / "parts")
+    parts = StoredParts(tmp_path / "parts")
     assert parts[""].reason == "no data"
     np.testing.assert_array_equal(parts["x/y"].samples["hits"], samples["hits"])
 
@@ -165,8 +164,8 @@ def test_what_is_stored_reads_back(tmp_path: Path) -> None:
 def test_models_are_compared_and_their_curves_joined(tmp_path: Path) -> None:
     for name in ("own", "original", "oracle"):
         run(Drawing(), tmp_path / name)
-    own, original, oracle = (read_parts(tmp_path / name) for name in ("own", "original", "oracle"))
-    references = References(original=original, oracles=[read_parts(tmp_path / "own"), oracle])
+    own, original, oracle = (StoredParts(tmp_path / name) for name in ("own", "original", "oracle"))
+    references = References(original=original, oracles=[StoredParts(tmp_path / "own"), oracle])
     found = compare_measurements([(Drawing(), own, references)], oracles=3)
     assert [value.n for value in found.values] == [1], "the run is no oracle of its own"
     assert [len(values) for values in found.oracles] == [1, 1, 0]

@@ -11,8 +11,14 @@ import pytest
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Level
-from genrec_unlearn_bench.evaluation.per_user import COLUMNS, PerUserWriter, blocks, read_per_user, stored_blocks
-from genrec_unlearn_bench.evaluation.rescore import recompute
+from genrec_unlearn_bench.evaluation.per_user import (
+    COLUMNS,
+    PerUserWriter,
+    blocks,
+    read_per_user,
+    recompute,
+    stored_blocks,
+)
 from tests.evaluation.planted import write_per_user
 
 from .planted import PlantedRecommender, context, evaluated, examples, item_table, lists, split, table

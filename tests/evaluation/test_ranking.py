@@ -15,8 +15,8 @@ from genrec_unlearn_bench.evaluation.metric import Better, Group
 from genrec_unlearn_bench.evaluation.ranking import (
     RANK_METRICS,
     SPECS,
-    hit_rate,
-    mean_ndcg,
+    gain,
+    hit,
     rank_metric,
     sid_numbers,
     sid_ranks,
@@ -145,6 +145,6 @@ def test_where_all_ids_differ_both_are_the_same() -> None:
 
 def test_values_by_hand() -> None:
     ranks = np.array([1, 3, 0, 11])
-    assert hit_rate(ranks, 5) == 0.5
-    assert hit_rate(ranks, 20) == 0.75
-    assert mean_ndcg(ranks, 10) == pytest.approx((1 + 0.5) / 4)
+    assert hit(ranks, 5).mean() == 0.5
+    assert hit(ranks, 20).mean() == 0.75
+    assert gain(ranks, 10).mean() == pytest.approx((1 + 0.5) / 4)

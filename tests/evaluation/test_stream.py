@@ -9,13 +9,7 @@ import pytest
 from scipy.stats import binomtest, ttest_1samp
 
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricValue
-from genrec_unlearn_bench.evaluation.stream import (
-    NOT_MEASURED,
-    SPECS,
-    StreamRanks,
-    stream_quality,
-    stream_times,
-)
+from genrec_unlearn_bench.evaluation.stream import NOT_MEASURED, SPECS, StreamRanks, stream_quality, stream_times
 
 NO = NOT_MEASURED
 
@@ -26,11 +20,7 @@ def ranks(forget: list[list[int]], owners: list[int], retain: list[list[int]], o
 
 PLANTED = ranks(
     # Three requests with two, two and three test interactions.
-    forget=[
-        [0, 3, NO, NO, NO, NO, NO],
-        [1, 3, 0, 11, NO, NO, NO],
-        [1, 2, 5, 0, 0, 10, 1],
-    ],
+    forget=[[0, 3, NO, NO, NO, NO, NO], [1, 3, 0, 11, NO, NO, NO], [1, 2, 5, 0, 0, 10, 1]],
     owners=[0, 0, 1, 1, 2, 2, 2],
     retain=[[1, 1, 0, 3], [1, 2, 0, 3], [0, 2, 0, 0]],
     original=[1, 1, 1, 1],

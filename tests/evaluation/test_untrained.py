@@ -13,7 +13,7 @@ from genrec_unlearn_bench.backbones.minionerec.config import LoraShape
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
-from genrec_unlearn_bench.evaluation.untrained import untrained
+from genrec_unlearn_bench.evaluation.probing.states import untrained
 from tests import small
 from tests.backbones.etegrec import world as etegrec
 from tests.backbones.minionerec import models as minionerec

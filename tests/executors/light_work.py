@@ -67,6 +67,9 @@ def _behave(ends: str, place: Path, ways: Mapping[str, Any], progress: Progress)
     if ends == "warns":
         print("noise on the output", flush=True)
         warnings.warn("look here", RuntimeWarning, stacklevel=1)
+    if ends == "spins":
+        for _ in range(int(ways["turns"])):
+            pass
     if ends == "hangs":
         time.sleep(3600)
     if ends == "stubborn":

@@ -13,7 +13,7 @@ from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.stage import StageLog
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.reproduce.repeat import repeat_record
-from tests.pipeline.conftest import Bench, Told, trained  # noqa: F401
+from tests.pipeline.conftest import Bench, Told
 
 
 def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
@@ -29,13 +29,13 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
-def test_tensorboard_holds_what_the_result_holds_and_the_result_is_the_same(trained: Bench, tmp_path: Path) -> None:  # noqa: F811
+def test_tensorboard_holds_what_the_result_holds_and_the_result_is_the_same(trained: Bench, tmp_path: Path) -> None:
     tracking = tracking_of(["tensorboard"], tmp_path / "board")
     request = trained.request("npo", method_set={"max_steps": 3}, results_dir=tmp_path / "results")
     with tracked(trained.told, tracking, "demo/tiger/npo") as progress:
         done = run_cell(request, trained.store, progress)
     shown = scalars(tmp_path / "board")
-    kept: dict[str, list[tuple[int, float]]] = {}
+    kept: dict[str, list[tuple[int, object]]] = {}
     for line in (done.folder / "losses.jsonl").read_text().splitlines():
         step = json.loads(line)
         for name, value in step["losses"].items():

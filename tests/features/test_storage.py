@@ -6,33 +6,23 @@ import numpy as np
 import pytest
 
 from genrec_unlearn_bench.errors import CorruptArtefact
-from genrec_unlearn_bench.features.item_features import ItemFeatures
-from genrec_unlearn_bench.features.storage import load_embeddings, load_features, save_embeddings, save_features
+from genrec_unlearn_bench.features.item_features import load_embeddings, save_embeddings
 from genrec_unlearn_bench.tensors import write_tensors
 
-
-@pytest.fixture
-def features() -> ItemFeatures:
-    generator = np.random.default_rng(0)
-    plain, scrubbed = (generator.normal(size=(7, width)).astype(np.float32) for width in (4, 3))
-    return ItemFeatures(plain, scrubbed, "tfidf:4")
+ROWS = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
 
 
-def test_features_survive_storage_to_the_bit(features: ItemFeatures, tmp_path: Path) -> None:
-    save_embeddings(features.plain, tmp_path)
+def test_features_survive_storage_to_the_bit(tmp_path: Path) -> None:
+    save_embeddings(ROWS, tmp_path)
     rows = load_embeddings(tmp_path)
     assert rows.dtype == np.float32
-    assert np.array_equal(rows, features.plain)
-    save_features(features, tmp_path / "both")
-    found = load_features(tmp_path / "both")
-    assert np.array_equal(found.scrubbed, features.scrubbed)
-    assert (found.encoder, found.digest) == (features.encoder, features.digest)
+    assert np.array_equal(rows, ROWS)
 
 
-def test_whatever_is_missing_or_broken_is_corrupt(features: ItemFeatures, tmp_path: Path) -> None:
+def test_whatever_is_missing_or_broken_is_corrupt(tmp_path: Path) -> None:
     with pytest.raises(CorruptArtefact, match="cannot be read"):
         load_embeddings(tmp_path)
-    save_embeddings(features.plain, tmp_path)
+    save_embeddings(ROWS, tmp_path)
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(CorruptArtefact, match="cannot be read"):

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from genrec_unlearn_bench.backbones.early_stopping import validation_ndcg
 from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
-from genrec_unlearn_bench.backbones.training import validation_ndcg
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.methods.elm import Elm, ElmConfig
 from genrec_unlearn_bench.progress import Progress
@@ -111,7 +111,8 @@ def test_targets_and_loss_stand_at_the_position_that_predicts_the_token(name: st
         codes = model.codes_of(forget.targets)
         offsets, sizes = model.vocabulary.offsets, model.vocabulary.level_sizes
         sessions = [model.session(model.encode(h)) for h in (contrast.base, contrast.expert, contrast.novice)]
-        logits = [s.start() for s in sessions]
+        every = slice(0, model.vocabulary.size)
+        logits = [s.start_window(every) for s in sessions]
         total, count = 0.0, 0
         for level in range(model.sids.quantised_levels):
             window = slice(offsets[level], offsets[level] + sizes[level])
@@ -121,7 +122,7 @@ def test_targets_and_loss_stand_at_the_position_that_predicts_the_token(name: st
             total += float(-(expected * logits[0].log_softmax(-1)[:, window]).sum())
             count += len(forget)
             tokens = (codes[:, level] + offsets[level])[:, None]
-            logits = [s.step(torch.zeros_like(tokens), tokens)[:, 0] for s in sessions]
+            logits = [s.step_window(torch.zeros_like(tokens), tokens, every)[:, 0] for s in sessions]
         assert not targets[:, model.sids.quantised_levels :].any(), "the ordinal says nothing about an item"
     loss = float(soft_cross_entropy(output, targets, model.vocabulary))
     assert loss == pytest.approx(total / count, rel=1e-4)

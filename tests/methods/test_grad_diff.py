@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.vocabulary import EMPTY
+from genrec_unlearn_bench.backbones.recommender import EMPTY
 from genrec_unlearn_bench.methods import grad_diff
 from genrec_unlearn_bench.methods.grad_diff import GradDiff, GradDiffConfig
 from genrec_unlearn_bench.unlearning.likelihood import level_log_probs, token_nll

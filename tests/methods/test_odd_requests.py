@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.contract.reduced_settings import reduced_fields
-from genrec_unlearn_bench.contract.soundness import fingerprint
+from genrec_unlearn_bench.contract.calls import fingerprint
+from genrec_unlearn_bench.contract.check import reduced_fields
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.progress import Progress

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.vocabulary import EMPTY
+from genrec_unlearn_bench.backbones.recommender import EMPTY
 from genrec_unlearn_bench.methods import scrub
 from genrec_unlearn_bench.methods.scrub import Scrub, ScrubConfig, against_teacher, schedule
 from genrec_unlearn_bench.progress import Progress

@@ -17,7 +17,7 @@ from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.splits import global_time
 from genrec_unlearn_bench.data.storage import content_digest, save_dataset
-from genrec_unlearn_bench.data.task_spec import BrandConcept, Concept, TaskSpec
+from genrec_unlearn_bench.data.tasks import BrandConcept, Concept, TaskSpec
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.evaluation.core import evaluate
 from genrec_unlearn_bench.evaluation.lists import LISTS
@@ -25,7 +25,7 @@ from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord, StageRef
 from genrec_unlearn_bench.pipeline.results import PER_USER, write_result
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.keys import content_key
+from genrec_unlearn_bench.store.manifest import content_key
 from genrec_unlearn_bench.store.store import StageStore, StoredStage
 from tests.evaluation.planted import PlantedRecommender, context, lists, table
 from tests.reporting.planting import planted_record

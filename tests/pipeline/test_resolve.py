@@ -31,9 +31,9 @@ def test_the_encoder_follows_the_scale_and_the_demo_always_takes_tfidf() -> None
 
 def test_presets_follow_the_scale_and_the_overrides() -> None:
     small = resolve(RunRequest(task="steam-price", method="tracer", backbone_set={"training.epochs": 3}))
-    preset = small.backbone.preset(Scale.SMALL).model_dump()
+    preset = small.backbone.presets[Scale.SMALL].model_dump()
     assert small.backbone_config.model_dump() == {**preset, "training": {**preset["training"], "epochs": 3}}
-    assert small.sid_config == small.backbone.sid_preset(Scale.SMALL)
+    assert small.sid_config == small.backbone.sid_presets[Scale.SMALL]
     assert small.method is not None
     assert small.method_config is small.method.config
 

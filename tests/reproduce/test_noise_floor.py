@@ -11,7 +11,7 @@ import pytest
 
 from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.pipeline import record_builder
+from genrec_unlearn_bench.pipeline import run as running
 from genrec_unlearn_bench.pipeline.environment import describe
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord, StageRef
 from genrec_unlearn_bench.reproduce.comparison import Repetition, compare
@@ -176,7 +176,7 @@ def test_noise_that_was_planted_is_measured_and_then_holds(
         found = describe(device, threads=threads)
         return found.model_copy(update={"device": "cuda:0", "device_name": "a pretended GPU"})
 
-    monkeypatch.setattr(record_builder, "describe", pretended)
+    monkeypatch.setattr(running, "describe", pretended)
     path = tmp_path / "mine.py"
     path.write_text(NOISY)
     method = f"{path}:Mine"

@@ -24,12 +24,12 @@ from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.holdout import carve
-from genrec_unlearn_bench.data.importing import import_folder
+from genrec_unlearn_bench.data.prepare import import_folder
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.data.splits import SplitParts
 from genrec_unlearn_bench.data.storage import content_digest, load_dataset, save_dataset
-from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, TaskSpec
-from genrec_unlearn_bench.features.item_features import ItemFeatures
+from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, TaskSpec
+from genrec_unlearn_bench.features.item_features import ItemFeatures, load_embeddings, save_embeddings
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.scale.meter import Meter
@@ -111,8 +111,6 @@ def run_texts(dataset: Dataset, split: ForgetSplit, meter: Meter) -> None:
 
 def run_features(items: int, work: Path, meter: Meter, split: ForgetSplit) -> ItemFeatures:
     """Features of MiniLM's width, plain and scrubbed, through the store."""
-    from genrec_unlearn_bench.features.storage import load_features, save_features
-
     with meter.stage("(random features)"):
         generator = np.random.default_rng(0)
         centres = generator.standard_normal((1000, WIDTH), dtype=np.float32)
@@ -125,12 +123,14 @@ def run_features(items: int, work: Path, meter: Meter, split: ForgetSplit) -> It
         scrubbed = plain.copy()
         scrubbed[split.items] *= -1
     with meter.stage("save features"):
-        save_features(ItemFeatures(plain, scrubbed, "random"), work / "features")
+        for name, matrix in (("plain", plain), ("scrubbed", scrubbed)):
+            (work / name).mkdir()
+            save_embeddings(matrix, work / name)
     # ``rows`` is a view, which keeps the whole.
-    del plain, scrubbed, rows
+    del plain, scrubbed, matrix, rows
     gc.collect()
     with meter.stage("load features"):
-        return load_features(work / "features")
+        return ItemFeatures(load_embeddings(work / "plain"), load_embeddings(work / "scrubbed"), "random")
 
 
 def run_sids(
@@ -181,8 +181,7 @@ def run_evaluation(
     from genrec_unlearn_bench.evaluation.core import evaluate
     from genrec_unlearn_bench.evaluation.decode import EvaluationContext
     from genrec_unlearn_bench.evaluation.lists import LISTS
-    from genrec_unlearn_bench.evaluation.per_user import stored_blocks
-    from genrec_unlearn_bench.evaluation.rescore import rescored
+    from genrec_unlearn_bench.evaluation.per_user import rescored, stored_blocks
 
     with meter.stage("popularity"):
         ranker = Popularity.fit(dataset.train, len(dataset.items))

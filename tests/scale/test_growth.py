@@ -16,10 +16,10 @@ import pytest
 from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.holdout import carve
-from genrec_unlearn_bench.data.importing import import_folder
+from genrec_unlearn_bench.data.prepare import import_folder
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
-from genrec_unlearn_bench.data.task_spec import DEFAULT_CONCEPTS, TaskSpec
+from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, TaskSpec
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.collisions import with_ordinals

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import torch
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.contract.reduced_settings import reduced_fields
-from genrec_unlearn_bench.contract.soundness import fingerprint, list_faults, result_faults
+from genrec_unlearn_bench.contract.calls import fingerprint, list_faults, result_faults
+from genrec_unlearn_bench.contract.check import reduced_fields
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.graph import recommender_stages

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.keys import content_key
+from genrec_unlearn_bench.store.manifest import content_key
 from genrec_unlearn_bench.store.store import Compute, StageStore, StoredStage
 
 KINDS = ("dataset", "sids", "original", "unlearned", "evaluation")

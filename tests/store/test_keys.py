@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.store import keys
-from genrec_unlearn_bench.store.keys import canonical, content_key, differences, plain
+from genrec_unlearn_bench.store import manifest
+from genrec_unlearn_bench.store.manifest import canonical, content_key, differences, plain
 
 RECIPE: dict[str, Any] = {
     "stage": "original",
@@ -35,7 +35,7 @@ class Config(StrictModel):
 
 def test_a_known_recipe_has_a_known_key() -> None:
     """If this fails, every stored stage of every user is recomputed: raise KEY_VERSION."""
-    assert keys.KEY_VERSION == 3
+    assert manifest.KEY_VERSION == 3
     assert content_key(RECIPE) == "cb70fbdaf7c1f80f6bb3b0fe2b90632d6f6b2fa573b4c19d5fe677bfaf39a0d5"
 
 
@@ -84,7 +84,7 @@ def test_each_field_alone_changes_the_key(place: str, value: object) -> None:
 
 def test_the_key_version_changes_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = content_key(RECIPE)
-    monkeypatch.setattr(keys, "KEY_VERSION", keys.KEY_VERSION + 1)
+    monkeypatch.setattr(manifest, "KEY_VERSION", manifest.KEY_VERSION + 1)
     assert content_key(RECIPE) != before
 
 

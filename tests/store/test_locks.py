@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import StorageError
-from genrec_unlearn_bench.store import locks
-from genrec_unlearn_bench.store.locks import held, is_free, try_lock
+from genrec_unlearn_bench.store import store
+from genrec_unlearn_bench.store.store import held, is_free, try_lock
 from tests.store.small_store import ended, in_child
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -27,8 +27,8 @@ class _Refusing:
 
 @pytest.fixture
 def no_flock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "_system_lock", lambda path: _Refusing())
-    monkeypatch.setattr(locks, "RENEWED", 0.15)
+    monkeypatch.setattr(store, "_system_lock", lambda path: _Refusing())
+    monkeypatch.setattr(store, "RENEWED", 0.15)
 
 
 def holding(target: Path, ready: Path) -> int:

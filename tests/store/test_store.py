@@ -17,7 +17,7 @@ import pytest
 from genrec_unlearn_bench import files
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
 from genrec_unlearn_bench.store import manifest, store
-from genrec_unlearn_bench.store.keys import KEY_VERSION, differences
+from genrec_unlearn_bench.store.manifest import KEY_VERSION, differences
 from genrec_unlearn_bench.store.store import StageStore, default_cache
 from tests.store.small_store import Lines, compute, done, key, make, recipe
 
@@ -77,8 +77,9 @@ def test_plans_ask_for_stages_manifests_and_recipes_without_reading_files(tmp_pa
 
 def test_a_recipe_of_another_key_version_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, 0, "sids", Work())
+    stored = key(0, "sids")
     monkeypatch.setattr(manifest, "KEY_VERSION", KEY_VERSION + 1)
-    found = StageStore(tmp_path).recipe("sids", key(0, "sids"))
+    found = StageStore(tmp_path).recipe("sids", stored)
     assert found is not None
     assert differences(found, recipe(0, "sids")) == ["key_version"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from genrec_unlearn_bench.evaluation.rescore import recompute
+from genrec_unlearn_bench.evaluation.per_user import recompute
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import load

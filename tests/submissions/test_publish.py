@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from genrec_unlearn_bench.errors import UnknownName, UsageError
-from genrec_unlearn_bench.evaluation.per_user import read_per_user
-from genrec_unlearn_bench.evaluation.rescore import recompute
+from genrec_unlearn_bench.evaluation.per_user import read_per_user, recompute
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import read_record
 from genrec_unlearn_bench.submissions.publish import plain_command, plain_platform, publish_tree

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from scipy.stats import entropy
 
-from genrec_unlearn_bench.backbones.recommender import StepOutput
-from genrec_unlearn_bench.backbones.vocabulary import SidVocabulary
+from genrec_unlearn_bench.backbones.recommender import SidVocabulary, StepOutput
 from genrec_unlearn_bench.unlearning.likelihood import (
     level_kl,
     level_log_probs,

@@ -23,30 +23,18 @@ from torch.nn import functional
 from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig
 from genrec_unlearn_bench.backbones.etegrec.recommender import DEVIATION
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import TokenizerPass
+from genrec_unlearn_bench.backbones.recommender import Context, StepOutput
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.seeding import torch_generator
 from genrec_unlearn_bench.sids.rqvae import RqVae
 
-__all__ = [
-    "AlignmentHeads",
-    "AlignmentLoss",
-    "UserState",
-    "aligned",
-    "code_log_probs",
-    "first_occurrences",
-    "info_nce",
-    "pooled",
-    "symmetric_kl",
-]
+__all__ = ["AlignmentHeads", "UserState", "aligned", "code_log_probs", "first_occurrences", "info_nce", "symmetric_kl"]
 
 
 def code_log_probs(residuals: Tensor, codebooks: Iterable[Tensor], *, compat_sign: bool) -> Tensor:
     """[n, Q, K] log-probability of every code at every level (eq. 6): softmax over -||r^l - c_k^l||^2.
 
-    Args:
-        residuals: [n, Q, D].
-        codebooks: Q tensors [K, D].
-        compat_sign: Softmax over +||r^l - c_k^l||^2, as in the official code.
+    ``residuals`` [n, Q, D], Q ``codebooks`` [K, D]; ``compat_sign``: over +||r^l - c_k^l||^2, as in the official code.
     """
     levels = []
     for level, book in enumerate(codebooks):
@@ -75,38 +63,25 @@ def first_occurrences(targets: IntArray) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class UserState:
-    """Final states of n users.
-
-    Attributes:
-        sequence: [n, D] mean of the encoder's final states over real positions.
-        preference: [n, D] the decoder's final state at the start token, which the output layer reads.
-    """
+    """Final states of n users."""
 
     sequence: Tensor
+    """[n, D] mean of the encoder's final states over real positions."""
     preference: Tensor
+    """[n, D] the decoder's final state at the start token, which the output layer reads."""
+
+    @classmethod
+    def of(cls, context: Context, output: StepOutput) -> UserState:
+        """The states of encoded histories and of one target each, decoded with its hidden states."""
+        states, weights = context.state.float(), context.mask[..., None].float()
+        return cls((states * weights).sum(1) / weights.sum(1).clamp_min(1), output.hidden[-1][:, 0].float())
 
     def rows(self, index: Tensor) -> UserState:
-        """The users at ``index``."""
         return UserState(self.sequence[index], self.preference[index])
 
 
-@dataclass(frozen=True, eq=False)
-class AlignmentLoss:
-    """Scalars; ``total`` is weighted, the others are not."""
-
-    total: Tensor
-    sia: Tensor
-    psa: Tensor
-
-
 class AlignmentHeads(nn.Module):
-    """Two linear maps, trained with the recommender and not saved.
-
-    Args:
-        width: D of the recommender.
-        latent: Width of the tokenizer's codewords.
-        vector: Width of the item vectors.
-    """
+    """Linear maps from the recommender's width to the codewords' and to the item vectors', never saved."""
 
     def __init__(self, width: int, latent: int, vector: int, *, seed: int) -> None:
         super().__init__()
@@ -115,16 +90,13 @@ class AlignmentHeads(nn.Module):
         self.preference = _linear(width, vector, generator)
 
 
-def pooled(states: Tensor, mask: Tensor) -> Tensor:
-    """[B, D] mean of states [B, S, D] over the real positions of ``mask`` [B, S]."""
-    weights = mask[..., None].to(states.dtype)
-    return (states * weights).sum(1) / weights.sum(1).clamp_min(1)
-
-
 def aligned(
     config: AlignmentConfig, heads: AlignmentHeads, tokenizer: RqVae, users: UserState, items: TokenizerPass
-) -> AlignmentLoss:
-    """Both losses for n users and their n distinct next items, differentiable in both networks."""
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The weighted sum of both losses and each by name, for n users and their n distinct next items.
+
+    Differentiable in both networks.
+    """
     sequence = tokenizer.quantise(heads.sequence(users.sequence))
     books = list(tokenizer.codebooks)
     sia = symmetric_kl(
@@ -132,7 +104,7 @@ def aligned(
         code_log_probs(items.quantised.residuals, books, compat_sign=config.compat_sign),
     )
     psa = info_nce(heads.preference(users.preference), items.reconstruction, config.temperature)
-    return AlignmentLoss(config.sia * sia + config.psa * psa, sia, psa)
+    return config.sia * sia + config.psa * psa, {"sia": sia, "psa": psa}
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:

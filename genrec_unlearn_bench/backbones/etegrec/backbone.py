@@ -51,10 +51,6 @@ class Etegrec(Backbone):
         return pretrain(item_vectors(own, data), own, fit=data.known, seed=seed, device=device, progress=progress)
 
     @classmethod
-    def tokenizer_modules(cls) -> tuple[str, ...]:
-        return ("genrec_unlearn_bench.backbones.etegrec.tokenizer",)
-
-    @classmethod
     def recommender_class(cls) -> type[EtegrecRecommender]:
         from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 
@@ -71,14 +67,7 @@ class Etegrec(Backbone):
 
     @classmethod
     def fit(
-        cls,
-        config: BackboneConfig,
-        *,
-        data: TrainingData,
-        sids: SidTable,
-        seed: int,
-        device: str,
-        progress: Progress,
+        cls, config: BackboneConfig, *, data: TrainingData, sids: SidTable, seed: int, device: str, progress: Progress
     ) -> EtegrecRecommender:
         """Train in turns and then the recommender alone; on a frozen table the recommender alone, from scratch."""
         from genrec_unlearn_bench.backbones.etegrec.joint import train_jointly

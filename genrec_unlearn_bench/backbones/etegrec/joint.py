@@ -13,30 +13,24 @@ peak.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.batches import batches_per_epoch, bucketed_batches
+from genrec_unlearn_bench.backbones.batches import bucketed_batches
 from genrec_unlearn_bench.backbones.config import Schedule
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
-from genrec_unlearn_bench.backbones.etegrec.alignment import (
-    AlignmentHeads,
-    AlignmentLoss,
-    UserState,
-    aligned,
-    first_occurrences,
-    pooled,
-)
+from genrec_unlearn_bench.backbones.etegrec.alignment import AlignmentHeads, UserState, aligned, first_occurrences
 from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig, JointConfig
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, tokenizer_pass
 from genrec_unlearn_bench.backbones.recommender import StepOutput
-from genrec_unlearn_bench.backbones.training import cross_entropy
+from genrec_unlearn_bench.backbones.training import check_training, cross_entropy
 from genrec_unlearn_bench.data.examples import Examples, IntArray
-from genrec_unlearn_bench.errors import DataFault, UsageError
+from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
@@ -69,7 +63,7 @@ def train_jointly(
     Network and tokenizer are trained in place.
 
     Raises:
-        DataFault: No train or no validation examples.
+        DataFault: As ``train_recommender``.
         UsageError: There are several processes.
         BenchError: The tokenizer diverged or collapsed (``LiveTokenizer.table``).
     """
@@ -80,8 +74,7 @@ def train_jointly(
             where="accelerate launch",
             hint="start `bench run` without a launcher",
         )
-    if not len(train) or not len(valid):
-        raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")
+    check_training(recommender, train, valid)
     training = JointTraining(recommender, tokenizer, config, alignment, train, seed, device, progress)
     sample = np.sort(numpy_generator(seed, "valid-sample").permutation(len(valid))[: config.valid_rows])
     best = EarlyStopping(recommender, valid.subset(sample), config.patience, _STAGE, progress)
@@ -107,7 +100,7 @@ def train_jointly(
 
 
 class _Learner:
-    """A network with its optimizer and learning-rate schedule."""
+    """Networks with their optimizer and learning-rate schedule."""
 
     def __init__(
         self, modules: list[nn.Module], rate: float, schedule: Schedule, config: JointConfig, accelerator: Accelerator
@@ -118,12 +111,10 @@ class _Learner:
         self._clip, self._accelerator, self._steps = config.clip, accelerator, 0
 
     def require_grad(self, wanted: bool) -> None:
-        """Train or freeze the network."""
         for module in self.modules:
             module.requires_grad_(wanted)
 
     def step(self, loss: Tensor) -> None:
-        """Take one step on the loss."""
         for group in self._optimiser.param_groups:
             group["lr"] = self._rate * self._schedule.factor(self._steps)
         self._optimiser.zero_grad()
@@ -156,25 +147,15 @@ class JointTraining:
         self.tokenizer, self.config, self.alignment = tokenizer, config, alignment
         self.train, self.seed, self.progress = train, seed, progress
         self.accelerator: Accelerator = Accelerator(cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no")
-        total = config.epochs * batches_per_epoch(len(train), config.batch_size)
+        total = config.epochs * math.ceil(len(train) / config.batch_size)
         warmup = min(config.warmup_steps, max(total // 10, 1))
-        self._recommender_learner = _Learner(
-            [recommender.module, self.heads],
-            config.lr_recommender,
-            Schedule("cosine", warmup, total),
-            config,
-            self.accelerator,
-        )
-        self._tokenizer_learner = _Learner(
-            [tokenizer.model],
-            config.lr_tokenizer,
-            Schedule("cosine", warmup // config.cycle, total // config.cycle),
-            config,
-            self.accelerator,
-        )
+        schedule = Schedule("cosine", warmup, total)
+        own = Schedule("cosine", warmup // config.cycle, total // config.cycle)
+        networks = [recommender.module, self.heads]
+        self._recommender_learner = _Learner(networks, config.lr_recommender, schedule, config, self.accelerator)
+        self._tokenizer_learner = _Learner([tokenizer.model], config.lr_tokenizer, own, config, self.accelerator)
 
     def epoch(self, number: int) -> None:
-        """One epoch of the tokenizer or the recommender."""
         align = number >= self.config.warm_epoch
         if number % self.config.cycle == 0:
             self.tokenizer_epoch(number, align=align)
@@ -195,8 +176,8 @@ class JointTraining:
             if align:
                 with torch.no_grad():
                     users, _ = self._read(rows[first])
-                ties = aligned(self.alignment, self.heads, self.tokenizer.model, users, given)
-                loss, parts = loss + ties.total, parts | _parts(ties)
+                total, ties = aligned(self.alignment, self.heads, self.tokenizer.model, users, given)
+                loss, parts = loss + total, parts | ties
             self._tokenizer_learner.step(loss)
             losses.add(parts)
         before = self.recommender.sids
@@ -220,8 +201,8 @@ class JointTraining:
                 with torch.no_grad():
                     given = tokenizer_pass(self.tokenizer.model, self._vectors(items[first]))
                 chosen = users.rows(torch.from_numpy(first).to(users.sequence.device))
-                ties = aligned(self.alignment, self.heads, self.tokenizer.model, chosen, given)
-                loss, parts = loss + ties.total, parts | _parts(ties)
+                total, ties = aligned(self.alignment, self.heads, self.tokenizer.model, chosen, given)
+                loss, parts = loss + total, parts | ties
             self._recommender_learner.step(loss)
             losses.add(parts)
         self.progress.log("joint.recommender", number, losses.values())
@@ -232,12 +213,10 @@ class JointTraining:
         self.recommender = self.recommender.with_sids(table)
         if note:
             self.progress.note("joint.colliding_items", _colliding(table))
-            used = [len(np.unique(level)) for level in table.quantised_codes.T]
-            self.progress.note("joint.codes_used", used)
+            self.progress.note("joint.codes_used", [len(np.unique(level)) for level in table.quantised_codes.T])
         return self.recommender
 
     def tokenizer_state(self) -> dict[str, Tensor]:
-        """A copy of the tokenizer's weights."""
         return {name: value.detach().clone() for name, value in self.tokenizer.model.state_dict().items()}
 
     def freeze_tokenizer(self) -> None:
@@ -247,8 +226,7 @@ class JointTraining:
 
     def _batches(self, number: int) -> Iterator[IntArray]:
         lengths = self.train.history_lengths(self.recommender.history_limit)
-        generator = numpy_generator(self.seed, _STAGE, "epoch", number)
-        yield from bucketed_batches(lengths, self.config.batch_size, generator)
+        return bucketed_batches(lengths, self.config.batch_size, numpy_generator(self.seed, _STAGE, "epoch", number))
 
     def _vectors(self, items: IntArray) -> Tensor:
         return self.tokenizer.vectors[torch.from_numpy(items).to(self.tokenizer.vectors.device)]
@@ -260,8 +238,7 @@ class JointTraining:
         with self.accelerator.autocast():
             context = recommender.encode(histories)
             output = recommender.decode(context, recommender.codes_of(self.train.targets[rows]), hidden=True)
-        users = UserState(pooled(context.state.float(), context.mask), output.hidden[-1][:, 0].float())
-        return users, output
+        return UserState.of(context, output), output
 
 
 class _Means:
@@ -279,10 +256,6 @@ class _Means:
 
     def values(self) -> dict[str, float]:
         return {name: float(total) / self._count for name, total in self._sums.items()}
-
-
-def _parts(ties: AlignmentLoss) -> dict[str, Tensor]:
-    return {"sia": ties.sia, "psa": ties.psa}
 
 
 def _colliding(table: SidTable) -> float:

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.recommender import Capability, Context, StepOutput
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
-from genrec_unlearn_bench.decoding.session import within
 from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights
 
 if TYPE_CHECKING:
@@ -27,6 +26,9 @@ __all__ = ["DEVIATION", "EtegrecRecommender"]
 
 DEVIATION = 0.02
 """Standard deviation of fresh weights, as in the official code."""
+
+_OUTSIDE = -1e9
+"""Logit of a token that a position cannot take: finite, so that no product with a zero probability is undefined."""
 
 
 class EtegrecRecommender(T5Recommender):
@@ -41,10 +43,8 @@ class EtegrecRecommender(T5Recommender):
     @property
     def level_windows(self) -> tuple[slice, ...]:
         """The token ids of each level."""
-        vocabulary = self.vocabulary
-        return tuple(
-            slice(first, first + size) for first, size in zip(vocabulary.offsets, vocabulary.level_sizes, strict=True)
-        )
+        levels = zip(self.vocabulary.offsets, self.vocabulary.level_sizes, strict=True)
+        return tuple(slice(first, first + size) for first, size in levels)
 
     @classmethod
     def _network(cls, config: T5Config, shape: T5Shape) -> T5ForConditionalGeneration:
@@ -74,6 +74,13 @@ class EtegrecRecommender(T5Recommender):
 
     def _decoder(self) -> T5DecoderWeights:
         return T5DecoderWeights(self.model, self.level_windows)
+
+
+def within(logits: Tensor, window: slice) -> Tensor:
+    """Lower logits [..., V] outside ``window`` so far that the softmax is that of the window alone."""
+    columns = torch.arange(logits.shape[-1], device=logits.device)
+    outside = (columns < window.start) | (columns >= window.stop)
+    return logits.masked_fill(outside, max(_OUTSIDE, torch.finfo(logits.dtype).min))
 
 
 def _drawn(model: nn.Module) -> Iterator[Tensor]:

@@ -28,9 +28,17 @@ from genrec_unlearn_bench.backbones.minionerec.network import (
 from genrec_unlearn_bench.backbones.minionerec.prompts import Prompt, PromptBatch, PromptTokenizer, batch_prompts
 from genrec_unlearn_bench.backbones.packing import Packing, in_groups, length_groups, watched
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
-from genrec_unlearn_bench.backbones.recommender import Capability, Context, ServingRules, SoftSids, StepOutput
+from genrec_unlearn_bench.backbones.recommender import (
+    BOS,
+    SPECIALS,
+    Capability,
+    Context,
+    ServingRules,
+    SidVocabulary,
+    SoftSids,
+    StepOutput,
+)
 from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
-from genrec_unlearn_bench.backbones.vocabulary import BOS, SPECIALS, SidVocabulary
 from genrec_unlearn_bench.data.examples import Histories, IntArray
 from genrec_unlearn_bench.decoding.causal import CausalSession
 from genrec_unlearn_bench.decoding.session import DecoderSession
@@ -94,12 +102,11 @@ class CausalRecommender(TransformerRecommender):
     @classmethod
     def pretrained(cls, config: MiniOneRecConfig, checkpoint: str, sids: SidTable, *, seed: int, device: str) -> Self:
         """A checkpoint with SID tokens added and adapters in, before any training. Raises as ``load_pretrained``."""
-        dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-        found = load_pretrained(checkpoint, "qwen2", dtype=dtype)
+        found = load_pretrained(checkpoint, "qwen2", dtype=getattr(torch, config.precision))
         tokenizer: Any = found.tokenizer
         text_tokens = max(tokenizer.get_vocab().values()) + 1
         shape = config.saved_shape(
-            NetworkShape.of(found.model.config, found.source),
+            NetworkShape.of(found.model.config, checkpoint),
             text_tokens=text_tokens,
             words=config.words,
             text_tasks=config.text_tasks,

@@ -47,8 +47,7 @@ class P5Sid(Backbone):
     def label(cls, config: BackboneConfig, sids: SidConfig) -> str:
         notes = [] if expect(config, P5Config).checkpoint else ["from scratch"]
         indexer = expect(sids, P5SidConfig).indexer
-        if indexer != "rqvae":
-            notes.append(indexer)
+        notes += [] if indexer == "rqvae" else [indexer]
         return f"{cls.name} ({', '.join(notes)})" if notes else cls.name
 
     @classmethod
@@ -81,10 +80,6 @@ class P5Sid(Backbone):
         return super().tokenise(own, data, seed=seed, device=device, progress=progress)
 
     @classmethod
-    def tokenizer_modules(cls) -> tuple[str, ...]:
-        return (cls.__module__,)
-
-    @classmethod
     def recommender_class(cls) -> type[P5Recommender]:
         from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender
 
@@ -94,19 +89,18 @@ class P5Sid(Backbone):
     def untrained(
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
     ) -> P5Recommender:
-        from genrec_unlearn_bench.backbones.p5sid.training import untrained_recommender
+        from genrec_unlearn_bench.backbones.p5sid.recommender import untrained_recommender
 
         return untrained_recommender(expect(config, P5Config), data.train, sids, seed=seed, device=device)
 
     @classmethod
     def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:
-        from genrec_unlearn_bench.backbones.p5sid.training import PromptedNextItem
+        from genrec_unlearn_bench.backbones.p5sid.recommender import PromptedNextItem
 
         return PromptedNextItem(recommender, data.train, expect(config, P5Config).training.temperature)
 
 
 def _number_pieces(config: P5SidConfig) -> Callable[[int], list[str]]:
-    """How sequential numbers are cut into tokens."""
     from genrec_unlearn_bench.backbones.p5sid.prompts import SubwordTokenizer
     from genrec_unlearn_bench.backbones.pretrained import load_pretrained
 

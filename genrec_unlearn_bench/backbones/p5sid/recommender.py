@@ -7,23 +7,37 @@ an item hold together. Everything but the input is the T5 recommender's.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.p5sid.prompts import PromptTensors, PromptTokens, close_gaps
-from genrec_unlearn_bench.backbones.recommender import ServingRules, SoftSids, StepOutput
+from genrec_unlearn_bench.backbones.p5sid.config import P5Config
+from genrec_unlearn_bench.backbones.p5sid.prompts import (
+    EVALUATION,
+    PROMPTS,
+    SEPARATOR,
+    PromptTensors,
+    PromptTokens,
+    SubwordTokenizer,
+    TextTokenizer,
+    WordTokenizer,
+    close_gaps,
+    tokenise_prompt,
+)
+from genrec_unlearn_bench.backbones.pretrained import load_pretrained
+from genrec_unlearn_bench.backbones.recommender import PAD_TOKEN, ServingRules, SidVocabulary, SoftSids, StepOutput
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
-from genrec_unlearn_bench.backbones.vocabulary import PAD_TOKEN, SidVocabulary
-from genrec_unlearn_bench.data.examples import PAD, Histories, IntArray
+from genrec_unlearn_bench.backbones.training import ExampleTask, cross_entropy
+from genrec_unlearn_bench.data.examples import PAD, Examples, Histories, IntArray
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
     from transformers import T5Config, T5ForConditionalGeneration
 
-__all__ = ["P5Recommender", "P5Shape", "UserTokens"]
+__all__ = ["P5Recommender", "P5Shape", "PromptedNextItem", "UserTokens", "untrained_recommender"]
 
 
 class P5Shape(T5Shape):
@@ -59,12 +73,8 @@ Industrial (small, validation NDCG@10) 150 steps reach .037 with and .040 withou
 
 
 class UserTokens:
-    """The words of the users: which row a user id has, and the row's token ids.
-
-    Attributes:
-        rows: [user ids] row of each user; 0 for one that training has not seen.
-        tokens: [1 + users, width] token ids, -1 behind the last; row 0 is the word of all unknown users.
-    """
+    """The words of the users: [user ids] row of each, 0 for one that training has not seen; [1 + users, width] token ids
+    of the rows, -1 behind the last."""
 
     def __init__(self, rows: IntArray, words: list[list[int]]) -> None:
         self.rows = rows
@@ -74,17 +84,13 @@ class UserTokens:
 
 
 class P5Recommender(T5Recommender):
-    """T5 over prompts; see the module's docstring."""
+    """T5 over prompts."""
 
     name = "p5sid"
     Shape = P5Shape
 
     def __init__(
-        self,
-        model: T5ForConditionalGeneration,
-        shape: T5Shape,
-        sids: SidTable,
-        serving: ServingRules | None = None,
+        self, model: T5ForConditionalGeneration, shape: T5Shape, sids: SidTable, serving: ServingRules | None = None
     ) -> None:
         if not isinstance(shape, P5Shape):
             raise TypeError(f"a P5 recommender takes a P5Shape, not {type(shape).__name__}")
@@ -118,12 +124,9 @@ class P5Recommender(T5Recommender):
     def pretrained(
         cls, model: Any, shape: P5Shape, sids: SidTable, *, numbers: list[int], seed: int, device: str = "cpu"
     ) -> Self:
-        """A pretrained T5 with SID tokens behind its vocabulary.
+        """A pretrained ``T5ForConditionalGeneration`` of the same shape, with SID tokens behind its vocabulary.
 
-        Args:
-            model: ``T5ForConditionalGeneration``, changed in place.
-            shape: Of the same architecture.
-            numbers: Tokens that are digits. As in P5's later codes they start at random, like the SIDs'.
+        It is changed in place. ``numbers``, its digit tokens, start at random like the SIDs', as in P5's later codes.
         """
         vocabulary = cls._vocabulary_for(shape, sids)
         with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -230,3 +233,64 @@ def _add_prompt_parameters(model: Any, shape: P5Shape) -> None:
     tokens = torch.full((1 + shape.users, shape.user_width), -1, dtype=torch.long, device=device)
     model.register_buffer(_USER_ROWS, rows)
     model.register_buffer(_USER_TOKENS, tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class PromptedNextItem(ExampleTask):
+    """Cross-entropy of the next item's tokens, each example with a prompt drawn anew each time."""
+
+    recommender: P5Recommender
+
+    def loss(self, rows: IntArray) -> Tensor:
+        """Mean over all target tokens. The draw is torch's, which a training seeds, and resumes where it stopped."""
+        model = self.recommender
+        prompts = torch.randint(len(model.shape.prompts), (len(rows),))
+        histories = self.examples.histories(model.history_limit, rows)
+        return cross_entropy(model.prompted(histories, self.examples.targets[rows], prompts), self.temperature)
+
+
+def untrained_recommender(
+    config: P5Config, train: Examples, sids: SidTable, *, seed: int, device: str
+) -> P5Recommender:
+    """The network with SID tokens and prompts, from scratch or from the checkpoint, and the users of ``train``."""
+    text: TextTokenizer = WordTokenizer()
+    content = config.shape.model_dump()
+    loaded = load_pretrained(config.checkpoint, "t5") if config.checkpoint else None
+    if loaded is not None:
+        found = loaded.model.config
+        text = SubwordTokenizer(loaded.tokenizer, loaded.model.get_input_embeddings().num_embeddings)
+        content |= {name: getattr(found, name) for name in ("d_model", "d_kv", "d_ff")}
+        content |= {"layers": found.num_layers, "heads": found.num_heads, "dropout": found.dropout_rate}
+        content |= {"gated": found.is_gated_act, "tied": found.tie_word_embeddings}
+    users = _users(train, text)
+    shape = P5Shape.model_validate(
+        content
+        | {
+            "text_tokens": text.size,
+            "prompts": tuple(tokenise_prompt(prompt, text) for prompt in PROMPTS),
+            "evaluation": EVALUATION,
+            "separator": tuple(text.word(SEPARATOR)) if config.separator else (),
+            "whole_words": 512 if config.whole_words else 0,
+            "user_ids": len(users.rows),
+            "users": len(users.tokens) - 1,
+            "user_width": users.tokens.shape[1],
+        }
+    )
+    if loaded is None:
+        recommender = P5Recommender.fresh(shape, sids, seed=seed, device=device)
+    else:
+        numbers = text.number_ids() if isinstance(text, SubwordTokenizer) else []
+        recommender = P5Recommender.pretrained(loaded.model, shape, sids, numbers=numbers, seed=seed, device=device)
+    recommender.set_users(users)
+    return recommender
+
+
+def _users(train: Examples, text: TextTokenizer) -> UserTokens:
+    """Train users numbered from 1 in the order of their first train row in time: nothing of what comes later, and no
+    user that training does not see, moves a number."""
+    order = np.lexsort((train.users, train.times))
+    distinct, first = np.unique(train.users[order], return_index=True)
+    numbered = distinct[np.argsort(first, kind="stable")]
+    rows = np.zeros(int(distinct.max(initial=-1)) + 1 or 1, dtype=np.int64)
+    rows[numbered] = np.arange(1, len(numbered) + 1)
+    return UserTokens(rows, [text.user(number) for number in range(len(numbered) + 1)])

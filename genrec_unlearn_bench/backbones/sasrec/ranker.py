@@ -42,12 +42,8 @@ _SCORES = 8_000_000
 
 
 class SasRec(Ranker):
-    """A trained SASRec.
-
-    Attributes:
-        counts: [N] how often each item is a train target.
-        seen: [N] items that occur in training, as input or target.
-    """
+    """A trained SASRec, with ``counts`` [N], how often each item is a train target, and ``seen`` [N], whether it occurs
+    in training at all."""
 
     name: ClassVar[str] = "sasrec"
 
@@ -73,9 +69,7 @@ class SasRec(Ranker):
     ) -> Self:
         """Train on the examples' sequences (see ``train_sequences``); the best epoch on validation NDCG@10 is kept.
 
-        Args:
-            items: N, the catalogue. Items that never occur in training keep their initial vectors, small and random, so
-                that they can still be told apart.
+        Of the N ``items`` those that never occur in training keep their initial vectors, small and random.
 
         Raises:
             DataFault: No train example with a history, or no validation example.
@@ -116,11 +110,7 @@ class SasRec(Ranker):
         that means nothing; they stand behind all others, level with each other. A history without any item is
         answered by popularity (add-one smoothed log shares of the train targets).
 
-        Raises:
-            ValueError: ``k`` is not positive.
         """
-        if k < 1:
-            raise ValueError(f"k must be positive, got {k}")
         items = np.full((len(histories), k), PAD, dtype=np.int64)
         log_probs = np.full((len(histories), k), -np.inf, dtype=np.float32)
         histories = histories.latest(self.network.positions.num_embeddings)
@@ -147,11 +137,7 @@ class SasRec(Ranker):
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Self:
-        """The inverse of ``save``.
-
-        Raises:
-            CorruptArtefact: A file is missing, does not parse, or does not fit the other.
-        """
+        """The inverse of ``save``; raises CorruptArtefact."""
         try:
             config = SasRecConfig.model_validate_json((folder / _RECORD).read_bytes())
             tensors = load_file(folder / _WEIGHTS)

@@ -21,6 +21,7 @@ import csv
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,6 @@ from genrec_unlearn_bench.progress import Progress
 __all__ = ["metadata_2018", "read_2018", "read_2023"]
 
 _RATING_COLUMNS = ("user_id", "parent_asin", "timestamp")
-_BROKEN = "broken JSON line"
 _LARGEST_BROKEN_SHARE = 0.5
 
 
@@ -90,10 +90,8 @@ def _brand(record: Mapping[str, object]) -> object:
     details = record.get("details")
     if isinstance(details, str):
         # The Hub's parquet copies hold this object as text.
-        try:
+        with suppress(BrokenLine):
             details = json_object(details)
-        except BrokenLine:
-            details = None
     brand = details.get("Brand") if isinstance(details, dict) else None
     return brand if isinstance(brand, str) and brand.strip() else record.get("store")
 
@@ -118,14 +116,10 @@ def _ratings(path: Path, log: _ReviewLog, dropped: Counter[str], progress: Progr
 
 
 class _ReviewLog:
-    """Reviews as three integer columns; users and items are numbered by first appearance.
-
-    Attributes:
-        item_numbers: Item id -> number. Knows which metadata is wanted, so that a catalogue of a million items whose
-            reviews were filtered to a tenth of it is never in memory.
-    """
+    """Reviews as three integer columns; users and items are numbered by first appearance."""
 
     def __init__(self, dropped: Counter[str]) -> None:
+        # Says which metadata is wanted, so that a large catalogue with reviews of a tenth of it is never in memory.
         self.item_numbers: dict[str, int] = {}
         self._user_numbers: dict[str, int] = {}
         self._users, self._items, self._times = array("q"), array("q"), array("q")
@@ -135,7 +129,6 @@ class _ReviewLog:
         return len(self._users)
 
     def add(self, user: object, item: object, time: object) -> None:
-        """Append one review, or count why it cannot be used."""
         stamp = whole_number(time)
         if not isinstance(user, str) or not isinstance(item, str) or not user or not item or stamp is None:
             self._dropped["review without user, item or time"] += 1
@@ -159,22 +152,16 @@ class _ReviewLog:
 
 
 def _objects(path: Path, dropped: Counter[str], progress: Progress) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a file, one a line; broken lines are counted.
-
-    Raises:
-        DataFault: more than half of the lines are broken (checked at the end).
-    """
+    """The JSON objects of a file, one a line, broken lines counted; DataFault at the end where most are broken."""
     broken = read = 0
     first = ""
     for number, text in progress.track(path.name, read_lines(path)):
         read += 1
         try:
-            record = json_object(text)
+            yield json_object(text)
         except BrokenLine as fault:
             broken += 1
             first = first or f"line {number}: {fault}"
-            continue
-        yield record
     if broken > _LARGEST_BROKEN_SHARE * read:
         raise DataFault(
             f"{broken} of {read} lines are no JSON objects; {first}",
@@ -182,18 +169,13 @@ def _objects(path: Path, dropped: Counter[str], progress: Progress) -> Iterator[
             hint="check that this is the raw file, one JSON object a line",
         )
     if broken:
-        dropped[f"{_BROKEN} in {path.name}"] = broken
+        dropped[f"broken JSON line in {path.name}"] = broken
 
 
 def _raw_data(
     log: _ReviewLog, metadata: Iterable[tuple[str, dict[str, object]]], dropped: Counter[str], path: Path
 ) -> RawData:
-    """The catalogue of reviewed items and the log over it.
-
-    Args:
-        metadata: (item id, fields for ``ItemColumns.add``); the first record of a repeated id counts.
-        path: The review file, for errors.
-    """
+    """The catalogue of reviewed items and the log over it; ``path`` is the review file, for errors."""
     if not len(log):
         raise DataFault("no review can be used", where=str(path), hint="check that this is the raw review file")
     columns = ItemColumns(dropped)

@@ -1,4 +1,4 @@
-"""Building an item table row by row, cleaning each field on the way and counting what was left out."""
+"""Build an item table row by row, cleaning each field on the way and counting what was left out."""
 
 from __future__ import annotations
 
@@ -30,17 +30,11 @@ class ItemColumns:
     def __init__(self, dropped: Counter[str]) -> None:
         self.row: dict[str, int] = {}
         self.dropped = dropped
-        self._titles: list[str] = []
-        self._descriptions: list[str] = []
-        self._brands: list[str] = []
+        self._titles, self._descriptions, self._texts, self._brands = (list[str]() for _ in range(4))
         self._prices: list[float] = []
         self._categories: list[tuple[str, ...]] = []
-        self._texts: list[str] = []
         # Equal values are kept once: a catalogue has few different lists of categories.
         self._seen: dict[tuple[str, ...], tuple[str, ...]] = {}
-
-    def __len__(self) -> int:
-        return len(self.row)
 
     def add(
         self,

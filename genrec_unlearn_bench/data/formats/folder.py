@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.formats.columns import ItemColumns
 from genrec_unlearn_bench.data.formats.lines import BrokenLine, Faults, as_int64, json_object, read_lines, whole_number
-from genrec_unlearn_bench.data.formats.log_columns import NameColumn, NotPlain, blocks, times, total_blocks
+from genrec_unlearn_bench.data.formats.log_columns import NotPlain, blocks, names, times, total_blocks
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.raw import Interactions, RawData, Sequences
+from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
@@ -102,24 +102,22 @@ def _by_columns(
 ) -> tuple[Interactions, int]:
     """As ``_by_lines``, for a file without faults. Raises NotPlain for any other."""
     numbers: dict[str, int] = {}
-    users: list[NDArray[np.int32]] = []
-    items: list[NDArray[np.int32]] = []
-    stamps: list[IntArray] = []
+    users, items, stamps = list[NDArray[np.int32]](), list[NDArray[np.int32]](), list[IntArray]()
     unknown = 0
     read = blocks(path, header, columns)
     for user_column, item_column, time_column in progress.track("interactions", read, total=total_blocks(path)):
         moments = times(time_column)
-        named = NameColumn.of(item_column)
-        row = np.asarray([rows.get(name, -1) for name in named.distinct], dtype=np.int32)[named.places]
-        named = NameColumn.of(user_column)
-        if not all(named.distinct):
+        distinct, places = names(item_column)
+        row = np.asarray([rows.get(name, -1) for name in distinct], dtype=np.int32)[places]
+        distinct, places = names(user_column)
+        if not all(distinct):
             raise NotPlain("a user without a name")
         known = row >= 0
         if not known.all():
             # A user counts from the first interaction that is kept.
-            named = NameColumn.of(user_column.filter(known))
-        number = [numbers.setdefault(name, len(numbers)) for name in named.distinct]
-        users.append(np.asarray(number, dtype=np.int32)[named.places])
+            distinct, places = names(user_column.filter(known))
+        number = [numbers.setdefault(name, len(numbers)) for name in distinct]
+        users.append(np.asarray(number, dtype=np.int32)[places])
         items.append(row[known])
         stamps.append(moments[known])
         unknown += len(known) - int(known.sum())
@@ -166,9 +164,9 @@ def _by_lines(
 
 def _columns(header: str, path: Path) -> tuple[int, int, int]:
     # RecBole's files write "user_id:token"; the type behind the colon is of no use here.
-    names = [cell.split(":")[0].strip().lower() for cell in header.split("\t")]
+    cells = [cell.split(":")[0].strip().lower() for cell in header.split("\t")]
     places = {
-        role: next((index for index, name in enumerate(names) if name in spellings), None)
+        role: next((index for index, name in enumerate(cells) if name in spellings), None)
         for role, spellings in _NAMES.items()
     }
     missing = [role for role, place in places.items() if place is None]
@@ -182,7 +180,7 @@ def _columns(header: str, path: Path) -> tuple[int, int, int]:
     return user, item, timestamp
 
 
-def _sequences(path: Path, rows: Mapping[str, int], dropped: Counter[str], progress: Progress) -> Sequences:
+def _sequences(path: Path, rows: Mapping[str, int], dropped: Counter[str], progress: Progress) -> Interactions:
     items, lengths = array("q"), array("q")
     first_line: dict[str, int] = {}
     faults = Faults()
@@ -198,9 +196,9 @@ def _sequences(path: Path, rows: Mapping[str, int], dropped: Counter[str], progr
             continue
         else:
             first_line[user] = number
-            names = listing.split()
-            known = [row for name in names if (row := rows.get(name)) is not None]
-            unknown += len(names) - len(known)
+            listed = listing.split()
+            known = [row for name in listed if (row := rows.get(name)) is not None]
+            unknown += len(listed) - len(known)
             items.extend(known)
             lengths.append(len(known))
     faults.check(path, "one line for each user: the user, a tab, and the item ids in order")
@@ -210,4 +208,4 @@ def _sequences(path: Path, rows: Mapping[str, int], dropped: Counter[str], progr
     counts = as_int64(lengths)
     if empty := int((counts == 0).sum()):
         dropped["user without any known item"] = empty
-    return Sequences(np.repeat(np.arange(len(counts), dtype=np.int64), counts), as_int64(items))
+    return Interactions(np.repeat(np.arange(len(counts), dtype=np.int64), counts), as_int64(items), None)

@@ -1,9 +1,8 @@
 """LETTER's and LC-Rec's layout: ``inter.json`` with one whole sequence for each user, beside it ``index.json`` (their
 own semantic IDs) and, for some sets, ``item.json``.
 
-Sequences carry no dates; the split that goes with them is leave-one-out. Without ``item.json`` the catalogue is that of
-``index.json``, or else the items that occur, and there is no metadata: such a set trains a recommender and holds a
-decoder against published numbers, but no concept can be named in it.
+Without ``item.json`` the catalogue is that of ``index.json``, or else the items that occur, and there is no metadata:
+such a set trains a recommender, but no concept can be named in it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from genrec_unlearn_bench.data.formats.columns import ItemColumns
 from genrec_unlearn_bench.data.formats.folder import UNKNOWN_ITEM, check_unknown
 from genrec_unlearn_bench.data.formats.lines import Faults, as_int64, by_number, json_document, whole_number
 from genrec_unlearn_bench.data.formats.minionerec import add_items_document
-from genrec_unlearn_bench.data.raw import RawData, Sequences
+from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["MISSING_LEVEL", "read", "read_index"]
@@ -50,7 +49,7 @@ def read(files: Mapping[str, Path], progress: Progress) -> RawData:
     if unknown:
         dropped[UNKNOWN_ITEM] = unknown
     owners = np.repeat(np.arange(len(lengths), dtype=np.int64), as_int64(lengths))
-    return RawData(columns.finish(), Sequences(owners, as_int64(rows)), dropped, notes)
+    return RawData(columns.finish(), Interactions(owners, as_int64(rows), None), dropped, notes)
 
 
 def _document(path: Path) -> list[list[str]]:
@@ -74,20 +73,18 @@ _TOKEN = re.compile(r"<([a-z])_([0-9]{1,9})>")
 
 
 def read_index(path: Path, ids: Sequence[str], *, whole: bool = False) -> tuple[IntArray, tuple[int, ...]]:
-    """The codes of the items ``ids``, in that order.
-
-    The letter of a token names its level (a, b, c …); levels must come in order and without a gap.
+    """Read the codes of the items ``ids``, in that order; the letter of a token names its level (a, b, c …).
 
     Args:
-        whole: The index is to name these items and no others. Item numbers of two catalogues look alike, so an index
-            of a larger one would otherwise pass.
+        whole: The index must name no other items. Item numbers of two catalogues look alike, so an index of a larger
+            one would otherwise pass.
 
     Returns:
         [N, L] codes, ``MISSING_LEVEL`` behind the end of shorter ones, and the L level sizes: one more than the largest
         code that occurs on each level.
 
     Raises:
-        DataFault: an item without tokens, or tokens that are none; all of them at once.
+        DataFault: an item without tokens, or tokens that are none or skip a level; all of them at once.
     """
     document = json_document(path)
     faults = Faults()

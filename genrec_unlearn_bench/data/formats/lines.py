@@ -1,7 +1,4 @@
-"""Reading input line by line, plain or gzipped, and saying exactly where it is broken.
-
-Everything that can be wrong with a file's bytes becomes a ``DataFault`` here, so that no reader has to think of it.
-"""
+"""Read input line by line, plain or gzipped; everything wrong with a file's bytes becomes a ``DataFault``."""
 
 from __future__ import annotations
 
@@ -23,6 +20,7 @@ __all__ = [
     "Faults",
     "as_int64",
     "by_number",
+    "is_gzipped",
     "json_document",
     "json_object",
     "read_lines",
@@ -32,7 +30,6 @@ __all__ = [
 SHOWN = 20
 """How many faults an error lists."""
 
-_GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -48,7 +45,6 @@ class Faults:
         self.count = 0
 
     def add(self, path: Path, line: int | None, what: str) -> None:
-        """One fault at ``path:line``."""
         self.count += 1
         if len(self.shown) < SHOWN:
             place = path.name if line is None else f"{path.name}:{line}"
@@ -56,12 +52,17 @@ class Faults:
 
     def check(self, where: Path, hint: str) -> None:
         """Raise DataFault with the first faults if there was any."""
-        if not self.count:
-            return
-        listing = "".join(f"\n  - {line}" for line in self.shown)
-        more = f"\n  … and {self.count - len(self.shown)} more" if self.count > len(self.shown) else ""
-        plural = "fault" if self.count == 1 else "faults"
-        raise DataFault(f"{self.count} {plural} in the data:{listing}{more}", where=str(where), hint=hint)
+        if self.count:
+            listing = "".join(f"\n  - {line}" for line in self.shown)
+            more = f"\n  … and {self.count - len(self.shown)} more" if self.count > len(self.shown) else ""
+            plural = "fault" if self.count == 1 else "faults"
+            raise DataFault(f"{self.count} {plural} in the data:{listing}{more}", where=str(where), hint=hint)
+
+
+def is_gzipped(path: Path) -> bool:
+    """Whether a file begins like a gzip file, whatever its name."""
+    with path.open("rb") as probe:
+        return probe.read(2) == b"\x1f\x8b"
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -73,9 +74,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     number = 0
     empty = True
     try:
-        with path.open("rb") as probe:
-            zipped = probe.read(2) == _GZIP
-        with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
+        with gzip.open(path, "rb") if is_gzipped(path) else path.open("rb") as stream:
             for number, raw in enumerate(stream, start=1):
                 text = (raw[3:] if number == 1 and raw.startswith(_BOM) else raw).decode().rstrip("\r\n")
                 if text.strip():

@@ -25,7 +25,7 @@ __all__ = ["add_items_document", "read"]
 
 _COLUMNS = ("user_id", "history_item_id", "item_id")
 _LONGEST_CELL = 10_000_000
-"""Characters. The csv module's own limit of 131,072 is below what long histories of titles need."""
+"""Characters; the csv module's own 131,072 are too few for long histories of titles."""
 
 
 def read(files: Mapping[str, Path], progress: Progress) -> RawData:
@@ -123,13 +123,10 @@ def _part(
 
 
 def _places(header: list[str], path: Path) -> tuple[int, int, int]:
-    missing = [name for name in _COLUMNS if name not in header]
-    if missing:
-        raise DataFault(
-            f"missing column{'s' if len(missing) > 1 else ''} {', '.join(missing)}",
-            where=f"{path}:1",
-            hint=f"the first line names the columns, among them {', '.join(_COLUMNS)}",
-        )
+    if missing := [name for name in _COLUMNS if name not in header]:
+        what = f"missing column{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
+        hint = f"the first line names the columns, among them {', '.join(_COLUMNS)}"
+        raise DataFault(what, where=f"{path}:1", hint=hint)
     user, history, item = (header.index(name) for name in _COLUMNS)
     return user, history, item
 

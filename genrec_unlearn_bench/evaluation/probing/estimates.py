@@ -1,19 +1,16 @@
 """AUROC and accuracy averaged over splits, with 95 % intervals clustered by item.
 
-Within a split. Examples of one item are alike, which makes a value less certain than its number of examples says:
-its variance is the sum of squared influences of items (Obuchowski 1997, "Nonparametric analysis of clustered ROC curve
-data", Biometrics 53: DeLong's placement values, summed by cluster).
+Within a split, the variance is the sum of squared influences of items, as examples of one item are alike (Obuchowski
+1997, "Nonparametric analysis of clustered ROC curve data", Biometrics 53: DeLong's placement values by cluster).
 
-Between splits. They train and test on overlapping data, so that an average over J of them is not J times as certain.
-With s2 the variance of one, that of the mean is s2 (r + (1 - r) / J), where r = tested / (tested + trained) is Nadeau &
-Bengio's correlation ("Inference for the generalization error", Machine Learning 52, 2003). They estimate s2 from the
-spread of the J values; the clustered variance needs no spread of five numbers.
+Between splits, which train and test on overlapping data: with s2 the variance of one, that of the mean of J is
+s2 (r + (1 - r) / J), where r = tested / (tested + trained) (Nadeau & Bengio, "Inference for the generalization error",
+Machine Learning 52, 2003). They estimate s2 from the spread of the J values; here it is the clustered variance.
 
-The interval. The variance is turned into a number of independent examples of each class that would have it, and that
-into a score interval, which stays inside [0, 1] and keeps a width at 0 and 1: Newcombe 2006 ("Confidence intervals
-for an effect size measure based on the Mann-Whitney statistic, part 2", Statistics in Medicine 25, method 5) for
-AUROC, Wilson's for accuracy. Student's quantile stands for the normal one, with Kish's effective number of items less
-one as degrees of freedom.
+The variance is turned into a number of independent examples of each class that would have it, and that into a score
+interval, which stays inside [0, 1]: Newcombe 2006 ("Confidence intervals for an effect size measure based on the
+Mann-Whitney statistic, part 2", Statistics in Medicine 25, method 5) for AUROC, Wilson's for accuracy, with Student's
+quantile at Kish's effective number of items less one as degrees of freedom.
 """
 
 from __future__ import annotations
@@ -37,11 +34,7 @@ _EDGE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class SplitScores:
-    """A probe's scores on the test examples of one split, as many positives as negatives, all [n].
-
-    Attributes:
-        scores: Above 0 where the probe predicts positive.
-    """
+    """A probe's scores (above 0: positive) on the test examples of one split, as many positives as negatives, [n]."""
 
     scores: FloatArray
     labels: BoolArray
@@ -50,13 +43,7 @@ class SplitScores:
 
 @dataclass(frozen=True)
 class SplitMean:
-    """An average over splits.
-
-    Attributes:
-        error: Its standard error.
-        freedom: Degrees of freedom of ``error``.
-        low, high: 95 % interval.
-    """
+    """An average over splits, its standard error with degrees of freedom, and its 95 % interval."""
 
     value: float
     error: float
@@ -69,9 +56,7 @@ class SplitMean:
 class _Shape:
     """Variance of a value a from n independent examples: a (1 - a) (1 + (n - 1) c(a)) / n^2.
 
-    Attributes:
-        likeness: c.
-        classes: 2 where n counts the examples of each class.
+    ``likeness`` is c; ``classes`` is 2 where n counts the examples of each class.
     """
 
     likeness: Callable[[float], float]
@@ -87,11 +72,7 @@ class _Shape:
 
 
 def auroc(tests: Sequence[SplitScores], correlation: float) -> SplitMean:
-    """Chance that a positive scores above a negative (ties count half), mean over splits.
-
-    Args:
-        correlation: r of the module's docstring.
-    """
+    """Chance that a positive scores above a negative (ties count half), mean over splits; r is ``correlation``."""
     values, influences = [], []
     for test in tests:
         ranks = rankdata(test.scores)

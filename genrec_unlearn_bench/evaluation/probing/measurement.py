@@ -1,23 +1,19 @@
 """Probing: is the concept gone from the hidden states, or only from the output? (Alain & Bengio 2016, arXiv 1610.01644)
 
 Logistic probes tell interactions of the forget set from as many retain ones, by layer and site. TRACER's paper probes
-"following ELM", whose repository has no probe, so that the protocol is ours: divisions disjoint in items and users,
-balanced by level-1 code, control tasks with random retain items as concept, and a model with random weights as floor.
+"following ELM", whose repository has no probe, so that the protocol is ours. The target is the retrained model, not
+0.5: a history tells something of its user to any model. Where concept items were given tokens of their own (TRACER),
+``history`` and ``embedding`` can separate *better* than before; only ``prompt`` and ``pooled`` speak of interactions.
 
-The target is the retrained model, not 0.5: a history tells something of its user to any model that reads it. Sites are
-reported one by one. Where concept items were given tokens of their own (TRACER), ``history`` and ``embedding`` can
-separate *better* than before, which says nothing about interactions; ``prompt`` and ``pooled`` do.
-
-Deviation: ``history`` takes one concept item of a history where methods' descriptions take the mean over all of them.
-Items of different parts in one mean could not be kept apart. The places around it are the history's, so that it is
-disjoint in the items and users that are probed, not in what else their histories hold.
+Deviation: ``history`` takes one concept item of a history where methods' descriptions take the mean over all of them,
+as items of different parts in one mean could not be kept apart. It is disjoint in the items and users that are probed,
+not in what else their histories hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -32,17 +28,14 @@ from genrec_unlearn_bench.evaluation.measurement import (
 )
 from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.probing.specs import NUMBERS, SITES, SPECS, ProbingConfig, probing_preset
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["Probing"]
 
-_PACKAGE = "genrec_unlearn_bench.evaluation.probing"
 _NO_FLOOR = "no model with random weights was measured"
 
 
-STATES = SharedPass("hidden-states", f"{_PACKAGE}.states:read_states")
+STATES = SharedPass("hidden-states", "genrec_unlearn_bench.evaluation.probing.states:read_states")
 """Hidden states of the pool by site, [examples, layers, width] each; see ``states.read_states``."""
 
 
@@ -51,7 +44,6 @@ class Probing(Measurement):
 
     name = "probing"
     specs = SPECS
-    modules = (f"{_PACKAGE}.probes",)
     passes = (STATES,)
     untrained = True
 
@@ -68,48 +60,30 @@ class Probing(Measurement):
         for site in SITES:
             specs = [spec for spec in SPECS if spec.name.endswith(f".{site}")]
             below = [spec for spec in specs if spec.name.startswith("probing.floor.")]
-            floor = _NO_FLOOR if references.untrained is None else _headline(references.untrained, site)
-            values.extend(_values([spec for spec in specs if spec not in below], _headline(own, site)))
-            values.extend(_values(below, floor, "auroc"))
+            values += _values([spec for spec in specs if spec not in below], own[""], site)
+            if references.untrained is None:
+                values += unmeasured(below, _NO_FLOOR)
+            else:
+                values += _values(below, references.untrained[""], site, "auroc")
         order = [spec.name for spec in SPECS]
         return tuple(sorted(values, key=lambda value: order.index(value.metric)))
 
 
-@dataclass(frozen=True)
-class _Headline:
-    """Numbers of one site by column of the curve, the layers that the divisions chose, and the curve's note."""
-
-    numbers: Mapping[str, float]
-    layers: tuple[int, ...]
-    note: str
-
-
-def _headline(parts: Mapping[str, Measured], site: str) -> _Headline | str:
-    """The numbers of a site, or the reason why there are none."""
-    measured = parts[""]
-    if measured.curve is None:
-        return measured.reason
-    rows = measured.curve[measured.curve["site"] == site]
-    note = str(rows["note"].iloc[0])
-    if f"{site}.headline" not in measured.samples:
-        return note
-    numbers = dict(zip(NUMBERS, measured.samples[f"{site}.headline"].astype(float).tolist(), strict=True))
-    return _Headline(numbers, tuple(measured.samples[f"{site}.layers"].astype(int).tolist()), note)
-
-
-def _values(specs: Sequence[MetricSpec], found: _Headline | str, column: str = "") -> tuple[MetricValue, ...]:
+def _values(specs: Sequence[MetricSpec], measured: Measured, site: str, column: str = "") -> list[MetricValue]:
     """The metrics of one site; each from the column of its own name, or from ``column``."""
-    if isinstance(found, str):
-        return unmeasured(specs, found)
+    if measured.curve is None:
+        return list(unmeasured(specs, measured.reason))
+    note = str(measured.curve.loc[measured.curve["site"] == site, "note"].iloc[0])
+    if f"{site}.headline" not in measured.samples:
+        return list(unmeasured(specs, note))
+    numbers = dict(zip(NUMBERS, measured.samples[f"{site}.headline"].astype(float).tolist(), strict=True))
+    layers = f"layers of the divisions: {', '.join(map(str, measured.samples[f'{site}.layers'].astype(int).tolist()))}"
     values: list[MetricValue] = []
-    layers = f"layers of the divisions: {', '.join(map(str, found.layers))}"
     for spec in specs:
         key = column or spec.name.split(".")[1]
-        if not np.isfinite(found.numbers[key]):
-            values.extend(unmeasured((spec,), found.note))
+        if not np.isfinite(numbers[key]):
+            values += unmeasured((spec,), note)
             continue
-        interval = (found.numbers[f"{key}_low"], found.numbers[f"{key}_high"])
-        values.append(
-            number(spec.name, Group.ALL, found.numbers[key], n=int(found.numbers["n"]), interval=interval, note=layers)
-        )
-    return tuple(values)
+        interval = (numbers[f"{key}_low"], numbers[f"{key}_high"])
+        values.append(number(spec.name, Group.ALL, numbers[key], n=int(numbers["n"]), interval=interval, note=layers))
+    return values

@@ -40,12 +40,9 @@ class ProbeTask:
 
 @dataclass(frozen=True, eq=False)
 class SiteTasks:
-    """Tasks that all layers of a site are probed in.
+    """Tasks that all layers of a site are probed in: the rows, split anew for each entry, and pseudo-concepts.
 
-    Attributes:
-        concept: The rows, split anew for each entry.
-        control: As many pseudo-concepts, each with a split; empty where the negatives do not allow one.
-        reason: Why there is no control task.
+    ``control`` is empty where the negatives do not allow one; ``reason`` then says why.
     """
 
     concept: tuple[ProbeTask, ...]
@@ -55,11 +52,7 @@ class SiteTasks:
 
 @dataclass(frozen=True, eq=False)
 class FittedProbe:
-    """One probe.
-
-    Attributes:
-        validation: AUROC on validation, by which a layer may be chosen.
-    """
+    """One probe: its scores on test, and its AUROC on validation, by which a layer may be chosen."""
 
     test_scores: SplitScores
     validation: float
@@ -78,14 +71,9 @@ def measure_probing(
 ) -> Measured:
     """The curve of one model: a row for each site and layer, and one without numbers for a site that cannot be probed.
 
-    ``samples`` holds the numbers that the metrics report, for each site that could be probed: ``site.headline`` the
-    columns ``NUMBERS`` with every split at its own best layer, ``site.layers`` those layers.
-
-    Args:
-        states: From ``states.read_states``.
-
-    Raises:
-        NotMeasurable: No site can be probed, or a layer was asked for that no site has.
+    ``samples`` holds, for each site that could be probed, ``site.headline``, the columns ``NUMBERS`` with every split
+    at its own best layer, and ``site.layers``, those layers. Raises NotMeasurable where no site can be probed, or where
+    a layer was asked for that no site has.
     """
     pool = sample_pool(subject)
     rows = {"prompt": pool.targets, "pooled": pool.targets, "history": pool.mentions, "embedding": pool.catalogue}
@@ -132,11 +120,7 @@ def measure_probing(
 def draw_tasks(rows: Rows, config: ProbingConfig, seed: int, *, single: bool = False) -> SiteTasks:
     """Split the rows and draw the control tasks; the same for every site with these rows.
 
-    Args:
-        single: See ``pseudo_concept``.
-
-    Raises:
-        NotMeasurable: A part of a split has too few rows of a class.
+    ``single``: see ``pseudo_concept``. Raises NotMeasurable where a part of a split has too few rows of a class.
     """
     surplus = np.flatnonzero(rows.labels)
     surplus = numpy_generator(seed, "probing", "positives").permutation(surplus)[config.examples :]
@@ -157,7 +141,6 @@ def draw_tasks(rows: Rows, config: ProbingConfig, seed: int, *, single: bool = F
 
 
 def layer_probes(states: NDArray[Any], tasks: SiteTasks, config: ProbingConfig) -> LayerProbes:
-    """Probe one layer's states [places, D] in all tasks."""
     concept, control = (
         tuple(probe(states, task.rows, task.parts, config.inverse_l2) for task in kind)
         for kind in (tasks.concept, tasks.control)

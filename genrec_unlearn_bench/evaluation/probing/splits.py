@@ -27,7 +27,6 @@ class Rows:
     Attributes:
         places: Row of each in the array of states that is probed.
         labels: True where it belongs to the concept (or to the pseudo-concept of a control task).
-        items: Item of the row.
         users: User of the row; rows of items alone have a number of their own.
         codes: Level-1 code of the item in the original table.
     """
@@ -42,7 +41,6 @@ class Rows:
         return len(self.labels)
 
     def subset(self, index: IntArray | BoolArray) -> Rows:
-        """The chosen rows."""
         return Rows(self.places[index], self.labels[index], self.items[index], self.users[index], self.codes[index])
 
 
@@ -58,7 +56,7 @@ class ProbeSplit:
 def split_rows(
     rows: Rows, generator: np.random.Generator, *, train: float, validation: float, minimum: int
 ) -> ProbeSplit:
-    """One random split.
+    """One random split; ``train`` and ``validation`` are shares of the items.
 
     Items are divided first. Those with positives are dealt to the parts by share; the others follow them code by code,
     in proportion to the positives that each part got there, so that few positives stay without a match. Then users:
@@ -66,12 +64,7 @@ def split_rows(
     thus never depends on its user's rows of the other class. No part but train gets more than its share of the users
     who have positives, as users with many rows would otherwise leave none to train on.
 
-    Args:
-        train, validation: Shares of the items.
-        minimum: Fewest rows of each class in each part.
-
-    Raises:
-        NotMeasurable: A part has fewer, or there is one class only.
+    Raises NotMeasurable where a part has fewer than ``minimum`` rows of a class, or there is one class only.
     """
     positives = int(rows.labels.sum())
     if positives == 0 or positives == len(rows):

@@ -1,4 +1,4 @@
-"""Hidden states that are probed: which examples, and the pass that reads all sites and layers of one model.
+"""Hidden states that are probed: which examples, the pass that reads one model, and the model that is the floor.
 
 The examples are the same for every model of a seed. Positives are forget-train interactions, negatives retain-train
 ones whose target has the same level-1 code. The control tasks find their pseudo-concepts among the negatives, so that
@@ -22,16 +22,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
+from genrec_unlearn_bench.backbones.minionerec.network import adapted, random_network
+from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender, sid_vocabulary
 from genrec_unlearn_bench.backbones.recommender import Context, Recommender, length_batches
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Histories, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.probing.splits import Rows, rank_within
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import numpy_generator
+from genrec_unlearn_bench.seeding import derive, numpy_generator
 
-__all__ = ["pseudo_concept", "read_states", "sample_pool"]
+__all__ = ["pseudo_concept", "read_states", "sample_pool", "untrained"]
 
 POSITIVES = MappingProxyType({"smoke": 500, "small": 2000, "paper": 4000, "official": 4000})
 """Most positives by scale, of interactions and of places in histories alike."""
@@ -50,8 +52,7 @@ class ProbePool:
     Attributes:
         histories: [E, T] as the model is given them, without the target.
         targets: E rows: positive where the interaction is to be forgotten.
-        mentions: H rows, positive where a concept item is mentioned; none for interaction requests, where no item is
-            marked. A (user, item) pair is there once.
+        mentions: H rows, positive for concept items; a (user, item) pair is there once.
         owners: [H] the history of each mention.
         catalogue: The items whose level-1 code the concept has as well.
     """
@@ -66,8 +67,7 @@ class ProbePool:
 def sample_pool(subject: Subject) -> ProbePool:
     """Draw the pool; it depends on the task, the seed, the scale and the model's history limit alone.
 
-    Raises:
-        NotMeasurable: The train part has one class only.
+    Raises NotMeasurable where the train part has one class only.
     """
     split, most = subject.split, POSITIVES[subject.scale]
     codes = subject.original_sids.codes[:, 0]
@@ -101,10 +101,7 @@ def pseudo_concept(rows: Rows, generator: np.random.Generator, *, single: bool) 
     """A control task (Hewitt & Liang 2019, arXiv 1909.03368): the negatives, a random part of them called positive.
 
     As many random items as the positives have, at most half of the negatives' items, so that a match is left for each.
-    A probe can only tell such a set by memorising its items.
-
-    Args:
-        single: Interactions were drawn at random, not by item; so is the pseudo-concept.
+    A probe can only tell such a set by memorising its items. ``single``: interactions are drawn, not items.
     """
     rest = rows.subset(~rows.labels)
     if single:
@@ -232,3 +229,35 @@ def _scaled(values: NDArray[np.float32]) -> NDArray[np.float16]:
     size = np.sqrt(mean**2 + deviation**2).mean(axis=1, keepdims=True)
     scale = np.where(deviation > _CONSTANT * size, deviation, np.inf)
     return np.asarray((values - mean) / scale, dtype=np.float16)
+
+
+def untrained(recommender: Recommender, seed: int) -> Recommender:
+    """A model of the same family, shape, table, prompts and serving rules, with the family's initial weights.
+
+    Buffers of the network (P5's words of the users) are kept: they are data, not learned. A model that started from a
+    pretrained one starts from random weights here as well. Deviation: ETEGRec's initial weights are of the deviation
+    that its code fixes; a preset that rescales them does not leave that in the shape. Raises NotMeasurable for other
+    families.
+    """
+    drawn = derive(seed, "untrained")
+    fresh: Recommender
+    if isinstance(recommender, CausalRecommender):
+        shape = recommender.shape
+        tokens = sid_vocabulary(shape, recommender.sids.level_sizes).size
+        model = adapted(random_network(shape, tokens, seed=drawn), shape, seed=drawn)
+        fresh = type(recommender)(
+            model.to(recommender.device),  # type: ignore[arg-type]
+            shape,
+            recommender.sids,
+            recommender.serving,
+            recommender.text,
+        )
+    elif isinstance(recommender, T5Recommender):
+        fresh = type(recommender).fresh(recommender.shape, recommender.sids, seed=drawn, device=str(recommender.device))
+        fresh = fresh.with_serving(recommender.serving)
+    else:
+        raise NotMeasurable(f"nobody has said how a {type(recommender).__name__} starts without training")
+    kept = dict(recommender.module.named_buffers())
+    for name, buffer in fresh.module.named_buffers():
+        buffer.copy_(kept[name])
+    return fresh

@@ -1,22 +1,18 @@
 """One attack on one model in one SID space: fine-tune, score held-out interactions, go on after a kill.
 
-The state of an attack (weights, moments, generators and the hits so far) is kept at every scored step like an
-interrupted training (``backbones.snapshots``): on a CPU an attack that was killed ends with the same bits as one that
-was not. Trainings keep their best weights beside the last ones; an attack ends with its last.
+The state (weights, moments, generators and hits) is kept at every scored step (``backbones.snapshots``): on a CPU an
+attack that was killed ends with the same bits as one that was not.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.batches import in_parts
@@ -25,8 +21,14 @@ from genrec_unlearn_bench.backbones.snapshots import Snapshot, Snapshots, Traini
 from genrec_unlearn_bench.backbones.training import NextItem
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
-from genrec_unlearn_bench.evaluation.relearning.attack_data import AttackSet, attack_set, batches, split_for_attacks
-from genrec_unlearn_bench.evaluation.relearning.held_out import held_out_hits, in_space
+from genrec_unlearn_bench.evaluation.relearning.attack_data import (
+    AttackSet,
+    attack_set,
+    batches,
+    held_out_hits,
+    in_space,
+    split_for_attacks,
+)
 from genrec_unlearn_bench.evaluation.relearning.recovery import AttackTrace
 from genrec_unlearn_bench.evaluation.relearning.specs import HELD_OUT, START, RelearningConfig, Space, part_of
 from genrec_unlearn_bench.progress import Progress
@@ -37,6 +39,7 @@ from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, linear_nam
 __all__ = ["measure_attack"]
 
 _LOG_EVERY = 20
+_FINGERPRINTED = ("users", "targets", "starts", "ends", "events")
 _WEIGHT, _MOMENT, _HITS, _CPU_RNG, _CUDA_RNG = "weight.", "moment.", "hits.", "rng.cpu", "rng.cuda"
 
 Hits = dict[str, Tensor]
@@ -46,9 +49,8 @@ Hits = dict[str, Tensor]
 def measure_attack(subject: Subject, part: str, config: RelearningConfig, progress: Progress) -> Measured:
     """Attack a copy of the subject; ``part`` is ``attack/space``.
 
-    Raises:
-        NotMeasurable: The original table means nothing to the model, there are too few interactions, the attack is
-            longer than its data allows before it is first scored, or its loss is no longer finite.
+    Raises NotMeasurable where the original table means nothing to the model, there are too few interactions, the attack
+    is longer than its data allows before it is first scored, or its loss is no longer finite.
     """
     attack, space = part_of(part)
     found = in_space(subject, space)
@@ -57,24 +59,26 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
     steps = permitted(data, config)
     start = {name: np.asarray(subject.pass_arrays[START.name][f"{space}.{name}"], dtype=np.bool_) for name in HELD_OUT}
     held = {"train": sides.train, "test": sides.test}
-    if _all_blocked(found, held):
+    blocked = found.serving.blocked
+    if blocked is not None and all(blocked[part.targets].all() for part in held.values()):
         # Blocked items cannot be hit however the weights change: zeros without a step.
         hits = {name: torch.from_numpy(row)[None].repeat(len(steps), 1) for name, row in start.items()}
     else:
-        model, seed = found.clone(), subject.seed
         hits = run_attack(
-            model, data, held, config, steps=steps, start=start, seed=seed, progress=progress, space=space
+            found.clone(),
+            data,
+            held,
+            config,
+            steps=steps,
+            start=start,
+            seed=subject.seed,
+            progress=progress,
+            space=space,
         )
-    planned = np.asarray(config.steps, dtype=np.int64)
-    passes = np.asarray([data.passes(step) for step in config.steps], dtype=np.float64)
+    planned = np.array(config.steps, dtype=np.int64)
+    passes = np.array([data.passes(step) for step in config.steps], dtype=np.float64)
     train, test = (np.asarray(hits[name].numpy(), dtype=np.bool_) for name in HELD_OUT)
     return AttackTrace(planned, passes, train, test, sides.train.targets).measured(attack, space)
-
-
-def _all_blocked(model: Recommender, held: Mapping[str, Examples]) -> bool:
-    """Whether serving rules keep every scored item from being recommended."""
-    blocked = model.serving.blocked
-    return blocked is not None and all(bool(blocked[part.targets].all()) for part in held.values())
 
 
 def permitted(data: AttackSet, config: RelearningConfig) -> tuple[int, ...]:
@@ -101,7 +105,7 @@ def run_attack(
     progress: Progress,
     space: Space = Space.SERVED,
 ) -> Hits:
-    """Fine-tune ``model`` in place up to the last of ``steps``, and score it at each of them.
+    """Fine-tune ``model`` in place up to the last of ``steps``, and score it at each of them: by part, [S, n] hits.
 
     Cross-entropy of the next item's tokens over the full vocabulary, as in training; every weight that requires
     gradients, or adapters (``config.adapters``). The state is kept in ``progress.work`` at every scored step.
@@ -109,20 +113,21 @@ def run_attack(
     Args:
         held: By part, the n interactions that are scored.
         start: By part, [n] hits before the attack, which are not decoded again.
-
-    Returns:
-        By part, [S, n] hits at the S steps.
     """
     model.module.train(config.dropout)
-    tuning = _FineTuning.of(model, data, config, f"{data.attack}, {space}", seed)
+    tuning = _FineTuning(model, data, config, f"{data.attack}, {space}", seed)
     settings = f"{data.attack}/{space} {config.model_dump_json()} {list(steps)} {seed} {model.device.type}"
-    arrays = [model.sids.codes, *(array for part in (data.examples, *held.values()) for array in _arrays(part))]
+    arrays = [
+        model.sids.codes,
+        *(getattr(part, name) for part in (data.examples, *held.values()) for name in _FINGERPRINTED),
+    ]
     weights = {str(number): parameter for number, parameter in enumerate(tuning.learned)}
     checkpoint = AttackCheckpoint(
         progress.work, fingerprint(settings, arrays, weights), tuning.learned, tuning.optimizer
     )
     lengths, last = tuning.task.lengths, steps[-1]
-    with _own_generators(model, seed):
+    with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
+        torch.manual_seed(derive(seed, "relearning", "dropout"))
         done, hits = checkpoint.restore() or (0, {name: torch.from_numpy(found)[None] for name, found in start.items()})
         if done:
             progress.earlier_seconds += checkpoint.earlier
@@ -138,31 +143,18 @@ def run_attack(
     return hits
 
 
-@dataclass(frozen=True, eq=False)
 class _FineTuning:
-    """The optimisation of one attack.
+    """The optimisation of one attack."""
 
-    Attributes:
-        terms: [M] tokens of each example's target.
-    """
-
-    task: NextItem
-    terms: NDArray[np.float64]
-    learned: tuple[nn.Parameter, ...]
-    optimizer: torch.optim.Optimizer
-    config: RelearningConfig
-    label: str
-
-    @classmethod
-    def of(cls, model: Recommender, data: AttackSet, config: RelearningConfig, label: str, seed: int) -> _FineTuning:
-        task = NextItem(model, data.examples)
+    def __init__(self, model: Recommender, data: AttackSet, config: RelearningConfig, label: str, seed: int) -> None:
+        self.task, self.config, self.label = NextItem(model, data.examples), config, label
+        self.terms = self.task.terms
         if config.adapters and anatomy(model).causal:
-            learned, lr = _adapters(model, config, seed), config.adapter_lr
+            self.learned, lr = _adapters(model, config, seed), config.adapter_lr
         else:
-            learned = tuple(parameter for parameter in model.module.parameters() if parameter.requires_grad)
+            self.learned = tuple(parameter for parameter in model.module.parameters() if parameter.requires_grad)
             lr = config.lr
-        optimizer = torch.optim.AdamW(learned, lr=lr, weight_decay=config.weight_decay, fused=True)
-        return cls(task, task.terms, learned, optimizer, config, label)
+        self.optimizer = torch.optim.AdamW(self.learned, lr=lr, weight_decay=config.weight_decay, fused=True)
 
     def descend(self, rows: IntArray, step: int, progress: Progress) -> None:
         """One step. Raises NotMeasurable where its loss or gradient is not finite."""
@@ -181,7 +173,6 @@ class _FineTuning:
 
 
 def _adapters(model: Recommender, config: RelearningConfig, seed: int) -> tuple[nn.Parameter, ...]:
-    """New adapters in all linear layers of the blocks; decoding works them in."""
     return LowRank(
         model.module,
         linear_names(all_blocks(model)),
@@ -192,44 +183,22 @@ def _adapters(model: Recommender, config: RelearningConfig, seed: int) -> tuple[
     ).parameters
 
 
-@contextmanager
-def _own_generators(model: Recommender, seed: int) -> Iterator[None]:
-    """Torch's generators seeded for dropout, and as they were afterwards."""
-    devices = [model.device] if model.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(derive(seed, "relearning", "dropout"))
-        yield
-
-
-def _arrays(part: Examples) -> tuple[IntArray, ...]:
-    return part.users, part.targets, part.starts, part.ends, part.events
-
-
 class AttackCheckpoint:
-    """Keeps an attack's state and restores it; without a folder it does nothing.
-
-    Args:
-        learned: The parameters that are trained, in the optimizer's order.
-    """
+    """Keeps an attack's state and restores it; without a folder it does nothing."""
 
     def __init__(
         self, folder: Path | None, fingerprint: str, learned: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer
     ) -> None:
         self._kept = Snapshots(folder, fingerprint) if folder is not None else None
         self._learned, self._optimizer = learned, optimizer
-        self._began, self._earlier = time.monotonic(), 0.0
-
-    @property
-    def earlier(self) -> float:
-        """Seconds of interrupted processes."""
-        return self._earlier
+        self._began, self.earlier = time.monotonic(), 0.0
 
     def restore(self) -> tuple[int, Hits] | None:
         """Restore the last state. Returns the steps taken until then and the hits so far; None without one."""
         found = self._kept.read() if self._kept else None
         if found is None:
             return None
-        self._earlier = found.place.seconds
+        self.earlier = found.place.seconds
         tensors = found.current
         with torch.no_grad():
             for number, parameter in enumerate(self._learned):
@@ -258,5 +227,5 @@ class AttackCheckpoint:
         tensors[_CPU_RNG] = torch.get_rng_state()
         if any(parameter.is_cuda for parameter in self._learned):
             tensors[_CUDA_RNG] = torch.cuda.get_rng_state()
-        seconds = self._earlier + time.monotonic() - self._began
+        seconds = self.earlier + time.monotonic() - self._began
         self._kept.write(Snapshot(TrainingPosition(step=step, score=-1.0, stale=0, seconds=seconds), tensors, {}))

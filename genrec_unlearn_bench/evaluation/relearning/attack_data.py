@@ -1,33 +1,51 @@
-"""Data of the attacks: what the attacker has, what is held out and scored, and the batches of every attack.
+"""Data of the attacks: what the attacker has, what is held out and scored, the batches, and the SID spaces.
 
 After Deeb & Roger, "Do unlearning methods remove information from model weights?" (arXiv 2410.08827): the attacker
-sees one part of the facts and is scored on the rest. An attack that is scored on what it trained on teaches it anew
-whatever the weights held (Feng et al., arXiv 2506.00688). Here the facts are concept interactions: both the items and
-the users are halved, and what is scored shares neither with the attack. All data are functions of the seed and the step
-alone, the same for every model.
+sees one part of the facts and is scored on the rest, as one scored on what it trained on teaches it anew (Feng et al.,
+arXiv 2506.00688). Both items and users are halved, and what is scored shares neither with the attack. All data are
+functions of the seed and the step alone, the same for every model.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
-from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
-from genrec_unlearn_bench.evaluation.relearning.specs import CONCEPT_SHARE, SUBSETS, Attack
+from genrec_unlearn_bench.evaluation.decode import given_histories, is_reassignment
+from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
+from genrec_unlearn_bench.evaluation.relearning.specs import CONCEPT_SHARE, HELD_OUT, SUBSETS, Attack, Space
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["AttackSet", "attack_set", "batches", "split_for_attacks"]
+__all__ = [
+    "AttackSet",
+    "attack_set",
+    "batches",
+    "held_out_hits",
+    "in_space",
+    "read_start",
+    "spaces",
+    "split_for_attacks",
+]
 
 LEAST = 20
 """Fewest interactions that the attacker has, and fewest held out."""
 
 MOST_HELD_OUT = 500
 """Most held-out interactions of each part that are scored; a fixed draw where there are more."""
+
+BEAM = 50
+"""Beam width: the attack asks what can be got back at all, not what a narrow search happens to keep."""
+
+PLACES = 10
+"""k of HR@k."""
 
 _WINDOW = 50
 """Batches among which examples of similar length are brought together."""
@@ -40,8 +58,7 @@ class AttackSplit:
     Attributes:
         users: [U] the attacker's users; the others are held out.
         items: [N] held-out concept items. No attack sees one, as a target or in a history.
-        concept: Forgotten train interactions of the attacker's users with the attacker's concept items.
-        retain: Retain train interactions of the attacker's users.
+        concept, retain: Forgotten and retain train interactions of the attacker's users, without held-out items.
         train: Forgotten train interactions of held-out users with held-out items, which are scored.
         test: The same of the test part. Empty for interaction requests, as deleted data has no future of its own, and
             where there are fewer than ``LEAST``.
@@ -59,13 +76,10 @@ def split_for_attacks(split: ForgetSplit, seed: int) -> AttackSplit:
     """Halve the concept's items and all users, each by a draw that only the seed decides.
 
     Interaction requests mark no items: there the targets of the forgotten pairs are halved, and the attacker's retain
-    interactions with held-out ones go as well, since nothing of what is scored may be seen. That takes a part of the
-    catalogue from him; the retrained model is attacked with the same.
+    interactions with held-out ones go as well, since nothing of what is scored may be seen; the retrained model is
+    attacked with the same. Histories of held-out interactions stay as they are: nobody trains on them.
 
-    Histories of held-out interactions stay as they are: nobody trains on them, and they may hold any item.
-
-    Raises:
-        NotMeasurable: Too few interactions on one of the sides.
+    Raises NotMeasurable for too few interactions on one of the sides.
     """
     forgotten = split.train.forget
     single = split.kind is ConceptKind.INTERACTION
@@ -121,13 +135,7 @@ def halves(counts: IntArray, generator: np.random.Generator) -> BoolArray:
 
 @dataclass(frozen=True, eq=False)
 class BatchSource:
-    """A part of every batch.
-
-    Attributes:
-        name: concept or retain.
-        rows: [n] its examples, as places in ``AttackSet.examples``.
-        size: How many of them are in a batch.
-    """
+    """A part of every batch: ``size`` of the examples at the places ``rows`` [n] in ``AttackSet.examples``."""
 
     name: str
     rows: IntArray
@@ -136,12 +144,7 @@ class BatchSource:
 
 @dataclass(frozen=True, eq=False)
 class AttackSet:
-    """The data of one attack.
-
-    Attributes:
-        examples: All of it.
-        sources: What each batch is put together from; the concept's interactions first where there are some.
-    """
+    """The data of one attack; ``sources`` make up each batch, the concept's interactions first if there are some."""
 
     attack: Attack
     examples: Examples
@@ -149,7 +152,6 @@ class AttackSet:
 
     @property
     def what(self) -> str:
-        """The source that ``passes`` counts, for people: "12 concept interactions"."""
         return f"{len(self.sources[0].rows)} {self.sources[0].name} interactions"
 
     def passes(self, step: int) -> float:
@@ -176,13 +178,10 @@ def attack_set(attack: Attack, sides: AttackSplit, batch_size: int, seed: int) -
 
 
 def batches(data: AttackSet, lengths: IntArray, *, seed: int, first: int, total: int) -> Iterator[IntArray]:
-    """Rows of ``data.examples`` for the steps ``first`` to ``total`` - 1.
+    """Rows of ``data.examples``, whose histories have ``lengths`` [M], for the steps ``first`` to ``total`` - 1.
 
     Every source goes through its examples pass by pass, each in a new order, and gives equally many to each batch.
     Within windows of 50 batches, examples of similar length come together: there is little to pad.
-
-    Args:
-        lengths: [M] history lengths of ``data.examples``.
     """
     for step in range(first, total):
         window, place = divmod(step, _WINDOW)
@@ -206,7 +205,6 @@ def _window(source: BatchSource, lengths: IntArray, attack: Attack, seed: int, w
 
 
 def _joined(one: Examples, two: Examples) -> Examples:
-    """The examples of both, over the events of both."""
     shift = len(one.events)
     return Examples(
         users=np.concatenate([one.users, two.users]),
@@ -217,3 +215,51 @@ def _joined(one: Examples, two: Examples) -> Examples:
         starts=np.concatenate([one.starts, two.starts + shift]),
         ends=np.concatenate([one.ends, two.ends + shift]),
     )
+
+
+def spaces(subject: Subject) -> tuple[Space, ...]:
+    """The spaces that differ for this model; one where table and serving rules are the original's."""
+    served = subject.recommender.serving
+    plain = served.blocked is None and served.ignored is None
+    return (Space.SERVED,) if plain and _same_codes(subject) else (Space.SERVED, Space.ORIGINAL)
+
+
+def readable(subject: Subject) -> bool:
+    """Whether the model's table is the original one or a reassignment of it, so that it can read original SIDs."""
+    own, original = subject.recommender.sids, subject.original_sids
+    return is_reassignment(own, original) or (own.level_sizes == original.level_sizes and _same_codes(subject))
+
+
+def in_space(subject: Subject, space: Space) -> Recommender:
+    """The model in a space, with the same network. Raises NotMeasurable where it has its own tokenizer."""
+    if space is Space.SERVED:
+        return subject.recommender
+    if not readable(subject):
+        raise NotMeasurable("the model has a tokenizer of its own, so that the original SIDs mean nothing to it")
+    return subject.recommender.with_sids(subject.original_sids).with_serving(ServingRules())
+
+
+def _same_codes(subject: Subject) -> bool:
+    return np.array_equal(subject.recommender.sids.codes, subject.original_sids.codes)
+
+
+def held_out_hits(recommender: Recommender, examples: Examples) -> BoolArray:
+    """[n] whether each target is among the first ten items, by constrained beam search with beam 50."""
+    ranking = recommender.recommend(given_histories(recommender, examples), PLACES, beam=BEAM)
+    return np.asarray(ranking.ranks(examples.targets) > 0, dtype=np.bool_)
+
+
+def read_start(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.generic]]:
+    """Hits before any attack, read once for all of them, by space and part.
+
+    ``served.train`` [n], ``served.test`` [m], and the same of ``original`` where it is another space.
+    """
+    sides = split_for_attacks(subject.split, subject.seed)
+    found: dict[str, NDArray[np.generic]] = {}
+    for space in spaces(subject):
+        if space is Space.ORIGINAL and not readable(subject):
+            continue
+        recommender = in_space(subject, space)
+        for part in progress.track(f"held-out, {space}", HELD_OUT, total=2):
+            found[f"{space}.{part}"] = held_out_hits(recommender, getattr(sides, part))
+    return found

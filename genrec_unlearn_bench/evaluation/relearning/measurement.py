@@ -7,7 +7,6 @@ retrained model under the same attack: any model learns a concept that it is tau
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
@@ -31,9 +30,7 @@ from genrec_unlearn_bench.evaluation.relearning.specs import (
     part_name,
     preset,
 )
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["Relearning"]
 
@@ -46,7 +43,6 @@ class Relearning(Measurement):
 
     name = "relearning"
     specs = SPECS
-    modules = ("genrec_unlearn_bench.evaluation.relearning.attack",)
     passes = (START,)
 
     def config(self, scale: str) -> RelearningConfig:
@@ -54,7 +50,7 @@ class Relearning(Measurement):
 
     def parts(self, subject: Subject) -> tuple[str, ...]:
         """``mixed/served`` …; the original space is a part of its own only where it differs."""
-        from genrec_unlearn_bench.evaluation.relearning.held_out import spaces
+        from genrec_unlearn_bench.evaluation.relearning.attack_data import spaces
 
         return tuple(part_name(attack, space) for attack in Attack for space in spaces(subject))
 

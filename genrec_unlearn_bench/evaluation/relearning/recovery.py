@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
-from genrec_unlearn_bench.evaluation.measurement import IntervalEstimate, Measured, NotMeasurable
+from genrec_unlearn_bench.evaluation.measurement import FloatArray, IntervalEstimate, Measured, NotMeasurable
 from genrec_unlearn_bench.evaluation.relearning.specs import HELD_OUT, Attack, Space
 from genrec_unlearn_bench.seeding import numpy_generator
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["AttackTrace", "area", "exact_interval", "peak", "recovery"]
-
-FloatArray = NDArray[np.float64]
 
 DRAWS = 2000
 """Bootstrap samples."""
@@ -40,8 +38,7 @@ class AttackTrace:
     Attributes:
         planned: [P] steps at which the model was to be scored.
         passes: [P] passes over the attack's data until then (``AttackSet.passes``).
-        train: [S, n] whether each held-out train interaction was hit, at the first S planned steps; later ones were
-            not allowed.
+        train: [S, n] hits of the held-out train interactions at the first S planned steps; later ones were not allowed.
         test: [S, m] the same of held-out test interactions.
         targets: [n] items of the held-out train interactions, by which two traces are known to be of the same ones.
     """
@@ -59,26 +56,12 @@ class AttackTrace:
 
     def measured(self, attack: Attack, space: Space) -> Measured:
         """For storage: the published curve, and the hits."""
-        samples: dict[str, NDArray[np.generic]] = {
-            "planned": self.planned,
-            "passes": self.passes,
-            "train": self.train,
-            "test": self.test,
-            "targets": self.targets,
-        }
-        return Measured(curve=self._curve(attack, space), samples=samples)
+        return Measured(curve=self._curve(attack, space), samples=dict(vars(self)))
 
     @classmethod
     def of(cls, measured: Measured) -> AttackTrace:
         """The inverse of ``measured``."""
-        found = measured.samples
-        return cls(
-            planned=np.asarray(found["planned"], dtype=np.int64),
-            passes=np.asarray(found["passes"], dtype=np.float64),
-            train=np.asarray(found["train"], dtype=np.bool_),
-            test=np.asarray(found["test"], dtype=np.bool_),
-            targets=np.asarray(found["targets"], dtype=np.int64),
-        )
+        return cls(**measured.samples)  # type: ignore[arg-type]
 
     def _curve(self, attack: Attack, space: Space) -> pd.DataFrame:
         """One row for each part and planned step; no rate where it was not allowed, or nothing is held out."""
@@ -107,7 +90,8 @@ def exact_interval(hits: int, n: int) -> tuple[float, float]:
 
 def area(trace: AttackTrace) -> IntervalEstimate:
     """Mean HR@10 over the attack: the area under the recovery curve (trapezoids over steps) by its length; 0 to 1."""
-    of_each = _area(trace.train.T.astype(np.float64), trace.steps)[:, None]
+    steps = trace.steps
+    of_each = (np.trapezoid(_columns(trace.train), steps, axis=1) / (steps[-1] - steps[0]))[:, None]
     return _estimate(float(of_each.mean()), (_weights(len(of_each)) @ of_each)[:, 0], len(of_each))
 
 
@@ -128,10 +112,7 @@ def _ratios(own: AttackTrace, original: AttackTrace, retrain: AttackTrace) -> tu
     """R(t) = [HR_own(t) - HR_retrain(t)] / [HR_original(0) - HR_retrain(0)], [S], and its bootstrap samples [2000, S].
 
     Nothing is clipped: below 0 the model holds less than one that never learned the concept, above 1 it gives back more
-    than the original knew.
-
-    Raises:
-        NotMeasurable: The attacks differ, or the denominator cannot be told from 0, so that no ratio means anything.
+    than the original knew. Raises NotMeasurable where the attacks differ, or the denominator cannot be told from 0.
     """
     for other in (original, retrain):
         if not np.array_equal(own.targets, other.targets):
@@ -154,11 +135,6 @@ def _ratios(own: AttackTrace, original: AttackTrace, retrain: AttackTrace) -> tu
 def _columns(hits: BoolArray) -> FloatArray:
     """[n, S] from [S, n]."""
     return hits.T.astype(np.float64)
-
-
-def _area(hits: FloatArray, steps: IntArray) -> FloatArray:
-    """[n] of each interaction; ``hits``: [n, S]."""
-    return np.asarray(np.trapezoid(hits, steps, axis=1) / (steps[-1] - steps[0]), dtype=np.float64)
 
 
 @cache

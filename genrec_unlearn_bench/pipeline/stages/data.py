@@ -14,16 +14,15 @@ from genrec_unlearn_bench.data.holdout import Holdout, carve
 from genrec_unlearn_bench.data.locate import source_digests
 from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
-from genrec_unlearn_bench.features.encode_items import encode_plain, encode_scrubbed
-from genrec_unlearn_bench.features.item_features import ItemFeatures
-from genrec_unlearn_bench.features.storage import load_embeddings, save_embeddings
+from genrec_unlearn_bench.features.encoders import encode_plain, encode_scrubbed
+from genrec_unlearn_bench.features.item_features import ItemFeatures, load_embeddings, save_embeddings
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.spec import DatasetSpec
-    from genrec_unlearn_bench.data.task_spec import TaskSpec
+    from genrec_unlearn_bench.data.tasks import TaskSpec
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.measured_parts import (
+    StoredParts,
     read_measured,
-    read_parts,
     run_parts,
     write_measured,
     write_parts,
 )
 from genrec_unlearn_bench.evaluation.measurement import Measured, Measurement, SharedPass, Subject
+from genrec_unlearn_bench.evaluation.probing.states import untrained
 from genrec_unlearn_bench.evaluation.suites import find_measurement
-from genrec_unlearn_bench.evaluation.untrained import untrained
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.pipeline.stages.unlearn import first_not_finite
@@ -83,7 +83,7 @@ class MeasurementStages:
             self._config(as_untrained) | {"config": config},
             {**self.data, "sids": self.sids, "model": model, **passes},
             compute=compute,
-            load=lambda inputs, folder: read_parts(folder),
+            load=lambda inputs, folder: StoredParts(folder),
             seed=self.resolved.seed,
             keep=True,
             label=f"{measurement.name}: {_title(model, as_untrained)}",

@@ -12,8 +12,7 @@ from typing import Any
 
 from genrec_unlearn_bench.data.catalogue import packaged_datasets
 from genrec_unlearn_bench.data.spec import DatasetSpec
-from genrec_unlearn_bench.data.task_spec import TaskSpec
-from genrec_unlearn_bench.data.tasks import tasks
+from genrec_unlearn_bench.data.tasks import TaskSpec, tasks
 from genrec_unlearn_bench.reporting.board import Block
 from genrec_unlearn_bench.reporting.html.payload_model import Cited, Fact, HealthReport, TaskPage
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.per_user import COLUMNS, blocks
-from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH, WIDE_BEAM, UserBlock
+from genrec_unlearn_bench.evaluation.per_user import COLUMNS
+from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH, WIDE_BEAM, UserBlock, blocks
 from genrec_unlearn_bench.submissions.bundle import Bundle, Result
 from genrec_unlearn_bench.submissions.faults import Fault
 from genrec_unlearn_bench.submissions.table import FAMILIES, clusters

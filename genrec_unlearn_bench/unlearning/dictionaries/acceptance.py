@@ -27,14 +27,7 @@ from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import all_examples, example_batches
 
-__all__ = [
-    "DictionaryConfig",
-    "ReplaySession",
-    "neuron_dictionaries",
-    "replayed_ndcg",
-    "sae_dictionaries",
-    "spliced",
-]
+__all__ = ["DictionaryConfig", "ReplaySession", "neuron_dictionaries", "replayed_ndcg", "sae_dictionaries", "spliced"]
 
 
 class DictionaryConfig(SaeConfig):
@@ -57,10 +50,10 @@ def sae_dictionaries(
     Args:
         retain: Validation examples to rank with reconstructions.
     """
-    body = anatomy(recommender)
-    blocks = (*body.encoder, *body.decoder)
-    examples = all_examples(request.train)
-    train, test = activation_rows(recommender, examples, blocks, count=config.sae_rows, seed=request.seed)
+    blocks = anatomy(recommender).blocks
+    train, test = activation_rows(
+        recommender, all_examples(request.train), blocks, count=config.sae_rows, seed=request.seed
+    )
     before = replayed_ndcg(recommender, retain)
     accepted: dict[str, Dictionary] = {}
     fvus, kept = [], []
@@ -83,8 +76,7 @@ def sae_dictionaries(
 
 def neuron_dictionaries(recommender: Recommender) -> Mapping[str, Dictionary]:
     """Every block's value vectors as its dictionary, by block name."""
-    body = anatomy(recommender)
-    return {block.name: NeuronDictionary.of(value_vectors(block.down)) for block in (*body.encoder, *body.decoder)}
+    return {block.name: NeuronDictionary.of(value_vectors(block.down)) for block in anatomy(recommender).blocks}
 
 
 class ReplaySession:
@@ -95,25 +87,23 @@ class ReplaySession:
         self._offsets = recommender.vocabulary.offsets
         self._codes = torch.zeros(len(context.mask), 1, 0, dtype=torch.long, device=context.mask.device)
 
-    def start(self) -> Tensor:
-        """[B, V] logits of the first SID token."""
+    def start_window(self, window: slice) -> Tensor:
         self._codes = self._codes.new_zeros(len(self._context.mask), 1, 0)
-        return self._logits()[:, 0]
+        return self._log_probs(window)[:, 0]
 
-    def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
-        """[B, W, V] logits of the next token."""
+    def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
         depth = self._codes.shape[2]
         past = self._codes.gather(1, parents[..., None].expand(-1, -1, depth))
         self._codes = torch.cat([past, (tokens - self._offsets[depth])[..., None]], 2)
-        return self._logits()
+        return self._log_probs(window)
 
-    def _logits(self) -> Tensor:
+    def _log_probs(self, window: slice) -> Tensor:
         batch, beams, depth = self._codes.shape
         # Causal attention hides what follows the prefix; code 0 exists on every level.
         codes = torch.nn.functional.pad(self._codes, (0, len(self._offsets) - depth)).flatten(0, 1)
         rows = torch.arange(batch, device=codes.device).repeat_interleave(beams)
         logits = self._recommender.decode(self._context, codes, rows=rows).logits[:, depth]
-        return logits.view(batch, beams, -1)
+        return logits.view(batch, beams, -1).float().log_softmax(-1)[..., window]
 
 
 @contextmanager
@@ -130,15 +120,15 @@ def spliced(module: nn.Module, replace: Callable[[Tensor], Tensor]) -> Iterator[
         handle.remove()
 
 
-def replayed_ndcg(recommender: Recommender, examples: Examples, *, beam: int = 10, batch_size: int = 64) -> float:
-    """NDCG@10 of constrained beam search through the modules; 0 without examples."""
+def replayed_ndcg(recommender: Recommender, examples: Examples) -> float:
+    """NDCG@10 of constrained beam search (beam 10) through the modules; 0 without examples."""
     table, blocked = recommender.sids, recommender.serving.blocked
     trie = Trie.build(table.codes, table.level_sizes, blocked=blocked)
     gains = []
     with resting(recommender):
-        for part in example_batches(examples, batch_size):
+        for part in example_batches(examples, 64):
             session = ReplaySession(recommender, recommender.encode(part.histories(recommender.history_limit)))
-            found = beam_search(session, trie, recommender.vocabulary.offsets, beam=beam)
+            found = beam_search(session, trie, recommender.vocabulary.offsets, beam=10)
             ranks = rank_items(found, trie, 10).ranks(part.targets)
             gains.append(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0))
     return float(np.concatenate(gains).mean()) if gains else 0.0

@@ -66,36 +66,33 @@ class GridPoint:
 
 
 class Gauge:
-    """Measurement of edited models against the original on fixed examples."""
+    """Measures edited models against the original on fixed examples."""
 
-    def __init__(self, original: Recommender, request: ForgetRequest, groups: Groups, *, beam: int = 10) -> None:
-        self._groups, self._beam = groups, beam
+    def __init__(self, original: Recommender, request: ForgetRequest, groups: Groups) -> None:
+        self._groups = groups
         self._near = positive_set(
             request.features, original.sids, groups.forget.targets, request.affected_items, NEIGHBOURS
         )
-        self._before = validate(original, groups, beam=beam)
+        self._before = validate(original, groups)
         self._probabilities = self.probabilities(original)
 
     def effect(self, model: Recommender) -> Effect:
         """Measure ranking and probabilities."""
-        now = validate(model, self._groups, beam=self._beam)
+        now = validate(model, self._groups)
         probability, similar = self.probability_effect(model)
-        hits = _ratio(now.forget_hr, self._before.forget_hr)
-        retain = _ratio(now.retain_ndcg, self._before.retain_ndcg)
-        return Effect(probability if hits is None else hits, 1.0 if retain is None else retain, probability, similar)
+        hits = _ratio(now.forget_hr, self._before.forget_hr, probability)
+        return Effect(hits, _ratio(now.retain_ndcg, self._before.retain_ndcg, 1.0), probability, similar)
 
     def retain(self, model: Recommender) -> float:
         """Ratio of the retain examples' NDCG@10 to the original's."""
         nothing = self._groups.forget.subset(np.zeros(0, dtype=np.int64))
-        now = validate(model, Groups(nothing, self._groups.retain), beam=self._beam)
-        left = _ratio(now.retain_ndcg, self._before.retain_ndcg)
-        return 1.0 if left is None else left
+        now = validate(model, Groups(nothing, self._groups.retain))
+        return _ratio(now.retain_ndcg, self._before.retain_ndcg, 1.0)
 
     def probability_effect(self, model: Recommender) -> tuple[float, float]:
         """Ratios of the forget targets' and of P(i)'s probabilities to the original's."""
-        now = self.probabilities(model)
-        left = [_ratio(a, b) for a, b in zip(now, self._probabilities, strict=True)]
-        return 1.0 if left[0] is None else left[0], 1.0 if left[1] is None else left[1]
+        (forget, similar), before = self.probabilities(model), self._probabilities
+        return _ratio(forget, before[0], 1.0), _ratio(similar, before[1], 1.0)
 
     def probabilities(self, model: Recommender) -> tuple[float, float]:
         """Mean token probability, over quantised levels, of forget targets and of their P(i)."""
@@ -153,6 +150,6 @@ def search_cells(
     return best
 
 
-def _ratio(now: float, before: float) -> float | None:
-    """None if ``before`` is 0 or not finite."""
-    return now / before if before > 0 and math.isfinite(before) else None
+def _ratio(now: float, before: float, otherwise: float) -> float:
+    """now / before; ``otherwise`` if ``before`` is 0 or not finite."""
+    return now / before if before > 0 and math.isfinite(before) else otherwise

@@ -67,11 +67,9 @@ class NeuronDictionary:
 
 @dataclass(frozen=True)
 class Feature:
-    """A concept feature.
+    """A concept feature, by the name of its block and its index in that block's dictionary.
 
     Attributes:
-        block: Name of its block.
-        index: Index in that block's dictionary.
         auroc: AUROC of its activation for forget against matched retain examples.
         output: How much its direction promotes the concept's tokens over those of matched retain items.
     """
@@ -146,7 +144,7 @@ class Editor:
         signs: Sequence[Tensor],
     ) -> None:
         body = anatomy(model)
-        self._copies = {block.name: block for block in (*body.encoder, *body.decoder)}
+        self._copies = {block.name: block for block in body.blocks}
         self._layers = len(body.decoder)
         self._blocks, self._dictionaries, self._signs = blocks, dictionaries, signs
 

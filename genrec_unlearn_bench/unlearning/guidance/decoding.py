@@ -16,7 +16,7 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Recommender, length_batches
 from genrec_unlearn_bench.data.examples import BoolArray, Histories, IntArray
 from genrec_unlearn_bench.decoding.beam import beam_search
-from genrec_unlearn_bench.decoding.session import DecoderSession, first_log_probs, next_log_probs
+from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.unlearning.guidance.contexts import Contexts
 from genrec_unlearn_bench.unlearning.reference import resting
@@ -28,7 +28,7 @@ _IMPLAUSIBLE = -1e4
 
 
 class GuidedSession:
-    """A ``WindowedSession`` with log-probabilities log p0 - weight (log p+ - log p-), normalised.
+    """A ``DecoderSession`` with log-probabilities log p0 - weight (log p+ - log p-), normalised.
 
     All three sessions decode the same beams. A window is normalised by itself: over the full vocabulary, the ratio of
     two tiny probabilities of unused tokens could dominate.
@@ -49,21 +49,11 @@ class GuidedSession:
         self._sessions = (base, expert, novice)
         self._weight, self._floor = weight, floor
 
-    def start(self) -> Tensor:
-        """[B, V] combined log-probabilities of the first SID token."""
-        return self._combined([s.start().float().log_softmax(-1) for s in self._sessions])
-
-    def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
-        """[B, W, V] combined log-probabilities of the next token."""
-        return self._combined([s.step(parents, tokens).float().log_softmax(-1) for s in self._sessions])
-
     def start_window(self, window: slice) -> Tensor:
-        """[B, n] the same as ``start`` for the tokens ``window``."""
-        return self._combined([first_log_probs(s, window).log_softmax(-1) for s in self._sessions])
+        return self._combined([s.start_window(window).log_softmax(-1) for s in self._sessions])
 
     def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
-        """[B, W, n] the same as ``step`` for the tokens ``window``."""
-        return self._combined([next_log_probs(s, parents, tokens, window).log_softmax(-1) for s in self._sessions])
+        return self._combined([s.step_window(parents, tokens, window).log_softmax(-1) for s in self._sessions])
 
     def _combined(self, values: list[Tensor]) -> Tensor:
         base, expert, novice = values

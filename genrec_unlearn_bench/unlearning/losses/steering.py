@@ -33,12 +33,10 @@ MEASURED = 2048
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A block whose output is steered.
+    """A block whose output is steered, at the concept items of a history or at the target.
 
     Attributes:
-        block: The block.
         below: ``block`` and up to two blocks before it, whose W_out is trained.
-        history: Steer at the concept items of a history, not at the target.
     """
 
     block: Block
@@ -48,13 +46,8 @@ class Site:
 
 @dataclass(frozen=True, eq=False)
 class SiteStates:
-    """Hidden states of one site.
-
-    Attributes:
-        states: [B, P, D] residual stream after the site's block.
-        concept: [B, P] bool, positions to steer.
-        others: [B, P] bool, positions to hold; for a target, all real ones.
-    """
+    """[B, P, D] residual stream after a site's block, and the [B, P] positions to steer and to hold (for a target: all
+    real ones)."""
 
     states: Tensor
     concept: Tensor
@@ -65,12 +58,8 @@ def sites(model: Recommender, where: Where, depth: float | None) -> tuple[Site, 
     """Blocks to steer, from the input up. ``depth`` None means 0.5 of T5's stacks and 0.25 of a causal model's."""
     body = anatomy(model)
     share = depth if depth is not None else (0.25 if body.causal else 0.5)
-    found = []
-    if where != "decoder":
-        found.append(_site(body.history_blocks, share, history=True))
-    if where != "encoder":
-        found.append(_site(body.decoder, share, history=False))
-    return tuple(found)
+    histories = () if where == "decoder" else (_site(body.history_blocks, share, history=True),)
+    return histories if where == "encoder" else (*histories, _site(body.decoder, share, history=False))
 
 
 class Steering:
@@ -90,9 +79,8 @@ class Steering:
         self.norms = self._mean_norms(request.train.forget)
         self.vectors = []
         for site, norm in zip(sites(original, where, depth), self.norms, strict=True):
-            draw = torch.rand(
-                site.block.down.out_features, generator=torch_generator(request.seed, "rmu", site.block.name)
-            )
+            generator = torch_generator(request.seed, "rmu", site.block.name)
+            draw = torch.rand(site.block.down.out_features, generator=generator)
             self.vectors.append((kappa * norm * draw / draw.norm()).to(original.device))
 
     def parameters(self, model: Recommender) -> list[nn.Parameter]:
@@ -114,21 +102,15 @@ class Steering:
 
     def forget(self, model: Recommender, part: Examples) -> Tensor:
         """Scalar: mean over steered positions and dimensions of (h − u)², summed over sites; 0 without positions."""
-        losses = [
-            _squares(caught.states, vector, caught.concept)
-            for caught, vector in zip(self.states(model, part), self.vectors, strict=True)
-        ]
-        return torch.stack(losses).sum()
+        pairs = zip(self.states(model, part), self.vectors, strict=True)
+        return torch.stack([_squares(caught.states, vector, caught.concept) for caught, vector in pairs]).sum()
 
     def retain(self, model: Recommender, part: Examples) -> Tensor:
         """Scalar: mean over held positions and dimensions of (h − h0)², summed over sites."""
         with resting(self._original):
             wanted = self.states(self._original, part)
-        losses = [
-            _squares(caught.states, goal.states, caught.others)
-            for caught, goal in zip(self.states(model, part), wanted, strict=True)
-        ]
-        return torch.stack(losses).sum()
+        pairs = zip(self.states(model, part), wanted, strict=True)
+        return torch.stack([_squares(caught.states, goal.states, caught.others) for caught, goal in pairs]).sum()
 
     def states(self, model: Recommender, part: Examples) -> list[SiteStates]:
         """Hidden states from one forward pass, which ends at the last site or, if none is in a decoder, the encoder."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -57,14 +57,9 @@ class UnlearningLossConfig(MethodConfig):
     """Train with dropout; off by default, so that the student starts exactly at the original model."""
 
 
-@dataclass(frozen=True, eq=False)
-class TextLosses:
-    """Loss terms of one step on item-text samples.
-
-    Attributes:
-        retain: Mean NLL per token of retain targets' titles and SIDs.
-        forget: Mean log-likelihood per token of concept items' titles and original SIDs, bounded as L_F is.
-    """
+class TextLosses(NamedTuple):
+    """Mean NLL per token of retain targets' titles and SIDs, and mean log-likelihood of concept items' (original SIDs,
+    bounded as L_F is)."""
 
     retain: Tensor
     forget: Tensor
@@ -80,9 +75,8 @@ class ItemTexts:
     def __init__(self, request: ForgetRequest, table: SidTable) -> None:
         self._original = table
         self._titles: Sequence[str] = request.catalogue.titles
-        titled = np.asarray([bool(title) for title in self._titles], dtype=np.bool_)
-        self._titled = titled
-        concept = np.flatnonzero(request.items & titled).astype(np.int64)
+        self._titled = np.asarray([bool(title) for title in self._titles], dtype=np.bool_)
+        concept = np.flatnonzero(request.items & self._titled).astype(np.int64)
         self._concept = numpy_generator(request.seed, "item-texts").permutation(concept)
         self._next = 0
 
@@ -94,13 +88,10 @@ class ItemTexts:
         return np.asarray(self._concept[places], dtype=np.int64)
 
     def losses(self, model: Recommender, retain: IntArray, count: int, *, bounded: bool) -> TextLosses | None:
-        """Losses of ``count`` concept items and of the items ``retain`` that have titles.
+        """Losses of ``count`` concept items and of the items ``retain`` that have titles; None if no concept item has.
 
         Args:
             bounded: Stop suppressing a token below the uniform level: 1/K for a code, 1/V for a word.
-
-        Returns:
-            None if no concept item has a title.
         """
         concept = self.draw(count)
         retain = retain[self._titled[retain]]
@@ -159,15 +150,6 @@ class Losses:
         values = {name: float(term.detach()) for name, term in terms.items()}
         return values | {"text_fraction": self.text_fraction} if self.text_fraction else values
 
-    def with_texts(self, texts: TextLosses, fraction: float) -> Losses:
-        """Mix in item-text samples, each with the weight of an interaction."""
-        return replace(
-            self,
-            retain=(1 - fraction) * self.retain + fraction * texts.retain,
-            forget=(1 - fraction) * self.forget + fraction * texts.forget,
-            text_fraction=fraction,
-        )
-
 
 class Objective:
     """L_R (eq. 7), L_F (eq. 8) and L_Coh (eq. 9) on one request, with the original SIDs as forget targets."""
@@ -180,8 +162,7 @@ class Objective:
         self._row_of_target = np.full(len(table), -1, dtype=np.int64)
         self._row_of_target[targets] = np.arange(len(targets))
         self._positives = positive_set(request.features, table, targets, request.items, config.neighbours)
-        sizes = torch.tensor(table.quantised_sizes, dtype=torch.float32)
-        self._uniform = -sizes.log()
+        self._uniform = -torch.tensor(table.quantised_sizes, dtype=torch.float32).log()
         # A tree's ordinals and end tokens carry no information about an item: they are not suppressed.
         self._content = torch.from_numpy(table.quantised_codes >= 0)
         self._texts = ItemTexts(request, table) if config.text_share and request.items.any() else None
@@ -198,7 +179,16 @@ class Objective:
         count = math.ceil(self.config.text_share * len(forget))
         bounded = self.config.forget_bound == "uniform"
         texts = self._texts.losses(model, retain.targets[:count], count, bounded=bounded)
-        return losses if texts is None else losses.with_texts(texts, count / (count + len(forget)))
+        if texts is None:
+            return losses
+        # Each sample has the weight of an interaction.
+        fraction = count / (count + len(forget))
+        return replace(
+            losses,
+            retain=(1 - fraction) * losses.retain + fraction * texts.retain,
+            forget=(1 - fraction) * losses.forget + fraction * texts.forget,
+            text_fraction=fraction,
+        )
 
     def _forget_losses(self, model: Recommender, context: Context, forget: Examples, retain: Tensor) -> Losses:
         device = context.mask.device
@@ -235,8 +225,7 @@ def train_with_discrete_sids(
     config, request = objective.config, objective.request
     model.module.train(config.dropout)
     optimizer = optimizer or torch.optim.AdamW(model.module.parameters(), lr=config.lr, weight_decay=0.0)
-    first = math.inf
-    step = 0
+    first, step = math.inf, 0
     for epoch in progress.track(stage, range(epochs), total=epochs):
         generator = numpy_generator(request.seed, stage, epoch)
         for batch in paired_batches(request.train, config.batch_size, generator):

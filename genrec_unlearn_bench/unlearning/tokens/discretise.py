@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +26,13 @@ Codes = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Reassignment:
-    """A new table and how many items changed.
+    """A new table and numbers of items.
 
     Attributes:
-        moved_by_level: Number of items whose code changed, per quantised level.
-        moved: Number of items with any change.
-        collisions: Number of items whose best SID was taken, so that a lower-ranked one was used.
-        fallback_items: Number of items for which no candidate was free, so that the last level took a free code.
+        moved_by_level: Items whose code changed, per quantised level.
+        moved: Items with any change.
+        collisions: Items whose best SID was taken, so that a lower-ranked one was used.
+        fallback_items: Items for which no candidate was free, so that the last level took a free code.
     """
 
     table: SidTable
@@ -80,65 +79,61 @@ def discretise(table: SidTable, items: IntArray, logits: Sequence[Logits], *, ca
         candidates: Number of SIDs to try before the last level takes its best free code. In a tree the search goes on
             until one is free, and ``fallback_items`` counts the items that needed more.
 
-    Raises:
-        BenchError: There is no free SID left under an item's first codes.
+    Raises BenchError if no free SID is left under an item's first codes.
     """
-    if table.tree is not None:
-        return _in_tree(table, items, logits, candidates)
-    depth = table.quantised_levels
-    old = table.codes[items]
-    others = np.ones(len(table), dtype=np.bool_)
-    others[items] = False
-    taken = {tuple(int(c) for c in row) for row in table.codes[others, :depth]}
-    newly_taken: set[Codes] = set()
-    fresh = old.copy()
-    collisions = fallback_items = 0
-    for row in _by_certainty(logits):
-        own = tuple(int(c) for c in old[row, :depth])
-        # An item that shares its codes and differs by its ordinal may keep them, unless a concept item has moved there
-        # with ordinal 0 in the meantime.
-        keeps = own not in newly_taken
-        choice = _choose([level[row] for level in logits], own if keeps else None, taken, candidates, int(items[row]))
-        collisions += choice.tries > 0
-        fallback_items += choice.tries == candidates
-        if choice.codes != own:
-            fresh[row, :depth] = choice.codes
-            fresh[row, depth:] = 0
-            newly_taken.add(choice.codes)
-        taken.add(choice.codes)
-    changed = fresh != old
-    return Reassignment(
-        table=table.reassigned(items, fresh),
-        moved_by_level=tuple(int(x) for x in changed[:, :depth].sum(axis=0)),
-        moved=int(changed.any(axis=1).sum()),
-        collisions=collisions,
-        fallback_items=fallback_items,
-    )
-
-
-def _in_tree(table: SidTable, items: IntArray, logits: Sequence[Logits], candidates: int) -> Reassignment:
-    old = table.codes[items]
     content = table.quantised_codes[items] >= 0
-    others = np.ones(len(table), dtype=np.bool_)
-    others[items] = False
-    taken = {_tokens(row) for row in table.codes[others]}
-    fresh = np.full_like(old, -1)
-    collisions = fallback_items = 0
-    for row in _by_certainty(logits, content):
-        levels = [level[row] for level, has in zip(logits, content[row], strict=True) if has]
-        tries, sid = _choose_in_tree(table, levels, _tokens(old[row]), taken, int(items[row]))
-        collisions += tries > 0
-        fallback_items += tries >= candidates
-        fresh[row, : len(sid)] = sid
-        taken.add(sid)
-    changed = fresh != old
+    others = np.delete(table.codes, items, axis=0)
+    choose = _flat if table.tree is None else _in_tree
+    fresh, tries = choose(table, items, logits, others, content, candidates)
+    changed = fresh != table.codes[items]
     return Reassignment(
         table=table.reassigned(items, fresh),
         moved_by_level=tuple(int(x) for x in (changed[:, : content.shape[1]] & content).sum(axis=0)),
         moved=int(changed.any(axis=1).sum()),
-        collisions=collisions,
-        fallback_items=fallback_items,
+        collisions=sum(number > 0 for number in tries),
+        fallback_items=sum(number >= candidates for number in tries),
     )
+
+
+def _flat(
+    table: SidTable, items: IntArray, logits: Sequence[Logits], others: IntArray, content: BoolArray, candidates: int
+) -> tuple[IntArray, list[int]]:
+    """[n, L] new codes of ``items``, and how many better SIDs were taken, by item in order of certainty."""
+    depth = table.quantised_levels
+    old = table.codes[items]
+    taken = {_tokens(row[:depth]) for row in others}
+    newly_taken: set[Codes] = set()
+    fresh, numbers = old.copy(), []
+    for row in _by_certainty(logits, content):
+        own = _tokens(old[row, :depth])
+        # An item that shares its codes and differs by its ordinal may keep them, unless a concept item has moved there
+        # with ordinal 0 in the meantime.
+        keeps = own not in newly_taken
+        levels = [level[row] for level in logits]
+        tries, codes = _choose(levels, own if keeps else None, taken, candidates, int(items[row]))
+        numbers.append(tries)
+        if codes != own:
+            fresh[row, :depth] = codes
+            fresh[row, depth:] = 0
+            newly_taken.add(codes)
+        taken.add(codes)
+    return fresh, numbers
+
+
+def _in_tree(
+    table: SidTable, items: IntArray, logits: Sequence[Logits], others: IntArray, content: BoolArray, candidates: int
+) -> tuple[IntArray, list[int]]:
+    """As ``_flat``, for a tree; ``candidates`` sets no limit here."""
+    old = table.codes[items]
+    taken = {_tokens(row) for row in others}
+    fresh, numbers = np.full_like(old, -1), []
+    for row in _by_certainty(logits, content):
+        levels = [level[row] for level, has in zip(logits, content[row], strict=True) if has]
+        tries, sid = _choose_in_tree(table, levels, _tokens(old[row]), taken, int(items[row]))
+        numbers.append(tries)
+        fresh[row, : len(sid)] = sid
+        taken.add(sid)
+    return fresh, numbers
 
 
 def _choose_in_tree(
@@ -163,8 +158,7 @@ def _tails(table: SidTable, own: Codes, depth: int) -> list[Codes]:
     tree = table.tree
     if tree is None or not tree.ordinals:
         return [own[depth:]]
-    rest = [(code, tree.end) for code in range(tree.content, tree.end) if code != own[depth]]
-    return [own[depth:], *rest]
+    return [own[depth:], *((code, tree.end) for code in range(tree.content, tree.end) if code != own[depth])]
 
 
 def _tokens(row: IntArray) -> Codes:
@@ -172,35 +166,25 @@ def _tokens(row: IntArray) -> Codes:
     return tuple(int(code) for code in row if code >= 0)
 
 
-class _Choice(NamedTuple):
-    codes: Codes
-    tries: int
-
-
-def _choose(levels: Sequence[Logits], own: Codes | None, taken: set[Codes], candidates: int, item: int) -> _Choice:
-    """The best free codes, and how many better ones were taken (``candidates`` if all that were tried)."""
+def _choose(
+    levels: Sequence[Logits], own: Codes | None, taken: set[Codes], candidates: int, item: int
+) -> tuple[int, Codes]:
+    """How many better codes were taken (``candidates`` if all that were tried), and the best free ones."""
     for tries, codes in enumerate(best_first(levels, candidates)):
         if codes == own or codes not in taken:
-            return _Choice(codes, tries)
-    return _Choice(_free_last_level(levels, taken, item), candidates)
+            return tries, codes
+    first = tuple(int(level.argmax()) for level in levels[:-1])
+    for code in np.argsort(-levels[-1], kind="stable"):
+        if (*first, int(code)) not in taken:
+            return candidates, (*first, int(code))
+    raise BenchError(f"no free semantic ID under codes {first}", where=f"item {item}", hint="use more codes per level")
 
 
-def _by_certainty(logits: Sequence[Logits], content: BoolArray | None = None) -> IntArray:
-    """Rows by descending smallest margin between the best and second-best code of a level.
-
-    ``content`` [n, Q] marks the levels that count for a row; None means all.
-    """
+def _by_certainty(logits: Sequence[Logits], content: BoolArray) -> IntArray:
+    """Rows by descending smallest margin between the best and second-best code of a level in ``content`` [n, Q]."""
     margins = []
     for place, level in enumerate(logits):
         top = np.partition(level, -2, axis=1)[:, -2:] if level.shape[1] > 1 else np.zeros((len(level), 2))
         margin = top[:, 1] - top[:, 0]
-        margins.append(margin if content is None else np.where(content[:, place], margin, np.inf))
+        margins.append(np.where(content[:, place], margin, np.inf))
     return np.argsort(-np.min(margins, axis=0), kind="stable").astype(np.int64)
-
-
-def _free_last_level(levels: Sequence[Logits], taken: set[Codes], item: int) -> Codes:
-    first = tuple(int(level.argmax()) for level in levels[:-1])
-    for code in np.argsort(-levels[-1], kind="stable"):
-        if (*first, int(code)) not in taken:
-            return (*first, int(code))
-    raise BenchError(f"no free semantic ID under codes {first}", where=f"item {item}", hint="use more codes per level")

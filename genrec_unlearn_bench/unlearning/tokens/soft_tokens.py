@@ -58,9 +58,7 @@ def scrubbed_latents(table: SidTable, features: ItemFeatures) -> SidTable:
 
     z_i + W (scrubbed_i − plain_i), with W the least-squares map from plain features to latents. Exact for residual
     k-means, whose latents are linear in the features; a first-order approximation for an RQ-VAE. Codes are unchanged.
-
-    Raises:
-        ValueError: The table has no latents.
+    Raises ValueError for a table without latents.
     """
     if table.latents is None:
         raise ValueError("this table has no latents")
@@ -178,16 +176,14 @@ class MaskedSgd:
 
 
 class MaskedAdam:
-    """Adam whose masked coordinates do not move and keep their moments (R6).
+    """Adam (betas 0.9 and 0.999) whose masked coordinates do not move and keep their moments (R6).
 
     With ordinary Adam, momentum would keep moving a coordinate whose mask is now 0, which the lemma excludes. Every
     coordinate counts its own steps for the bias correction.
     """
 
-    def __init__(
-        self, parameters: Sequence[Tensor], lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
-    ) -> None:
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
+    def __init__(self, parameters: Sequence[Tensor], lr: float) -> None:
+        self.parameters, self.lr = list(parameters), lr
         self._first = [torch.zeros_like(p) for p in self.parameters]
         self._second = [torch.zeros_like(p) for p in self.parameters]
         self._count = [torch.zeros_like(p) for p in self.parameters]
@@ -195,14 +191,13 @@ class MaskedAdam:
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], masks: Sequence[Tensor]) -> None:
         """Take one step on the coordinates whose mask is not 0."""
-        slow, fast = self.betas
+        slow, fast = 0.9, 0.999
         for index, (parameter, gradient, mask) in enumerate(zip(self.parameters, gradients, masks, strict=True)):
             on = mask != 0
             first, second, count = self._first[index], self._second[index], self._count[index]
             count[on] += 1
             first[on] = slow * first[on] + (1 - slow) * gradient[on]
             second[on] = fast * second[on] + (1 - fast) * gradient[on].square()
-            direction = (first[on] / (1 - slow ** count[on])) / (
-                (second[on] / (1 - fast ** count[on])).sqrt() + self.eps
-            )
+            scale = (second[on] / (1 - fast ** count[on])).sqrt() + 1e-8
+            direction = (first[on] / (1 - slow ** count[on])) / scale
             parameter[on] -= self.lr * direction

@@ -27,20 +27,20 @@ def test_sasrec_is_asked_for_where_its_vectors_are_read() -> None:
 
 
 def test_official_settings_are_those_of_the_code() -> None:
-    config, sid = Etegrec.preset(Scale.OFFICIAL), Etegrec.sid_preset(Scale.OFFICIAL)
+    config, sid = Etegrec.presets[Scale.OFFICIAL], Etegrec.sid_presets[Scale.OFFICIAL]
     shape = config.shape
     assert (shape.layers, shape.d_model, shape.heads, shape.d_kv, shape.d_ff) == (6, 128, 4, 64, 512)
     assert (sid.levels, sid.codes, sid.dim, sid.hidden, sid.ordinals) == (3, 256, 128, (512, 256), 256)
     assert sid.sasrec.dim == 256
     assert (config.joint.epochs, config.joint.cycle, config.joint.warm_epoch) == (400, 2, 10)
     assert (config.alignment.sia, config.alignment.psa, config.alignment.temperature) == (1e-4, 3e-4, 0.07)
-    assert Etegrec.sid_preset(Scale.PAPER).dim == 64
+    assert Etegrec.sid_presets[Scale.PAPER].dim == 64
 
 
 def test_the_official_network_has_the_official_size() -> None:
     """3.94 million parameters and four tables of 256 x 128, behind three special rows."""
     table = SidTable(np.zeros((1, 4), dtype=np.int64), (256,) * 4, 3)
-    network = EtegrecRecommender.fresh(Etegrec.preset(Scale.OFFICIAL).shape, table, seed=0).model
+    network = EtegrecRecommender.fresh(Etegrec.presets[Scale.OFFICIAL].shape, table, seed=0).model
     embeddings = network.shared.weight.numel()
     assert embeddings == (4 * 256 + 3) * 128
     assert sum(weight.numel() for weight in network.parameters()) - embeddings == 3_936_512

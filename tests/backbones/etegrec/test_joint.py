@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones import early_stopping
-from genrec_unlearn_bench.backbones.etegrec.alignment import aligned, first_occurrences, pooled
+from genrec_unlearn_bench.backbones.etegrec.alignment import UserState, aligned, first_occurrences
 from genrec_unlearn_bench.backbones.etegrec.joint import train_jointly
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, tokenizer_pass
+from genrec_unlearn_bench.backbones.recommender import Context, StepOutput
 from genrec_unlearn_bench.data.examples import Examples, Histories
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.progress import Progress
@@ -88,15 +89,17 @@ def test_the_losses_of_a_batch_with_repeated_targets_are_those_of_its_distinct_o
     torch.testing.assert_close(users.rows(torch.from_numpy(first)).preference, alone.preference, rtol=1e-4, atol=1e-5)
     model = training.tokenizer.model
     given = tokenizer_pass(model, training.tokenizer.vectors[torch.from_numpy(targets[rows[first]])])
-    ties = aligned(CONFIG.alignment, training.heads, model, alone, given)
-    assert ties.psa.item() > 0
-    torch.testing.assert_close(ties.total, 0.01 * ties.sia + 0.03 * ties.psa)
+    total, ties = aligned(CONFIG.alignment, training.heads, model, alone, given)
+    assert ties["psa"].item() > 0
+    torch.testing.assert_close(total, 0.01 * ties["sia"] + 0.03 * ties["psa"])
 
 
 def test_pooling_reads_real_positions_alone() -> None:
     states = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]]])
     mask = torch.tensor([[True, True, False]])
-    torch.testing.assert_close(pooled(states, mask), torch.tensor([[2.0, 3.0]]))
+    context = Context(states, mask, torch.zeros(1, 3, dtype=torch.long))
+    output = StepOutput(torch.zeros(1, 1, 4), torch.zeros(1, 1, dtype=torch.long), (states[:, :1],))
+    torch.testing.assert_close(UserState.of(context, output).sequence, torch.tensor([[2.0, 3.0]]))
 
 
 def test_the_best_cycle_comes_back_as_a_whole(table: SidTable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from genrec_unlearn_bench.backbones.backbone import Scale, TrainingData
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
+from genrec_unlearn_bench.backbones.config import TrainingConfig
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.popularity import Popularity
 from genrec_unlearn_bench.backbones.recommender import Capability
-from genrec_unlearn_bench.backbones.training import TrainingConfig
 from genrec_unlearn_bench.errors import ConfigError, DataMissing, UsageError
 from genrec_unlearn_bench.pipeline.request import changed
 from genrec_unlearn_bench.progress import Progress
@@ -36,26 +36,26 @@ def hits(ranker: Any) -> float:
 
 
 def test_presets_and_what_results_call_them() -> None:
-    names = {scale: MOR.label(MOR.preset(scale), MOR.sid_preset(scale)) for scale in Scale}
+    names = {scale: MOR.label(MOR.presets[scale], MOR.sid_presets[scale]) for scale in Scale}
     assert names == {
         Scale.SMOKE: "mor (from scratch)",
         Scale.SMALL: "mor (from scratch)",
         Scale.PAPER: "mor",
         Scale.OFFICIAL: "mor",
     }
-    official, paper = MOR.sid_preset(Scale.OFFICIAL), MOR.sid_preset(Scale.PAPER)
+    official, paper = MOR.sid_presets[Scale.OFFICIAL], MOR.sid_presets[Scale.PAPER]
     assert (official.levels, official.codes, official.dim, official.collision_token) == (3, 256, 32, False)
     assert (paper.levels, paper.codes, paper.dim, paper.quantiser) == (3, 256, 64, "rqvae")
-    assert MOR.preset(Scale.PAPER).checkpoint == "Qwen/Qwen2.5-7B"
+    assert MOR.presets[Scale.PAPER].checkpoint == "Qwen/Qwen2.5-7B"
     for scale in Scale:
-        texts = Capability.TEXT_TASKS in MOR.capabilities(MOR.preset(scale), MOR.sid_preset(scale))
+        texts = Capability.TEXT_TASKS in MOR.capabilities(MOR.presets[scale], MOR.sid_presets[scale])
         assert texts == (scale in (Scale.PAPER, Scale.OFFICIAL))
-        assert MOR.preset(scale).history_limit == 10
+        assert MOR.presets[scale].history_limit == 10
 
 
 def test_from_scratch_it_learns_what_popularity_cannot() -> None:
     config = changed(
-        MOR.preset(Scale.SMOKE), {"training.epochs": 12, "training.max_steps": 70, "network.hidden": 32}, where="test"
+        MOR.presets[Scale.SMOKE], {"training.epochs": 12, "training.max_steps": 70, "network.hidden": 32}, where="test"
     )
     recommender = fit(config)
     assert hits(recommender) > 2 * hits(Popularity.fit(data().train, 64))
@@ -78,7 +78,7 @@ def test_a_checkpoint_is_trained_saved_and_read_again(tmp_path: Path) -> None:
         ),
     )
     recommender = fit(config)
-    assert recommender.capabilities == MOR.capabilities(config, MOR.sid_preset(Scale.PAPER))
+    assert recommender.capabilities == MOR.capabilities(config, MOR.sid_presets[Scale.PAPER])
     recommender.save(tmp_path / "saved")
     again = MOR.load(tmp_path / "saved")
     part = data().valid
@@ -92,7 +92,7 @@ def test_a_checkpoint_is_trained_saved_and_read_again(tmp_path: Path) -> None:
 
 
 def test_configurations_that_make_no_sense_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    smoke = MOR.preset(Scale.SMOKE)
+    smoke = MOR.presets[Scale.SMOKE]
     with pytest.raises(ConfigError, match="need a checkpoint") as caught:
         fit(changed(smoke, {"lora": {"rank": 4}}, where="test"))
     assert len(caught.value.faults) == 2

@@ -12,13 +12,14 @@ from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGene
 
 from genrec_unlearn_bench.backbones.backbone import Scale, TrainingData
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
+from genrec_unlearn_bench.backbones.config import TrainingConfig
+from genrec_unlearn_bench.backbones.early_stopping import validation_ndcg
 from genrec_unlearn_bench.backbones.p5sid.backbone import P5Sid
 from genrec_unlearn_bench.backbones.p5sid.config import P5Config, P5SidConfig
 from genrec_unlearn_bench.backbones.p5sid.prompts import PROMPT_WORDS, PROMPTS, WordTokenizer
 from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.t5 import T5Shape
-from genrec_unlearn_bench.backbones.training import TrainingConfig, validation_ndcg
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.progress import Progress
@@ -117,7 +118,7 @@ def test_results_say_what_it_is() -> None:
     assert P5Sid.label(text, SIDS["rqvae"]) == "p5sid"
     assert P5Sid.label(text, SIDS["collaborative"]) == "p5sid (collaborative)"
     for scale in Scale:
-        config, tokens = P5Sid.preset(scale), P5Sid.sid_preset(scale)
+        config, tokens = P5Sid.presets[scale], P5Sid.sid_presets[scale]
         assert (config.checkpoint is None) == (scale in (Scale.SMOKE, Scale.SMALL))
         assert tokens.indexer == "rqvae"
     assert len(PROMPTS) >= 10

@@ -57,6 +57,7 @@ def test_junk(tmp_path: Path) -> None:
     assert items.prices[0] == 1299.0
     assert all(math.isnan(price) for price in items.prices[1:])
     assert isinstance(raw.log, Interactions)
+    assert raw.log.times is not None
     assert raw.log.users.tolist() == [0, 1, 0]
     assert raw.log.items.tolist() == [0, 1, 2]
     assert raw.log.times.tolist() == [30, 20, 10]
@@ -120,6 +121,7 @@ def check_2023(raw: RawData) -> None:
     assert raw.items.prices[:2].tolist() == [12.5, 3.0]
     assert all(math.isnan(price) for price in raw.items.prices[2:])
     assert isinstance(raw.log, Interactions)
+    assert raw.log.times is not None
     assert raw.log.users.tolist() == [0, 1, 0, 0]
     assert raw.log.items.tolist() == [0, 1, 2, 3]
     assert raw.log.times.tolist() == [time for _, _, time in ROWS]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.data.formats.folder import UNKNOWN_ITEM, read
-from genrec_unlearn_bench.data.raw import Interactions, RawData, Sequences
+from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 from tests.data.formats.files import write, write_lines
@@ -75,7 +75,8 @@ def test_columns_by_name(tmp_path: Path) -> None:
 
 def test_sequences(tmp_path: Path) -> None:
     raw = folder(tmp_path, log="u1\ta 7 a\nu2\tghost\nu3\tc a", name="sequences.tsv.gz")
-    assert isinstance(raw.log, Sequences)
+    assert isinstance(raw.log, Interactions)
+    assert raw.log.times is None
     assert raw.log.users.tolist() == [0, 0, 0, 2, 2]
     assert raw.log.items.tolist() == [0, 1, 0, 2, 0]
     assert raw.dropped[UNKNOWN_ITEM] == 1

@@ -9,7 +9,7 @@ import pytest
 
 from genrec_unlearn_bench.data.formats.folder import UNKNOWN_ITEM
 from genrec_unlearn_bench.data.formats.letter import MISSING_LEVEL, read, read_index
-from genrec_unlearn_bench.data.raw import Sequences
+from genrec_unlearn_bench.data.raw import Interactions
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 from tests.data.formats.files import write
@@ -24,7 +24,8 @@ def test_catalogue_from_the_index(tmp_path: Path) -> None:
     }
     raw = read(files, Progress())
     assert raw.items.ids == ("0", "2", "3", "10")
-    assert isinstance(raw.log, Sequences)
+    assert isinstance(raw.log, Interactions)
+    assert raw.log.times is None
     assert raw.log.users.tolist() == [0, 0, 0, 1, 1]
     assert raw.log.items.tolist() == [0, 3, 1, 1, 0]
     assert raw.notes
@@ -37,7 +38,8 @@ def test_catalogue_from_items_and_unknown_ones(tmp_path: Path) -> None:
     }
     raw = read(files, Progress())
     assert raw.items.titles == ("Zero", "Two")
-    assert isinstance(raw.log, Sequences)
+    assert isinstance(raw.log, Interactions)
+    assert raw.log.times is None
     assert raw.log.items.tolist() == [0, 1, 1, 0]
     assert raw.dropped == {UNKNOWN_ITEM: 1}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from genrec_unlearn_bench.data.task_spec import Concept
+from genrec_unlearn_bench.data.tasks import Concept
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.board import make_board
 from genrec_unlearn_bench.reporting.examples.page import Item, Page, ShownList, make_page

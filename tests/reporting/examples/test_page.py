@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.data.task_spec import InteractionConcept
+from genrec_unlearn_bench.data.tasks import InteractionConcept
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.examples.page import Page, make_page
 from genrec_unlearn_bench.reporting.examples.scene import Scene

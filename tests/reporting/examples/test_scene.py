@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from genrec_unlearn_bench.data.holdout import carve
-from genrec_unlearn_bench.data.task_spec import Concept, InteractionConcept, ItemConcept
+from genrec_unlearn_bench.data.tasks import Concept, InteractionConcept, ItemConcept
 from genrec_unlearn_bench.errors import CorruptArtefact, ProtocolMismatch
 from genrec_unlearn_bench.evaluation.metric import Group
 from tests.pipeline.listed_world import BRAND_TASK, keeping, make_world, walking
