@@ -81,8 +81,8 @@ def gc(
     Nothing that a process has locked goes, and nothing that was read within the last day unless --recent is given.
     Without --yes nothing is removed.
     """
-    from genrec_unlearn_bench.store.inventory import parse_bytes, parse_seconds
     from genrec_unlearn_bench.store.collection import Policy, collect, keys_of_results
+    from genrec_unlearn_bench.store.inventory import parse_bytes, parse_seconds
 
     root = _root(cache_dir)
     policy = Policy(
