@@ -66,7 +66,7 @@ def compare(
     compared = tuple(compare_rows(block, first, second, measures, protocol) for block in blocks)
     if not users:
         if as_json:
-            print_json(comparisons.pairs_document(compared, protocol).model_dump(mode="json"))
+            print_json(comparisons.pairs_document(compared, protocol))
         else:
             comparisons.draw_pairs(stdout(), compared, protocol)
         return
@@ -75,6 +75,6 @@ def compare(
         for each in compared
     )
     if as_json:
-        print_json(comparisons.users_document(checkpoints, protocol).model_dump(mode="json"))
+        print_json(comparisons.users_document(checkpoints, protocol))
     else:
         comparisons.draw_checkpoints(stdout(), checkpoints, protocol)

@@ -101,7 +101,7 @@ def submit(
     if not as_json:
         _draw(done, archive, text)
         return
-    content = {"folder": str(done.folder), "archive": str(archive), "pull_request": str(text)}
+    content: dict[str, Any] = {"folder": str(done.folder), "archive": str(archive), "pull_request": str(text)}
     content |= {"results": len(done.records), "passed_over": done.passed_over}
     print_json({**content, "verification": done.verification.model_dump(mode="json")})
 
