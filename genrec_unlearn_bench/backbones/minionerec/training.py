@@ -39,7 +39,7 @@ def token_losses(states: Tensor, labels: Tensor, head: Callable[[Tensor], Tensor
     chunk = max(1, _ELEMENTS // vocabulary)
     if len(states) <= chunk:
         return losses(states, labels)
-    parts = zip(states.split(chunk), labels.split(chunk), strict=True)  # type: ignore[no-untyped-call]
+    parts = zip(torch.split(states, chunk), torch.split(labels, chunk), strict=True)
     return torch.cat([checkpoint(losses, part, wanted, use_reentrant=False) for part, wanted in parts])
 
 
