@@ -7,12 +7,11 @@ from pathlib import Path
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Level
 from genrec_unlearn_bench.evaluation.per_user import COLUMNS
-from genrec_unlearn_bench.pipeline.tune import TUNING_SEED
+from genrec_unlearn_bench.pipeline.tune import TRIALS, TUNING_SEED
 from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions import faults as limits
 from genrec_unlearn_bench.submissions.spec import STATEMENTS
 from genrec_unlearn_bench.submissions.table import FAMILIES, rests_on
-from  import TRIALS
 
 RULES = Path(__file__).parents[2] / "leaderboard" / "RULES.md"
 
