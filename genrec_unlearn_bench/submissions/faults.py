@@ -63,7 +63,7 @@ TEXT_LENGTH = 20_000
 
 TRIALS = 12
 """The most configurations that may be tried for the ruleset ``tuned`` (protocol, sec. 5). Equal to
-``.TRIALS``, which cannot be imported here without torch; a test holds them together."""
+``pipeline.tune.TRIALS``, which cannot be imported here without torch; a test holds them together."""
 REPORTED_SEEDS = range(9000)
 """Seeds that a result may be reported at; from 9000 (``TUNING_SEED``) on they are for tuning."""
 

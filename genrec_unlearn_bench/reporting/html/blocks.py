@@ -162,12 +162,7 @@ def block_data(
     first = rows[0].first
     labels = [row.label for row in rows]
     return BlockData(
-        task=block.key.task,
-        backbone=block.key.backbone,
-        scale=block.key.scale,
-        ruleset=block.key.ruleset,
-        regime=block.key.regime,
-        variant=block.key.variant,
+        **vars(block.key),
         dataset=dataset,
         seeds=block.seeds,
         oracle=rows.index(block.oracle) if block.oracle is not None else None,
@@ -225,14 +220,9 @@ def protocol_data(protocol: StatisticsProtocol, *, baseline: str, most_seeds: in
     """The protocol, with the constants that turn values by seed into intervals and effect sizes."""
     counts = range(most_seeds + 1)
     return ProtocolData(
+        **protocol.model_dump(include={"alpha", "confidence", "seeds", "oracle", "beam", "equivalence_quantile"}),
         name=protocol.name,
-        alpha=protocol.alpha,
-        confidence=protocol.confidence,
-        seeds=protocol.seeds,
         baseline=baseline,
-        oracle=protocol.oracle,
-        beam=protocol.beam,
-        equivalence_quantile=protocol.equivalence_quantile,
         t=tuple(_quantile(n, protocol.confidence) for n in counts),
         t90=tuple(_quantile(n, 1.0 - 2.0 * LEVEL) for n in counts),
         hedges=tuple(_correction(n) for n in counts),

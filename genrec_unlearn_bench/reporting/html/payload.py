@@ -44,8 +44,11 @@ class Extras:
     """Content of the page beside the board.
 
     Attributes:
-        manifests, health: Folders; see ``task_pages``.
-        reported: Numbers that a paper reports, and what has to be said wherever they are shown.
+        baseline: Label of the row that others are tested against; the protocol's where none is given.
+        manifests: Folder with ``<task>.json``, for results that have no manifest beside them.
+        health: Folder with ``<task>-<backbone>-<scale>.json`` from ``bench sids --json``.
+        reported: A paper's own numbers (``reported().cells``), shown beside ours where the reader asks for them.
+        reported_notes: Sentences to show with them.
     """
 
     baseline: str | None = None
@@ -53,6 +56,9 @@ class Extras:
     health: Path | None = None
     reported: Sequence[ReportedCell] = ()
     reported_notes: Sequence[str] = ()
+
+
+NOTHING = Extras()
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class Built:
 
 
 def build_payload(
-    board: Board, protocol: StatisticsProtocol, *, title: str, extras: Extras, budget: int = BUDGET
+    board: Board, protocol: StatisticsProtocol, *, title: str, extras: Extras = NOTHING, budget: int = BUDGET
 ) -> Built:
     """The page's data.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.board import Board, make_board
+from genrec_unlearn_bench.reporting.html.payload import Extras
 from genrec_unlearn_bench.reporting.html.render import render_html
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
@@ -67,9 +68,7 @@ REPORTED = (
 def page() -> str:
     """Two tasks, two backbones, nine methods, five seeds; with reported numbers."""
     board = make_synthetic_board()
-    return render_html(
-        board, statistics_protocol(), reported=REPORTED, reported_notes=("Another paper's numbers <b>.",)
-    )
+    return page_of(board, reported=REPORTED, reported_notes=("Another paper's numbers <b>.",))
 
 
 @cache
@@ -109,7 +108,7 @@ def crowd_page() -> str:
 
 def page_of(board: Board, **options: Any) -> str:
     """The page of a board."""
-    return render_html(board, statistics_protocol(), **options)
+    return render_html(board, statistics_protocol(), Extras(**options))
 
 
 def data_of(html: str) -> dict[str, Any]:
