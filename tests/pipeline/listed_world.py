@@ -135,7 +135,7 @@ class World:
         """Evaluate a ranker, keep the stage, write the result. Returns the result's folder."""
         ranker = PlantedRecommender(answer, table([[0]] * ITEMS))
         draft = self.root / "draft"
-        draft.mkdir(exist_ok=True)
+        draft.mkdir(parents=True, exist_ok=True)
         setting = context(ranker, self.split, items=self.dataset.items, seed=seed)
         values = evaluate(setting, draft / PER_USER, draft / LISTS, Progress())
 
