@@ -38,6 +38,7 @@ from __future__ import annotations
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+from tests.evaluation.planted import write_per_user
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 
