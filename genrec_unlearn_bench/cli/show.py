@@ -193,7 +193,7 @@ def _backbone(name: str) -> Card:
     return Card(f"{name}: a backbone", content, _doc(found), sheets)
 
 
-def _doc(found: type) -> str:
+def _doc(found: object) -> str:
     return inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""
 
 

@@ -30,6 +30,7 @@ from genrec_unlearn_bench.registry import find_method, source_digest
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.submissions.submit import SubmitRequest
 from genrec_unlearn_bench.submissions.table import FAMILIES
+from tests.evaluation.planted import write_per_user
 
 METHOD = '''"""A method of the tests."""
 
@@ -38,7 +39,6 @@ from __future__ import annotations
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
-from tests.evaluation.planted import write_per_user
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 
