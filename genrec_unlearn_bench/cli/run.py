@@ -73,20 +73,18 @@ def run(
     """
     from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
 
-    if beam not in (10, 50):
-        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")
+    _check_beam(beam)
     shared = RunRequest(
         task=task,
         method="original",
         scale=scale,
         suite=suite,
         measure=named(measure),
-        measure_set=overrides(set_measure or [], where="--set-measure"),
         data_dir=data_dir,
         encoder=encoder,
         device=device,
         threads=threads,
-        **changed_fields(set_, set_backbone, set_sid),
+        **changed_fields(set_, set_backbone, set_sid, set_measure),
         ruleset=cast("RulesetName", one_of("ruleset", ruleset, get_args(RulesetName))),
         tuned_dir=tuned_dir,
         oracle_seeds=oracle_seeds,
@@ -113,14 +111,23 @@ def _conclude(finished: Sequence[FinishedRun], failed: Failed, *, beam: int, as_
         raise typer.Exit(max([1, *(fault.exit_code for _, fault in failed)]))
 
 
+def _check_beam(beam: int) -> None:
+    if beam not in (10, 50):
+        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")
+
+
 def changed_fields(
-    method: Sequence[str] | None, backbone: Sequence[str] | None, sid: Sequence[str] | None
+    method: Sequence[str] | None,
+    backbone: Sequence[str] | None,
+    sid: Sequence[str] | None,
+    measure: Sequence[str] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Fields of a request from the options ``--set``, ``--set-backbone`` and ``--set-sid``."""
+    """Fields of a request from ``--set``, ``--set-backbone``, ``--set-sid`` and ``--set-measure``."""
     return {
         "method_set": overrides(method or []),
         "backbone_set": overrides(backbone or [], where="--set-backbone"),
         "sid_set": overrides(sid or [], where="--set-sid"),
+        "measure_set": overrides(measure or [], where="--set-measure"),
     }
 
 
