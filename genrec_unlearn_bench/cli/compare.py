@@ -72,7 +72,7 @@ def compare(
     if users:
         _show_checkpoints(compared, measures, protocol, seed or (), as_json=as_json)
     elif as_json:
-        print_json(comparisons.pairs_document(compared, protocol).model_dump(mode="json"))
+        print_json(comparisons.pairs_document(compared, protocol))
     else:
         comparisons.draw_pairs(stdout(), compared, protocol)
 
@@ -93,6 +93,6 @@ def _show_checkpoints(
         for each in compared
     )
     if as_json:
-        print_json(users_document(found, protocol).model_dump(mode="json"))
+        print_json(users_document(found, protocol))
     else:
         draw_checkpoints(stdout(), found, protocol)

@@ -210,7 +210,7 @@ def parse_price(value: object) -> Price:
             if number is None:
                 return Price(math.nan, PriceFault.JUNK)
             prices.append(-number if match[f"minus{end}"] or match[f"minus_inside{end}"] else number)
-    return _checked(min(prices)) if prices else Price(math.nan, PriceFault.JUNK)
+    return _checked(min(prices))
 
 
 def _number(digits: str) -> float | None:
