@@ -69,8 +69,8 @@ def submit(
     """
     from genrec_unlearn_bench.files import atomic_text
     from genrec_unlearn_bench.submissions import submit as submissions
-    from genrec_unlearn_bench.submissions.archive import pack
-    from genrec_unlearn_bench.submissions.pull_request import pull_request
+    from genrec_unlearn_bench.submissions.inventory import pack
+    from genrec_unlearn_bench.submissions.submit import pull_request
 
     words: dict[str, Any] = {
         "title": title,
