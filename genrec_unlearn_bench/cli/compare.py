@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -10,6 +11,11 @@ from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.console import handled, print_json, stdout
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.reporting.compare_rows import PairedBlock
+    from genrec_unlearn_bench.reporting.measure import Measure
+    from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 
 __all__ = ["compare"]
 
@@ -50,7 +56,6 @@ def compare(
         )
     from genrec_unlearn_bench.reporting import comparisons
     from genrec_unlearn_bench.reporting.compare_rows import compare_rows, find_pair
-    from genrec_unlearn_bench.reporting.compare_users import compare_checkpoints
     from genrec_unlearn_bench.reporting.measure import Measure
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.selection import selected_board
@@ -64,17 +69,30 @@ def compare(
     board = found.with_faults(selected_board(found.results, protocol, wanted))
     blocks = find_pair(board, first, second)
     compared = tuple(compare_rows(block, first, second, measures, protocol) for block in blocks)
-    if not users:
-        if as_json:
-            print_json(comparisons.pairs_document(compared, protocol))
-        else:
-            comparisons.draw_pairs(stdout(), compared, protocol)
-        return
-    checkpoints = tuple(
-        (each.block.key, compare_checkpoints(each.block, each.first, each.second, measures, protocol, seeds=seed or ()))
+    if users:
+        _show_checkpoints(compared, measures, protocol, seed or (), as_json=as_json)
+    elif as_json:
+        print_json(comparisons.pairs_document(compared, protocol))
+    else:
+        comparisons.draw_pairs(stdout(), compared, protocol)
+
+
+def _show_checkpoints(
+    compared: Sequence[PairedBlock],
+    measures: Sequence[Measure],
+    protocol: StatisticsProtocol,
+    seeds: Sequence[int],
+    *,
+    as_json: bool,
+) -> None:
+    from genrec_unlearn_bench.reporting.compare_users import compare_checkpoints
+    from genrec_unlearn_bench.reporting.comparisons import draw_checkpoints, users_document
+
+    found = tuple(
+        (each.block.key, compare_checkpoints(each.block, each.first, each.second, measures, protocol, seeds=seeds))
         for each in compared
     )
     if as_json:
-        print_json(comparisons.users_document(checkpoints, protocol))
+        print_json(users_document(found, protocol))
     else:
-        comparisons.draw_checkpoints(stdout(), checkpoints, protocol)
+        draw_checkpoints(stdout(), found, protocol)

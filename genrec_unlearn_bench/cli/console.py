@@ -284,10 +284,10 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Card:
-    """Title, text and tables about one thing; ``content`` is the same for ``--json``."""
+    """Title, text and tables about one thing; ``content`` is the same as plain values."""
 
     title: str
-    content: dict[str, Any]
+    content: Any
     text: str = ""
     sheets: tuple[Sheet, ...] = ()
 
@@ -298,6 +298,13 @@ class Card:
             console.print("\n" + "\n\n".join(map(_unwrapped, self.text.strip().split("\n\n"))))
         for sheet in self.sheets:
             sheet.draw(console)
+
+    def show(self, *, as_json: bool) -> None:
+        """Print it on stdout, or its content as JSON."""
+        if as_json:
+            print_json(self.content)
+        else:
+            self.draw(stdout())
 
 
 def _state(done: int, total: int | None, seconds: float) -> str:

@@ -118,7 +118,4 @@ def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Datas
 
 
 def _print(found: Dataset, *, as_json: bool) -> None:
-    if as_json:
-        print_json(found.manifest.model_dump(mode="json"))
-        return
-    Card(found.name, {}, sheets=(manifest_sheet(found),)).draw(stdout())
+    Card(found.name, found.manifest.model_dump(mode="json"), sheets=(manifest_sheet(found),)).show(as_json=as_json)

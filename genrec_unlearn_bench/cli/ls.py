@@ -120,11 +120,9 @@ def _measurements(data_dir: Path | None) -> Listing:
     from genrec_unlearn_bench.evaluation.catalogue import metric_specs
     from genrec_unlearn_bench.evaluation.suites import measurements
 
-    records: tuple[dict[str, Any], ...] = tuple(
-        {"name": name, "metrics": [metric for metric in metric_specs() if metric.startswith(f"{name}.")], "asks": asks}
-        for name, asks in measurements().items()
-    )
-    rows = tuple((record["name"], str(len(record["metrics"])), record["asks"]) for record in records)
+    metrics = {name: [metric for metric in metric_specs() if metric.startswith(f"{name}.")] for name in measurements()}
+    rows = tuple((name, str(len(metrics[name])), asks) for name, asks in measurements().items())
+    records = tuple({"name": name, "metrics": metrics[name], "asks": asks} for name, asks in measurements().items())
     return Listing("measurements", ("measurement", "metrics", "what it asks"), rows, records)
 
 

@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, print_json, progressing, stdout
+from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, progressing
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reproduce.published import find_reference, published_references
@@ -115,10 +115,7 @@ def _train(name: str, cache_dir: Path | None, settings: dict[str, Any], *, as_js
     request = ReproductionRequest(reference=reference, **settings)
     with open_store(cache_dir) as (store, progress):
         record, folder = run(request, store, progress)
-    if as_json:
-        print_json({"folder": str(folder), "reproduced": record.reproduced, "record": record.model_dump(mode="json")})
-        return
-    _draw(record, folder)
+    _record_card(record, folder).show(as_json=as_json)
 
 
 def _refuse_training_options(*, minutes: float | None, changes: list[str] | None, seed: int) -> None:
@@ -133,16 +130,14 @@ def _refuse_training_options(*, minutes: float | None, changes: list[str] | None
 
 def _list(*, as_json: bool) -> None:
     known = list(published_references().values())
-    if as_json:
-        print_json([reference.model_dump(mode="json") for reference in known])
-        return
     rows = tuple(
         (one.name, one.title, ", ".join(f"{part.metric} {part.value:.4f}" for part in one.expected)) for one in known
     )
-    Card("Published references", {}, sheets=(Sheet("", rows, ("name", "what", "published")),)).draw(stdout())
+    sheet = Sheet("", rows, ("name", "what", "published"))
+    Card("Published references", [one.model_dump(mode="json") for one in known], sheets=(sheet,)).show(as_json=as_json)
 
 
-def _draw(record: ReproductionRecord, folder: Path) -> None:
+def _record_card(record: ReproductionRecord, folder: Path) -> Card:
     reference = record.reference
     rows = tuple(
         (
@@ -164,7 +159,8 @@ def _draw(record: ReproductionRecord, folder: Path) -> None:
     )
     columns = ("metric", "published", "ours", "ours, by item", "distance", f"within {reference.tolerance:.0%}")
     sheets = (Sheet("", rows, columns), Sheet("", state))
-    Card(reference.title, {}, text=reference.source, sheets=sheets).draw(stdout())
+    content = {"folder": str(folder), "reproduced": record.reproduced, "record": record.model_dump(mode="json")}
+    return Card(reference.title, content, text=reference.source, sheets=sheets)
 
 
 def _verdict(record: ReproductionRecord) -> str:
@@ -205,27 +201,12 @@ def _repeat(
             done = once(read_floors(folder))
         else:
             _, done = measure_floor(folder, record, floor, once, redo=redo, progress=progress)
-    if as_json:
-        plain = ("matches", "bitwise", "basis", "floor_unused", "counts")
-        print_json(
-            {
-                "folder": str(folder),
-                "key": done.then.key,
-                **{name: getattr(done, name) for name in plain},
-                "parted": done.first_difference,
-                "reused": list(done.reused),
-                "changes": [vars(change) for change in done.changes],
-                "rows": [{**vars(row), "group": row.group.value} for row in done.rows],
-                "record": done.now.model_dump(mode="json"),
-            }
-        )
-    else:
-        _draw_repetition(done, folder)
+    _repetition_card(done, folder).show(as_json=as_json)
     if not done.matches:
         raise typer.Exit(1)
 
 
-def _draw_repetition(done: Repetition, folder: Path) -> None:
+def _repetition_card(done: Repetition, folder: Path) -> Card:
     cell = done.then.cell
     first = [row for row in done.rows if row.metric in SHOWN]
     others = [row for row in done.rows if row.metric not in SHOWN and row.verdict in ("differs", "within")]
@@ -245,7 +226,18 @@ def _draw_repetition(done: Repetition, folder: Path) -> None:
     ]
     sheets.append(Sheet("", tuple(facts)))
     title = f"{cell.task} · {cell.backbone} · {cell.method} · {cell.scale} · seed {cell.seed}"
-    Card(title, {}, text=str(folder), sheets=tuple(sheets)).draw(stdout())
+    plain = ("matches", "bitwise", "basis", "floor_unused", "counts")
+    content = {
+        "folder": str(folder),
+        "key": done.then.key,
+        **{name: getattr(done, name) for name in plain},
+        "parted": done.first_difference,
+        "reused": list(done.reused),
+        "changes": [vars(change) for change in done.changes],
+        "rows": [{**vars(row), "group": row.group.value} for row in done.rows],
+        "record": done.now.model_dump(mode="json"),
+    }
+    return Card(title, content, text=str(folder), sheets=tuple(sheets))
 
 
 def _row(row: Compared) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["chosen_names", "run"]
+__all__ = ["changed_fields", "chosen_names", "run"]
 
 FIRST_ROWS = ("original", "retrain")
 """Computed on the way to every other row, so they stand in every table."""
@@ -73,22 +73,18 @@ def run(
     """
     from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
 
-    if beam not in (10, 50):
-        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")
+    _check_beam(beam)
     shared = RunRequest(
         task=task,
         method="original",
         scale=scale,
         suite=suite,
         measure=named(measure),
-        measure_set=overrides(set_measure or [], where="--set-measure"),
         data_dir=data_dir,
         encoder=encoder,
         device=device,
         threads=threads,
-        method_set=overrides(set_ or []),
-        backbone_set=overrides(set_backbone or [], where="--set-backbone"),
-        sid_set=overrides(set_sid or [], where="--set-sid"),
+        **changed_fields(set_, set_backbone, set_sid, set_measure),
         ruleset=cast("RulesetName", one_of("ruleset", ruleset, get_args(RulesetName))),
         tuned_dir=tuned_dir,
         oracle_seeds=oracle_seeds,
@@ -96,15 +92,9 @@ def run(
         shadows=shadows,
         results_dir=results_dir,
     )
-    backbones, methods = chosen_names(shared, backbone, method)
-    cells = _cells(shared, backbones, methods, seed or [0])
-    tracking = None
-    if trackers := named(tracker):
-        from genrec_unlearn_bench.executors.trackers import tracking_of
-
-        tracking = tracking_of(trackers, tracker_dir)
+    cells = _cells(shared, *chosen_names(shared, backbone, method), seed or [0])
     with open_store(cache_dir, shared_cache) as (store, progress):
-        finished, failed = _run_all(cells, store, progress, tracking)
+        finished, failed = _run_all(cells, store, progress, _tracking(named(tracker), tracker_dir))
     _conclude(finished, failed, beam=beam, as_json=as_json)
 
 
@@ -119,6 +109,34 @@ def _conclude(finished: Sequence[FinishedRun], failed: Failed, *, beam: int, as_
         typer.echo(f"error: {request.backbone}, {request.method}, seed {request.seed}: {fault.render()}", err=True)
     if failed or diverged:
         raise typer.Exit(max([1, *(fault.exit_code for _, fault in failed)]))
+
+
+def _check_beam(beam: int) -> None:
+    if beam not in (10, 50):
+        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")
+
+
+def changed_fields(
+    method: Sequence[str] | None,
+    backbone: Sequence[str] | None,
+    sid: Sequence[str] | None,
+    measure: Sequence[str] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Fields of a request from ``--set``, ``--set-backbone``, ``--set-sid`` and ``--set-measure``."""
+    return {
+        "method_set": overrides(method or []),
+        "backbone_set": overrides(backbone or [], where="--set-backbone"),
+        "sid_set": overrides(sid or [], where="--set-sid"),
+        "measure_set": overrides(measure or [], where="--set-measure"),
+    }
+
+
+def _tracking(trackers: Sequence[str], folder: Path) -> Tracking | None:
+    if not trackers:
+        return None
+    from genrec_unlearn_bench.executors.trackers import tracking_of
+
+    return tracking_of(trackers, folder)
 
 
 def chosen_names(

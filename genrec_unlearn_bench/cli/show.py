@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, print_json, stdout
+from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store
 from genrec_unlearn_bench.cli.ls import KINDS, listing
 from genrec_unlearn_bench.errors import UnknownName
 
@@ -48,10 +48,7 @@ def show(
     else:
         cards = {"methods": _method, "backbones": _backbone, "measurements": _measurement, "metrics": _metric}
         card = cards[found](name)
-    if as_json:
-        print_json(card.content)
-        return
-    card.draw(stdout())
+    card.show(as_json=as_json)
 
 
 def _kind_of(name: str, kind: str | None, data_dir: Path | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, print_json, stdout
+from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store
 from genrec_unlearn_bench.config import overrides
 
 if TYPE_CHECKING:
@@ -56,13 +56,10 @@ def sids(
     )
     with open_store(cache_dir) as (store, progress):
         found = token_health(request, store, progress, served=served)
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-        return
-    _draw(found, task)
+    _card(found, task).show(as_json=as_json)
 
 
-def _draw(found: SidHealth, task: str) -> None:
+def _card(found: SidHealth, task: str) -> Card:
     levels = ("level", "codes used", "perplexity", "largest code", "prefixes", "error", "nearest code")
     collisions = (
         ("on the codebooks' levels", *_counts(found.quantised_collisions)),
@@ -78,7 +75,7 @@ def _draw(found: SidHealth, task: str) -> None:
         Sheet("Collisions", collisions, ("", "groups", "items", "excess", "largest group")),
         Sheet("Prefixes with two or more items", prefixes, shared),
     )
-    Card(f"Semantic IDs of {task}: {found.items} items", {}, sheets=sheets).draw(stdout())
+    return Card(f"Semantic IDs of {task}: {found.items} items", found.model_dump(mode="json"), sheets=sheets)
 
 
 def _counts(of: Collisions) -> tuple[str, str, str, str]:

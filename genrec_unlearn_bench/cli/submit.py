@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, handled, print_json, stdout
+from genrec_unlearn_bench.cli.console import Card, Sheet, handled
 from genrec_unlearn_bench.config import named
 
 if TYPE_CHECKING:
@@ -98,12 +98,7 @@ def submit(
     archive, text = out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md"
     pack(done.folder, archive)
     atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
-    if not as_json:
-        _draw(done, archive, text)
-        return
-    content: dict[str, Any] = {"folder": str(done.folder), "archive": str(archive), "pull_request": str(text)}
-    content |= {"results": len(done.records), "passed_over": done.passed_over}
-    print_json({**content, "verification": done.verification.model_dump(mode="json")})
+    _card(done, archive, text).show(as_json=as_json)
 
 
 def _author(text: str) -> dict[str, str]:
@@ -116,7 +111,7 @@ def _paper(text: str) -> dict[str, str]:
     return {"title": title, **({"url": url} if url else {})}
 
 
-def _draw(done: Submitted, archive: Path, text: Path) -> None:
+def _card(done: Submitted, archive: Path, text: Path) -> Card:
     size = sum(path.stat().st_size for path in done.folder.rglob("*") if path.is_file())
     tasks = sorted({record.cell.task for record in done.records})
     rows = [
@@ -137,4 +132,13 @@ def _draw(done: Submitted, archive: Path, text: Path) -> None:
     left = [f"add {' and '.join(absent)} to submission.yaml, if there are any"] if absent else []
     left += [f"bench verify {done.folder} --demo --write", "commit the folder and open a pull request with the text"]
     steps = tuple((f"{number}.", step) for number, step in enumerate(left, start=1))
-    Card(f"Submission {done.spec.name}", {}, sheets=(Sheet("", tuple(rows)), Sheet("left to do", steps))).draw(stdout())
+    content = {
+        "folder": str(done.folder),
+        "archive": str(archive),
+        "pull_request": str(text),
+        "results": len(done.records),
+        "passed_over": done.passed_over,
+        "verification": done.verification.model_dump(mode="json"),
+    }
+    sheets = (Sheet("", tuple(rows)), Sheet("left to do", steps))
+    return Card(f"Submission {done.spec.name}", content, sheets=sheets)

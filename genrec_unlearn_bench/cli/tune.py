@@ -10,8 +10,7 @@ from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import handled, open_store, print_json, print_line, stdout
-from genrec_unlearn_bench.cli.run import chosen_names
-from genrec_unlearn_bench.config import overrides
+from genrec_unlearn_bench.cli.run import changed_fields, chosen_names
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
 from genrec_unlearn_bench.launch import launched, place
 
@@ -75,9 +74,7 @@ def tune(
         encoder=encoder,
         device=device,
         threads=threads,
-        method_set=overrides(set_ or []),
-        backbone_set=overrides(set_backbone or [], where="--set-backbone"),
-        sid_set=overrides(set_sid or [], where="--set-sid"),
+        **changed_fields(set_, set_backbone, set_sid),
     )
     backbones, methods = chosen_names(shared, backbone, method)
     runs = [shared.model_copy(update={"backbone": one, "method": name}) for one in backbones for name in methods]
@@ -94,11 +91,7 @@ def tune(
             from genrec_unlearn_bench.tuning.fixed_rules import update_fixed
 
             update_fixed(fixed, [(one.choice, dict(one.changes)) for one, _ in tuned])
-        if as_json:
-            print_json([{"file": str(path), "choice": one.choice.model_dump(mode="json")} for one, path in tuned])
-        for one, path in () if as_json else tuned:
-            stdout().print(_table(one.choice))
-            print_line(f"  {path}\n")
+        _show(tuned, as_json=as_json)
     for request, fault in failed:
         typer.echo(f"error: {request.run.backbone}, {request.run.method}: {fault.render()}", err=True)
     if failed:
@@ -132,6 +125,15 @@ def _tune(
         path = choice_path(out, task=choice.task, backbone=choice.backbone, scale=choice.scale, method=choice.method)
         tuned.append((found, write_choice(out, choice) if place() == 0 else path))
     return tuned, failed
+
+
+def _show(tuned: Sequence[tuple[Tuned, Path]], *, as_json: bool) -> None:
+    if as_json:
+        print_json([{"file": str(path), "choice": one.choice.model_dump(mode="json")} for one, path in tuned])
+        return
+    for one, path in tuned:
+        stdout().print(_table(one.choice))
+        print_line(f"  {path}\n")
 
 
 def _table(choice: Choice) -> RenderableType:
