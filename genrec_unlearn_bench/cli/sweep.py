@@ -190,15 +190,15 @@ def choose_executor(
         UnknownName: There is no such executor.
         UsageError: It cannot be used here.
     """
-    from genrec_unlearn_bench.executors.limits import Machine, cores_here
-    from genrec_unlearn_bench.executors.local import InProcess, LocalProcesses
+    from genrec_unlearn_bench.executors.local import InProcess, LocalProcesses, Machine
     from genrec_unlearn_bench.executors.slurm import Slurm
     from genrec_unlearn_bench.executors.slurm_settings import read_slurm_settings
 
     if name == "in-process":
         return InProcess(folder, cache)
     if name == "local":
-        machine = Machine(cores=cores or cores_here(), memory_mib=memory_mib)
+        machine = Machine() if memory_mib is None else Machine(memory_mib=memory_mib)
+        machine = replace(machine, cores=cores or machine.cores)
         return LocalProcesses(folder, cache, processes=processes, machine=machine)
     if name == "slurm":
         return Slurm(folder, cache, read_slurm_settings(slurm), info=_info)

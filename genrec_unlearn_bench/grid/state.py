@@ -82,6 +82,12 @@ class JobState(StrictModel):
     quarantined: tuple[str, ...] = ()
     """Damaged stages that the attempt found and computed again."""
 
+    @classmethod
+    def now(cls, job: str, state: State, executor: str, **fields: Any) -> JobState:
+        """A state written by this process now."""
+        here: dict[str, Any] = {"host": platform.node(), "pid": os.getpid(), "updated": time.time()}
+        return cls(job=job, state=state, executor=executor, **{**here, **fields})
+
     @property
     def owned(self) -> bool:
         """Whether a living process runs the job, or is going to: by its process on this machine, elsewhere by its
