@@ -108,7 +108,7 @@ def sweep(
     from genrec_unlearn_bench.grid.state import SweepFolder
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
-    wanted = _standings(standing)
+    wanted = {"done", "impossible", *_standings(standing or STANDINGS)}
     tracking = tracking_of(named(tracker or []), tracker_dir.absolute())
     cache = cache_dir or default_cache()
     spec = read_grid(grid, data_dir)
@@ -127,19 +127,17 @@ def sweep(
         chosen = _executor(executor, folder, cache, processes, cores, memory, slurm)
         if jobs:
             places = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
-            facts = _facts(spec.name, plan, places, device, executor, tracking)
-            folder.begin(facts, jobs, find_grid(grid))
-        options = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry}
+            folder.begin(_facts(spec.name, plan, places, device, executor, tracking), jobs, find_grid(grid))
+        options: dict[str, Any] = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry}
         options["is_done"] = _done_check(cells, build, store)
         _run(plan, jobs, chosen, folder, (cache, results_dir), as_json, options)
 
 
-def _standings(names: list[str] | None) -> set[str]:
-    """Standings of the cells that a sweep deals with. Raises UnknownName."""
-    for name in names or ():
+def _standings(names: Sequence[str]) -> Sequence[str]:
+    for name in names:
         if name not in STANDINGS:
             raise UnknownName("standing", name, STANDINGS)
-    return {"done", "impossible", *(names or STANDINGS)}
+    return names
 
 
 def _facts(
