@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from genrec_unlearn_bench.errors import ConfigError
+from genrec_unlearn_bench.errors import ConfigError, UnknownName
 
-__all__ = ["StrictModel", "named", "overrides", "parse", "parse_yaml", "plain_yaml"]
+__all__ = ["StrictModel", "named", "one_of", "overrides", "parse", "parse_yaml", "plain_yaml"]
 
 
 class StrictModel(BaseModel):
@@ -47,6 +47,14 @@ def named(texts: Sequence[str] | None) -> tuple[str, ...]:
     """Names of an option that may be repeated or hold commas, each once; none for None."""
     parts = (part.strip() for text in texts or () for part in text.split(","))
     return tuple(dict.fromkeys(part for part in parts if part))
+
+
+def one_of(kind: str, name: str, known: Iterable[str]) -> str:
+    """The name, if it is one of the known ones. Raises UnknownName."""
+    known = tuple(known)
+    if name not in known:
+        raise UnknownName(kind, name, known)
+    return name
 
 
 def overrides(pairs: Sequence[str], *, where: str = "--set") -> dict[str, Any]:

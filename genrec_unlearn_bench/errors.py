@@ -87,7 +87,7 @@ class UnknownName(UsageError):
 
 
 class ConfigError(UsageError):
-    """All faults of one configuration at once, so that nobody mends them one by one."""
+    """All faults of one configuration at once."""
 
     def __init__(self, faults: Sequence[str], *, where: str | None = None, hint: str | None = None) -> None:
         self.faults = tuple(faults)

@@ -57,7 +57,6 @@ def storage_error(fault: BaseException, place: Path, option: str, *, verb: str =
     Args:
         place: File or folder that was being written; named where the fault does not name its own.
         option: Option or variable with which the user chooses the place.
-        verb: What failed, "write" or "read".
     """
     code = fault.errno if isinstance(fault, OSError) else None
     # safetensors and pyarrow wrap the system's error in their own; only its text is left.
@@ -112,15 +111,15 @@ def atomic_folder(target: Path, option: str, *, replace: bool = False) -> Iterat
 
 
 def atomic_text(target: Path, text: str, option: str) -> None:
-    """Write a text file through a hidden draft beside it, so that it is the old one or the new one, never half of it.
-
-    Raises StorageError where the file system refuses.
-    """
+    """As ``atomic_bytes``, for a text."""
     atomic_bytes(target, text.encode("utf-8"), option)
 
 
 def atomic_bytes(target: Path, content: bytes, option: str) -> None:
-    """As ``atomic_text``, for any content."""
+    """Write a file through a hidden draft beside it, so that it is the old one or the new one, never half of it.
+
+    Raises StorageError where the file system refuses.
+    """
     draft = target.parent / f"{draft_prefix(target)}{uuid.uuid4().hex[:8]}"
     try:
         with guarded(target, option):

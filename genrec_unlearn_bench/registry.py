@@ -29,6 +29,7 @@ __all__ = [
     "REFERENCE_ROWS",
     "Entry",
     "class_attribute",
+    "class_node",
     "find_method",
     "frame_in_file",
     "load_class",
@@ -62,21 +63,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Entry:
-    """A method as described by its source, without importing it.
+    """A method as described by its source, without importing it. Raises UsageError for a name that is not allowed.
 
     Attributes:
         kind: ``reference`` for the runner's own rows.
         name: Name for ``--method`` and in records: at most 80 letters, digits and ``-_+.``.
         summary: First line of the docstring.
         target: ``module:Class``, or ``file.py:Class``, empty for a reference row.
-        origin: Where it was found.
         requires: Capabilities the backbone must have, as far as the source declares them literally.
         source: Its file, if known without importing.
-        variant_of: For a variant (``variants`` of the class), the method whose configuration it changes.
-        fields: Configuration fields that a variant changes.
-
-    Raises:
-        UsageError: The name is not allowed.
+        variant_of, fields: For a variant, the method whose configuration it changes, and the changed fields.
     """
 
     kind: Literal["method", "reference"]
@@ -222,10 +218,8 @@ def variants_of(entry: Entry) -> list[Entry]:
     path = entry.source
     if path is None:
         return []
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    chosen = next(node for node in classes if node.name == entry.target.rpartition(":")[2])
-    value = class_attribute(chosen, "variants")
+    _, node = class_node(entry, path)
+    value = class_attribute(node, "variants")
     if value is None:
         return []
     try:
@@ -242,22 +236,19 @@ def variants_of(entry: Entry) -> list[Entry]:
             raise UsageError(
                 f"the variant {name!r} does not begin with the name of its method, {entry.name!r}", where=str(path)
             )
+    listed = {name: ", ".join(f"{key}={value}" for key, value in fields.items()) for name, fields in changes.items()}
     return [
-        replace(entry, name=name, summary=f"{entry.name} with {_listed(fields)}", variant_of=entry.name, fields=fields)
+        replace(entry, name=name, summary=f"{entry.name} with {listed[name]}", variant_of=entry.name, fields=fields)
         for name, fields in changes.items()
     ]
 
 
-def _listed(fields: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in fields.items())
-
-
 def _entry_points() -> list[Entry]:
+    points = metadata.entry_points(group=ENTRY_POINT_GROUP)
+    places = [point.dist.name if point.dist else point.value for point in points]
     return [
-        Entry(
-            "method", point.name, f"from {point.dist.name if point.dist else point.value}", point.value, "entry point"
-        )
-        for point in metadata.entry_points(group=ENTRY_POINT_GROUP)
+        Entry("method", point.name, f"from {place}", point.value, "entry point")
+        for point, place in zip(points, places, strict=True)
     ]
 
 
@@ -299,14 +290,20 @@ def _read_entry(path: Path, wanted: str | None, *, origin: Literal["package", "f
     return Entry("method", name, text, f"{module}:{node.name}", origin, _capabilities(node), path)
 
 
+def class_node(entry: Entry, path: Path) -> tuple[ast.Module, ast.ClassDef]:
+    """Syntax trees of a method's file and of its class."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    wanted = entry.target.rpartition(":")[2]
+    return tree, next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == wanted)
+
+
 def class_attribute(node: ast.ClassDef, name: str) -> ast.expr | None:
     """The expression that a class body assigns to ``name``; None if there is none."""
     for line in node.body:
-        targets = (
-            line.targets if isinstance(line, ast.Assign) else [line.target] if isinstance(line, ast.AnnAssign) else []
-        )
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            return line.value if isinstance(line, ast.Assign | ast.AnnAssign) else None
+        if isinstance(line, ast.Assign | ast.AnnAssign):
+            targets = line.targets if isinstance(line, ast.Assign) else [line.target]
+            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                return line.value
     return None
 
 

@@ -107,7 +107,7 @@ class Schedule:
 
     @classmethod
     def of(cls, config: TrainingConfig, total: int) -> Schedule:
-        """The schedule of a training of ``total`` steps; at most a tenth of them are warm-up."""
+        """At most a tenth of the ``total`` steps are warm-up."""
         return cls(config.schedule, min(config.warmup_steps, max(total // 10, 1)), total)
 
     def factor(self, step: int) -> float:

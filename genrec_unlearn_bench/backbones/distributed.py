@@ -5,11 +5,9 @@ operation must be the same everywhere, or they wait for each other for ever: wha
 measurement is decided by the first and broadcast.
 
 Models that one GPU cannot train are split: PyTorch's ``fully_shard`` (FSDP2) splits the weights, gradients and moments
-of the decoder blocks, which are called through their own ``forward``, so that a block's weights are gathered and
-released there. Embedding, last norm and head are read in other ways (the head at predicting positions alone, the
-embedding for soft SIDs), so every process keeps them whole and their gradients are averaged. Of Qwen2.5-7B that is 1.1
-of 7.6 billion parameters. Decoding reads weights without any ``forward``: the blocks are gathered for as long as a
-validation takes. At the end the network is made plain again, with its whole weights in every process.
+of the decoder blocks. Embedding, last norm and head are also read without their ``forward``, so every process keeps
+them whole and their gradients are averaged (Qwen2.5-7B: 1.1 of 7.6 billion parameters). Decoding reads weights without
+any ``forward``: the blocks are gathered for as long as a validation takes.
 """
 
 from __future__ import annotations
@@ -51,17 +49,8 @@ class Processes:
             cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no", kwargs_handlers=waiting
         )
 
-    @property
-    def number(self) -> int:
-        return int(self.accelerator.num_processes)
-
-    @property
-    def index(self) -> int:
-        return int(self.accelerator.process_index)
-
-    @property
-    def first(self) -> bool:
-        return self.index == 0
+        self.number, self.index = int(self.accelerator.num_processes), int(self.accelerator.process_index)
+        self.first = self.index == 0
 
     def agree(self, value: T) -> T:
         """The first process's value, everywhere."""
@@ -103,15 +92,12 @@ def sharding_wanted() -> bool:
     """
     if not _set("ACCELERATE_USE_FSDP"):
         return False
-    wrong = [
-        setting
-        for setting, asked in (
-            ("fsdp_version: 2", os.environ.get("FSDP_VERSION", "1") != "2"),
-            ("fsdp_cpu_ram_efficient_loading: false", _set("FSDP_CPU_RAM_EFFICIENT_LOADING")),
-            ("fsdp_offload_params: false", _set("FSDP_OFFLOAD_PARAMS")),
-        )
-        if asked
-    ]
+    violated = {
+        "fsdp_version: 2": os.environ.get("FSDP_VERSION", "1") != "2",
+        "fsdp_cpu_ram_efficient_loading: false": _set("FSDP_CPU_RAM_EFFICIENT_LOADING"),
+        "fsdp_offload_params: false": _set("FSDP_OFFLOAD_PARAMS"),
+    }
+    wrong = [setting for setting, there in violated.items() if there]
     if wrong:
         raise UsageError(
             f"sharded training needs {', '.join(wrong)}",
@@ -172,8 +158,7 @@ def whole(tensor: Tensor) -> Tensor:
     from torch.distributed.tensor import DTensor
 
     own = tensor.detach()
-    found: Tensor = own.full_tensor() if isinstance(own, DTensor) else own
-    return found
+    return own.full_tensor() if isinstance(own, DTensor) else own
 
 
 def alike(tensor: Tensor, pattern: Tensor) -> Tensor:

@@ -18,9 +18,9 @@ from genrec_unlearn_bench.progress import Progress
 __all__ = ["EarlyStopping", "mean_ndcg", "validation_ndcg"]
 
 
-def validation_ndcg(recommender: Recommender, valid: Examples, *, beam: int = 10) -> float:
-    """Mean NDCG@10 over the examples, one relevant item each."""
-    return mean_ndcg(recommender.recommend(valid.histories(recommender.history_limit), 10, beam=beam), valid.targets)
+def validation_ndcg(recommender: Recommender, valid: Examples) -> float:
+    """Mean NDCG@10 over the examples by beam search, 10 wide."""
+    return mean_ndcg(recommender.recommend(valid.histories(recommender.history_limit), 10, beam=10), valid.targets)
 
 
 def mean_ndcg(ranking: Ranking, targets: IntArray) -> float:
@@ -32,12 +32,8 @@ def mean_ndcg(ranking: Ranking, targets: IntArray) -> float:
 class EarlyStopping:
     """Keeps a copy of the trained parameters at the best evaluation.
 
+    ``score`` is the best NDCG@10 so far (-1 before the first evaluation), ``stale`` counts the evaluations since then.
     Of several processes the first measures, with all blocks gathered where they are split, and broadcasts the value.
-
-    Attributes:
-        score: Best NDCG@10 so far; -1 before the first evaluation.
-        stale: Evaluations since then.
-        weights: The trained parameters at that time, the initial ones before it.
     """
 
     def __init__(

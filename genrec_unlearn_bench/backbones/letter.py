@@ -1,17 +1,14 @@
 """LETTER on TIGER (Wang et al. 2024, "Learnable item tokenization for generative recommendation", arXiv 2405.07314).
 
 Three steps: SASRec on the train interactions gives item vectors; the tokenizer (``sids.letter``) fits semantic IDs to
-texts and these vectors; with the IDs fixed, a T5 is trained from scratch to generate them. No gradient reaches the
-tokenizer from the recommender. TRACER (arXiv 2606.07688) lists LETTER under joint training; LETTER's code has none. Of
-our backbones ETEGRec alone trains jointly.
+texts and these vectors; with the IDs fixed, a T5 is trained from scratch to generate them. TRACER (arXiv
+2606.07688) lists LETTER under joint training; LETTER's code has none.
 
-Retraining. ``retrain`` keeps the deployed IDs, made from texts and vectors with the concept. ``retrain-full`` repeats
-all three steps without it: SASRec on cleaned interactions, the tokenizer on retain items and scrubbed texts, the T5 on
-cleaned interactions. Concept items then have SASRec's initial vectors, which the tokenizer is not fitted on; their IDs
-come from their scrubbed texts.
+``retrain-full`` repeats all three steps without the concept, whose items then have SASRec's initial vectors, which the
+tokenizer is not fitted on; their IDs come from their scrubbed texts.
 
-The recommender's loss is LETTER's ranking-guided one: cross-entropy of logits divided by a temperature
-(``TrainingConfig.temperature``). The repository ships 1.0, which is plain cross-entropy, and so do the presets.
+The loss is LETTER's ranking-guided one: cross-entropy of logits divided by ``TrainingConfig.temperature``. The
+repository ships 1.0, which is plain cross-entropy, and so do the presets.
 
 Deviations from the official code: a collision level where the preset says so (``official`` does without, as the
 repository does: items that share an ID then share its score); no end-of-sequence token, because all IDs have the same
@@ -28,7 +25,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, T5Shape, TrainingConfig, expect
+from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, TrainingConfig, expect
 from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig, sasrec_preset
 from genrec_unlearn_bench.backbones.tiger import Tiger, TigerConfig
 from genrec_unlearn_bench.config import parse
@@ -48,7 +45,6 @@ class LetterConfig(TigerConfig):
 
 
 def _on_tiger(scale: Scale) -> LetterConfig:
-    """LETTER with the T5 that TIGER has at the same scale."""
     tiger = expect(Tiger.presets[scale], TigerConfig)
     return LetterConfig(shape=tiger.shape, training=tiger.training, vectors=sasrec_preset(scale.value))
 
@@ -56,17 +52,9 @@ def _on_tiger(scale: Scale) -> LetterConfig:
 _PRESETS = {
     **{scale: _on_tiger(scale) for scale in (Scale.SMOKE, Scale.SMALL, Scale.PAPER)},
     Scale.OFFICIAL: LetterConfig(
-        shape=T5Shape(d_model=128, d_kv=64, d_ff=1024, layers=4, heads=6, dropout=0.1, history_limit=20),
         # Warm-up over one step in a hundred: 250 of 25,700 on Amazon Beauty.
         training=TrainingConfig(
-            lr=5e-4,
-            weight_decay=0.01,
-            batch_size=1024,
-            epochs=200,
-            warmup_steps=250,
-            evaluations=200,
-            patience=20,
-            valid_rows=5000,
+            lr=5e-4, batch_size=1024, epochs=200, warmup_steps=250, evaluations=200, patience=20, valid_rows=5000
         ),
         vectors=sasrec_preset("official"),
     ),
@@ -83,21 +71,13 @@ class Letter(Tiger):
 
     @classmethod
     def collaborative(cls, config: BackboneConfig, sids: SidConfig) -> SasRecConfig:
-        """SASRec of the tokenizer's width.
-
-        Raises:
-            ConfigError: The width is no multiple of SASRec's heads.
-        """
+        """SASRec of the tokenizer's width; raises ConfigError unless that is a multiple of SASRec's heads."""
         fields = {**expect(config, LetterConfig).vectors.model_dump(), "dim": sids.dim}
         return parse(SasRecConfig, fields, where="--set-sid dim (the width of LETTER's SASRec)")
 
     @classmethod
     def tokenise(cls, config: SidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress) -> SidTable:
-        """Fit the tokenizer on ``data.known`` and give all N items their IDs.
-
-        Raises:
-            DataFault: ``data.collaborative`` is missing.
-        """
+        """As ``Backbone.tokenise``; raises DataFault where ``data.collaborative`` is missing."""
         from genrec_unlearn_bench.sids.letter import letter_sids
 
         own = expect(config, LetterSidConfig)

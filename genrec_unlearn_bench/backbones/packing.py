@@ -1,8 +1,8 @@
 """How histories and targets share a forward pass: several targets a history, and groups of similar length.
 
-Trainings draw batches whose histories are alike. Unlearning pairs forget and retain examples at random, and two thirds
-of what a network reads then is padding (Industrial: histories of up to ten items, 3.4 on average). Every history is
-computed as it would be alone, so grouping changes time and not results, but for the last bits.
+Unlearning pairs forget and retain examples at random, and two thirds of what a network reads then is padding
+(Industrial: histories of up to ten items, 3.4 on average). Every history is computed as it would be alone, so grouping
+changes time and not results, but for the last bits.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class SharedTargets:
     cross-attention keys and values are projected once. Within a block every relative position is what it would be
     alone, so that T5's position bias, and with it every number, is the same as target by target.
 
-    Attributes:
-        rows, slots: [R] history of each target, and its slot there.
-        width: T, most targets that a history has.
     """
 
     rows: Tensor
+    """[R] history of each target."""
     slots: Tensor
+    """[R] its slot there."""
     histories: int
     width: int
+    """T, most targets that a history has."""
 
     @classmethod
     def of(cls, rows: Tensor, histories: int) -> SharedTargets:
@@ -73,16 +73,14 @@ class Packing:
     Targets are laid end to end behind the prompt. Each sees the prompt and itself, no other target, and each starts at
     the position right behind the prompt, so that every number is what it would be target by target.
 
-    Attributes:
-        shared: Slots of the targets; the first of a target's L tokens is predicted from the prompt's last position, so
-            that each takes L - 1 positions.
-        mask: [B, 1, S + F, S + F] bool, True where a position may look; padded positions look at themselves.
-        positions: [B, S + F] rotary positions.
     """
 
     shared: SharedTargets
+    """The first of a target's L tokens is predicted from the prompt's last position, so that each takes L - 1 slots."""
     mask: Tensor
+    """[B, 1, S + F, S + F] bool, True where a position may look; padded positions look at themselves."""
     positions: Tensor
+    """[B, S + F] rotary positions."""
 
     @classmethod
     def of(cls, prompt: Tensor, rows: Tensor, length: int) -> Packing:

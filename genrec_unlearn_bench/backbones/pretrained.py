@@ -1,7 +1,6 @@
 """Load a pretrained text model and its tokenizer, from the hub or a folder.
 
-Weights are read from safetensors alone: nothing is unpickled, and no code from a model's folder is run. Without a
-network, a hub model that an earlier run has fetched is found in the hub's own cache. A checkpoint's
+Weights are read from safetensors alone: nothing is unpickled, and no code from a model's folder is run. A checkpoint's
 ``generation_config`` is dropped: decoding has settings of its own.
 """
 
@@ -19,12 +18,12 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Architecture", "Pretrained", "load_pretrained"]
+__all__ = ["Pretrained", "load_pretrained"]
 
-Architecture = Literal["qwen2", "t5"]
-"""``model_type`` of a configuration: Qwen2 and Qwen2.5 (``Qwen2ForCausalLM``), T5 (``T5ForConditionalGeneration``)."""
+_Architecture = Literal["qwen2", "t5"]
+"""``model_type`` of a configuration."""
 
-_CLASSES: dict[Architecture, str] = {"qwen2": "Qwen2ForCausalLM", "t5": "T5ForConditionalGeneration"}
+_CLASSES: dict[_Architecture, str] = {"qwen2": "Qwen2ForCausalLM", "t5": "T5ForConditionalGeneration"}
 _INDEX = "model.safetensors.index.json"
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "spiece.model", "tokenizer.model")
 _WANTED = ["config.json", "*.safetensors", _INDEX, "tokenizer*", *_TOKENIZER_FILES, "merges.txt", "*tokens*.json"]
@@ -33,20 +32,13 @@ _UNWANTED = ["*/*"]
 
 @dataclass(frozen=True, eq=False)
 class Pretrained:
-    """A loaded checkpoint.
-
-    Attributes:
-        model: In eval mode, on the CPU.
-        tokenizer: Its text tokenizer; all its ids have a row in the model's embedding.
-        source: The hub id or the folder.
-    """
+    """A checkpoint: the model, in eval mode on the CPU, and its tokenizer, whose ids all have an embedding row."""
 
     model: Any
     tokenizer: Any
-    source: str
 
 
-def load_pretrained(source: str, architecture: Architecture, *, dtype: torch.dtype | None = None) -> Pretrained:
+def load_pretrained(source: str, architecture: _Architecture, *, dtype: torch.dtype | None = None) -> Pretrained:
     """Load the model and the tokenizer of ``source``.
 
     Args:
@@ -69,12 +61,11 @@ def load_pretrained(source: str, architecture: Architecture, *, dtype: torch.dty
     highest = max(tokenizer.get_vocab().values(), default=-1)
     if not 0 <= highest < rows:
         raise CorruptArtefact(
-            f"tokenizer and weights do not belong together: the tokenizer has ids up to {highest}, the embedding "
-            f"{rows} rows",
+            f"tokenizer and weights do not belong together: ids go up to {highest}, and the embedding has {rows} rows",
             where=source,
             hint="take both from the same checkpoint; a tokenizer that was extended needs a resized embedding saved",
         )
-    return Pretrained(model.eval(), tokenizer, source)
+    return Pretrained(model.eval(), tokenizer)
 
 
 def _folder(source: str) -> Path:
@@ -85,9 +76,8 @@ def _folder(source: str) -> Path:
         raise UsageError("a pretrained model is a folder or a hub id, not a file", where=source, hint="give its folder")
     name, _, revision = source.partition("@")
     if not name or source.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise DataMissing(
-            "there is no such folder", where=source, hint="check the path; a hub id has the form Qwen/Qwen2.5-0.5B"
-        )
+        hint = "check the path; a hub id has the form Qwen/Qwen2.5-0.5B"
+        raise DataMissing("there is no such folder", where=source, hint=hint)
     return _fetched(name, revision or None, source)
 
 
@@ -99,11 +89,8 @@ def _fetched(name: str, revision: str | None, source: str) -> Path:
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED))
     except HFValidationError as fault:
-        raise UsageError(
-            f"neither a folder nor a hub id: {_first_line(fault)}",
-            where=source,
-            hint=f"check the spelling, {otherwise}",
-        ) from fault
+        said = f"neither a folder nor a hub id: {_first_line(fault)}"
+        raise UsageError(said, where=source, hint=f"check the spelling, {otherwise}") from fault
     except (RepositoryNotFoundError, RevisionNotFoundError) as fault:
         raise DataMissing(
             "the hub has no such model, or it is not open to you",
@@ -118,7 +105,7 @@ def _fetched(name: str, revision: str | None, source: str) -> Path:
         ) from fault
 
 
-def _check_config(folder: Path, source: str, architecture: Architecture) -> None:
+def _check_config(folder: Path, source: str, architecture: _Architecture) -> None:
     path = folder / "config.json"
     if not path.is_file():
         raise DataMissing(
@@ -126,8 +113,7 @@ def _check_config(folder: Path, source: str, architecture: Architecture) -> None
             where=str(path),
             hint="give the folder that `save_pretrained` or `hf download` wrote",
         )
-    content = _read_json(path)
-    found = content.get("model_type")
+    found = _read_json(path).get("model_type")
     if found != architecture:
         raise UsageError(
             f"the model is of type {found!r}, but this backbone takes {architecture!r} ({_CLASSES[architecture]})",
@@ -141,10 +127,10 @@ def _check_weights(folder: Path, source: str) -> None:
         return
     index = folder / _INDEX
     if not index.is_file():
-        pickled = [name for name in ("pytorch_model.bin", "pytorch_model.bin.index.json") if (folder / name).exists()]
+        pickled = next(folder.glob("pytorch_model.bin*"), None)
         if pickled:
             raise UsageError(
-                f"the weights come as {pickled[0]} alone, a pickle, which is never opened here",
+                f"the weights come as {pickled.name} alone, a pickle, which is never opened here",
                 where=source,
                 hint="take a revision with model.safetensors, or convert it where you trust it: "
                 "load it with transformers and call save_pretrained",
@@ -177,7 +163,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _model(folder: Path, source: str, architecture: Architecture, dtype: torch.dtype | None) -> Any:
+def _model(folder: Path, source: str, architecture: _Architecture, dtype: torch.dtype | None) -> Any:
     import torch
     import transformers
     from safetensors import SafetensorError

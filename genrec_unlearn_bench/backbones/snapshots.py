@@ -5,8 +5,7 @@ The state is everything that the loop's next step depends on: the weights, the o
 was interrupted ends with the same bits on a CPU as one that was not.
 
 ``state.json`` names the two tensor files that belong to it. These are written first, under names of their own, and the
-record is replaced last, in one move: whenever the process dies, the record on disk and its files fit together. Files
-that only an earlier record named are removed afterwards.
+record is replaced last: whenever the process dies, the record on disk and its files fit together.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import Tensor, nn
+from torch import Tensor
 
 from genrec_unlearn_bench.backbones.distributed import Processes, alike, whole
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.files import guarded
-from genrec_unlearn_bench.progress import Progress, StepLog
+from genrec_unlearn_bench.progress import StepLog
 
 __all__ = ["SECONDS_BETWEEN", "Resumption", "Snapshot", "Snapshots", "TrainingPosition", "fingerprint"]
 
@@ -70,16 +69,13 @@ class _Record(StrictModel):
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The state after ``place.step`` steps.
-
-    Attributes:
-        current: Weights, buffers, optimizer and generators by name; empty once the training has finished.
-        best: The weights with the best validation value.
-    """
+    """The state after ``place.step`` steps."""
 
     place: TrainingPosition
     current: Mapping[str, Tensor]
+    """Weights, buffers, optimizer and generators by name; empty once the training has finished."""
     best: Mapping[str, Tensor]
+    """The weights with the best validation value."""
 
 
 class Snapshots:
@@ -93,19 +89,17 @@ class Snapshots:
 
     def read(self) -> Snapshot | None:
         """The last snapshot written; None where there is none, or none that is whole."""
+        parts: dict[str, dict[str, Tensor]] = {}
         try:
             record = _Record.model_validate_json((self.folder / RECORD).read_bytes())
-        except (OSError, ValidationError):
+            for role, name in record.files.items():
+                content = (self.folder / name).read_bytes()
+                if _digest(content) == record.digests.get(role):
+                    parts[role] = load(content)
+        except (OSError, ValidationError, SafetensorError):
             return None
-        if record.fingerprint != self._fingerprint:
-            return None
-        parts: dict[str, dict[str, Tensor]] = {}
-        for role, name in record.files.items():
-            tensors = _tensors(self.folder / name, record.digests.get(role))
-            if tensors is None:
-                return None
-            parts[role] = tensors
-        if "best" not in parts or ("current" not in parts and not record.place.finished):
+        needed = {"best", *record.files} | (set() if record.place.finished else {"current"})
+        if record.fingerprint != self._fingerprint or parts.keys() != needed:
             return None
         self._best_of = record.place.score
         self._best_file = (record.files["best"], record.digests["best"])
@@ -147,18 +141,11 @@ def _put(path: Path, content: bytes) -> str:
         stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
+    return _digest(content)
+
+
+def _digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=32).hexdigest()
-
-
-def _tensors(path: Path, digest: str | None) -> dict[str, Tensor] | None:
-    try:
-        content = path.read_bytes()
-        if hashlib.blake2b(content, digest_size=32).hexdigest() != digest:
-            return None
-        tensors: dict[str, torch.Tensor] = load(content)
-    except (OSError, SafetensorError):
-        return None
-    return tensors
 
 
 def fingerprint(text: str, arrays: Iterable[NDArray[np.int64]], weights: Mapping[str, Tensor]) -> str:
@@ -179,19 +166,10 @@ class Resumption:
     Several processes call it together: split tensors are saved whole, the first process writes, all of them read.
     """
 
-    def __init__(
-        self,
-        snapshots: Snapshots | None,
-        module: nn.Module,
-        optimizer: Any,
-        best: EarlyStopping,
-        progress: Progress,
-        processes: Processes,
-    ) -> None:
-        self._processes = processes
-        self._snapshots, self._module, self._optimizer = snapshots, module, optimizer
-        self._best, self._progress = best, progress
-        self._first = len(progress.steps)
+    def __init__(self, snapshots: Snapshots | None, optimizer: Any, best: EarlyStopping, processes: Processes) -> None:
+        self._processes, self._snapshots, self._optimizer, self._best = processes, snapshots, optimizer, best
+        self._module, self._progress = best.recommender.module, best.progress
+        self._first = len(self._progress.steps)
         self._began = self._last = time.monotonic()
         self._cost = self._earlier = 0.0
 
@@ -239,9 +217,9 @@ class Resumption:
             reported=tuple(self._progress.steps[self._first :]),
         )
         best = {name: whole(tensor) for name, tensor in self._best.weights.items()}
-        snapshot = Snapshot(place, {} if finished else self._current(), best)
+        current = {} if finished else self._current()
         if self._processes.first:
-            self._snapshots.write(snapshot)
+            self._snapshots.write(Snapshot(place, current, best))
         self._last = time.monotonic()
         self._cost = self._last - began
 
@@ -250,14 +228,12 @@ class Resumption:
         # Sorted: a state read from a file has no fixed order, and all processes have to gather the same tensor.
         for index, moments in sorted(self._optimizer.state_dict()["state"].items()):
             tensors |= {f"{_OPTIMIZER}{index}.{name}": whole(moments[name]) for name in sorted(moments)}
-        tensors |= self._of_each(_CPU_RNG, torch.get_rng_state())
+        generators = {_CPU_RNG: torch.get_rng_state()}
         if any(parameter.is_cuda for parameter in self._module.parameters()):
-            tensors |= self._of_each(_CUDA_RNG, torch.cuda.get_rng_state())
+            generators[_CUDA_RNG] = torch.cuda.get_rng_state()
+        for name, state in generators.items():
+            tensors |= {_of_process(name, index): one for index, one in enumerate(self._processes.collect(state))}
         return tensors
-
-    def _of_each(self, name: str, state: Tensor) -> dict[str, Tensor]:
-        """The states of all processes, by name."""
-        return {_of_process(name, index): other for index, other in enumerate(self._processes.collect(state))}
 
     def _restore(self, tensors: dict[str, Tensor]) -> None:
         with torch.no_grad():

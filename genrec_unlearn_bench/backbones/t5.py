@@ -39,7 +39,7 @@ __all__ = ["T5Recommender", "T5Shape"]
 
 
 class T5Recommender(TransformerRecommender):
-    """T5 over SID tokens; see the module's docstring."""
+    """T5 over SID tokens."""
 
     name = "t5"
     Shape: ClassVar[type[T5Shape]] = T5Shape
@@ -83,12 +83,10 @@ class T5Recommender(TransformerRecommender):
 
     @classmethod
     def _vocabulary_for(cls, shape: T5Shape, sids: SidTable) -> SidVocabulary:
-        """Token ids; families whose tokens stand behind those of a text model override this."""
         return SidVocabulary(sids.level_sizes, shape.user_tokens, shared=sids.tree is not None)
 
     @classmethod
     def _network(cls, config: T5Config, shape: T5Shape) -> T5ForConditionalGeneration:
-        """Random weights; families that start or scale them differently override this."""
         from transformers import T5ForConditionalGeneration
 
         return T5ForConditionalGeneration(config)
@@ -136,20 +134,15 @@ class T5Recommender(TransformerRecommender):
         depth = len(soft.weights)
         chosen = items[batch, place]
         hard = embeds[batch, place]
+        rows = soft.row_of_item[chosen]
+        mixtures = [
+            weights[rows] @ self.model.shared.weight[first : first + weights.shape[1]]
+            for first, weights in zip(self._vocabulary.offsets, soft.weights, strict=False)
+        ]
         # A tree's item may have no code to soften on a level: its ordinal and its end stay as they are.
         softened = self._softened[chosen][..., None]
-        mixed = torch.where(softened, self._mixtures(soft, chosen), hard[:, :depth])
+        mixed = torch.where(softened, torch.stack(mixtures, dim=1), hard[:, :depth])
         return embeds.index_put((batch, place), torch.cat([mixed, hard[:, depth:]], dim=1))
-
-    def _mixtures(self, soft: SoftSids, items: Tensor) -> Tensor:
-        """[M, Q, D] expected token embeddings of softened items [M]."""
-        rows = soft.row_of_item[items]
-        offsets = self._vocabulary.offsets
-        levels = [
-            weights[rows] @ self.model.shared.weight[offsets[level] : offsets[level] + weights.shape[1]]
-            for level, weights in enumerate(soft.weights)
-        ]
-        return torch.stack(levels, dim=1)
 
     def _lead(
         self, embeds: Tensor, mask: Tensor, position_items: Tensor, histories: Histories
@@ -165,13 +158,9 @@ class T5Recommender(TransformerRecommender):
             seen = empty
         else:
             return embeds, mask, position_items
-        head = self.model.shared(first)[:, None]
-        nothing = torch.full_like(first[:, None], PAD)
-        return (
-            torch.cat([head, embeds], 1),
-            torch.cat([seen[:, None], mask], 1),
-            torch.cat([nothing, position_items], 1),
-        )
+        first = first[:, None]
+        items = torch.cat([torch.full_like(first, PAD), position_items], 1)
+        return torch.cat([self.model.shared(first), embeds], 1), torch.cat([seen[:, None], mask], 1), items
 
     def decode(
         self, context: Context, codes: Tensor, *, rows: Tensor | None = None, hidden: bool = False
@@ -209,7 +198,6 @@ class T5Recommender(TransformerRecommender):
         return opened
 
     def _decoder(self) -> T5DecoderWeights:
-        """The weights that sessions decode with, and over which tokens they normalise."""
         return T5DecoderWeights(self.model)
 
     @classmethod

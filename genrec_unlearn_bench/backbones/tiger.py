@@ -42,8 +42,8 @@ _PRESETS = {
         training=TrainingConfig(lr=5e-3, batch_size=128, epochs=8, warmup_steps=60, evaluations=4, valid_rows=500),
     ),
     Scale.SMALL: TigerConfig(
-        shape=T5Shape(d_model=128, d_kv=32, d_ff=512, layers=2, heads=4, history_limit=10),
-        training=TrainingConfig(lr=1e-3, epochs=40, max_steps=1500, warmup_steps=150, evaluations=8, patience=3),
+        shape=T5Shape(d_kv=32, d_ff=512, layers=2, heads=4, history_limit=10),
+        training=TrainingConfig(epochs=40, max_steps=1500, warmup_steps=150, evaluations=8),
     ),
     Scale.PAPER: TigerConfig(
         shape=T5Shape(),
@@ -56,7 +56,6 @@ _PRESETS = {
         training=TrainingConfig(
             lr=1e-2,
             weight_decay=0.0,
-            batch_size=256,
             epochs=10_000,
             max_steps=200_000,
             warmup_steps=10_000,

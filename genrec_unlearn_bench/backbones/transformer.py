@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import json
 from abc import abstractmethod
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -46,11 +45,10 @@ BATCH_BEAMS = 1600
 
 
 class TransformerRecommender(Recommender):
-    """A recommender on a network of ``transformers``. Families add how histories are read and SIDs decoded.
+    """A recommender on a network of ``transformers`` with as many tokens as the vocabulary.
 
-    Attributes:
-        model: The network, with as many tokens as the vocabulary.
-        shape: Everything but weights and SIDs that the network is rebuilt from; saved with it.
+    ``shape`` is everything but weights and SIDs that the network is rebuilt from. Families add how histories are read
+    and SIDs decoded.
     """
 
     def __init__(
@@ -58,9 +56,7 @@ class TransformerRecommender(Recommender):
     ) -> None:
         if model.config.vocab_size != vocabulary.size:
             raise ValueError(f"the model has {model.config.vocab_size} tokens, the table {vocabulary.size}")
-        self.model = model
-        self.shape = shape
-        self.sids = sids
+        self.model, self.shape, self.sids = model, shape, sids
         self.serving = serving or ServingRules()
         self._vocabulary = vocabulary
         self._tries: dict[tuple[str, bytes], Trie] = {}
@@ -71,7 +67,6 @@ class TransformerRecommender(Recommender):
         """A recommender of the saved shape and SIDs with any weights, for ``load`` to fill in."""
 
     def _like(self, model: Any, sids: SidTable, serving: ServingRules) -> Self:
-        """A recommender of the same shape."""
         return type(self)(model, self.shape, sids, serving)  # type: ignore[call-arg]
 
     @property
@@ -121,25 +116,19 @@ class TransformerRecommender(Recommender):
         trie = self._trie(sids or self.sids)
         items = np.full((len(histories), k), -1, dtype=np.int64)
         log_probs = np.full((len(histories), k), -np.inf, dtype=np.float32)
-        with eval_mode(self.module), torch.inference_mode():
-            for rows, part in self._ranked_batches(trie, histories, k, beam=beam, exact=exact):
-                items[rows], log_probs[rows] = part.items, part.log_probs
-        return Ranking(items, log_probs)
-
-    def _ranked_batches(
-        self, trie: Trie, histories: Histories, k: int, *, beam: int, exact: bool
-    ) -> Iterator[tuple[IntArray, Ranking]]:
-        """Rank items for batches of histories of similar length; yields their rows and lists."""
         batch = max(16, min(256, BATCH_BEAMS // beam))
         offsets = self._vocabulary.offsets
-        open_session = self.server()
-        for rows in length_batches(np.minimum(histories.lengths, self.history_limit), batch):
-            session = open_session(histories.rows(rows))
-            if exact:
-                found = exact_search(session, trie, offsets, keep=k)
-            else:
-                found = beam_search(session, trie, offsets, beam=beam)
-            yield rows, rank_items(found, trie, k)
+        with eval_mode(self.module), torch.inference_mode():
+            open_session = self.server()
+            for rows in length_batches(np.minimum(histories.lengths, self.history_limit), batch):
+                session = open_session(histories.rows(rows))
+                if exact:
+                    found = exact_search(session, trie, offsets, keep=k)
+                else:
+                    found = beam_search(session, trie, offsets, beam=beam)
+                part = rank_items(found, trie, k)
+                items[rows], log_probs[rows] = part.items, part.log_probs
+        return Ranking(items, log_probs)
 
     def _trie(self, table: SidTable) -> Trie:
         """The trie over ``table`` without blocked items; the last two are cached."""
@@ -152,10 +141,7 @@ class TransformerRecommender(Recommender):
         return self._tries[key]
 
     def save(self, folder: Path) -> None:
-        """Write ``recommender.json``, ``model.safetensors``, ``sids/`` and ``serving.safetensors``.
-
-        Tied tensors are written once, under their first name.
-        """
+        """Write ``recommender.json``, weights (tied ones once, under their first name), ``sids/`` and serving rules."""
         folder.mkdir(parents=True, exist_ok=True)
         seen: dict[int, str] = {}
         tied: dict[str, str] = {}
@@ -176,21 +162,14 @@ class TransformerRecommender(Recommender):
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Self:
-        """The inverse of ``save``.
-
-        Raises:
-            CorruptArtefact: A file is missing or does not parse, or the weights do not fit the SIDs beside them.
-        """
+        """The inverse of ``save``; raises CorruptArtefact, also where the weights do not fit the SIDs beside them."""
         try:
             content = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
             weights = load_file(folder / _WEIGHTS, device=str(torch.device(device)))
             masks = load_numpy(folder / _SERVING)
         except (OSError, ValueError, SafetensorError) as fault:
-            raise CorruptArtefact(
-                f"a saved recommender cannot be read: {fault}",
-                where=str(folder),
-                hint="delete the folder and run again",
-            ) from fault
+            said, hint = f"a saved recommender cannot be read: {fault}", "delete the folder and run again"
+            raise CorruptArtefact(said, where=str(folder), hint=hint) from fault
         weights.update({name: weights[first] for name, first in content["tied"].items()})
         recommender = cls._rebuilt(content["shape"], load_table(folder / _SIDS), folder, device=device)
         try:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
-from genrec_unlearn_bench.cli.console import handled, print_json, progressing, stdout
+from genrec_unlearn_bench.cli.console import handled, print_first, print_json, print_line, progressing, stdout
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug, examples
 from genrec_unlearn_bench.errors import UsageError, printable
 
@@ -27,13 +26,11 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_REASONS = {
+_REMOVED = {
     "older": "not read for so long",
     "not kept": "that no result named here was made from",
     "over size": "beyond the size, read longest ago",
     "old recipe": "of an older recipe, which nothing reads",
-}
-_LEFTOVERS = {
     "draft": "drafts of processes that were killed",
     "unfinished": "folders of unfinished work that nobody will resume",
 }
@@ -64,20 +61,17 @@ def ls(cache_dir: CacheDir = None, as_json: AsJson = False, debug: Debug = False
 )
 @handled
 def gc(
-    older_than: Annotated[
-        str | None, typer.Option(help="Stages not read for so long may go: 12h, 30d, 8w.", show_default=False)
-    ] = None,
+    older_than: Annotated[str | None, Option(help="Stages not read for so long may go: 12h, 30d, 8w.")] = None,
     keep_results: Annotated[
         list[Path] | None,
-        typer.Option(help="Keep what the results of a folder were made from; alone, all else may go.", metavar="DIR"),
+        Option(help="Keep what the results of a folder were made from; alone, all else may go.", metavar="DIR"),
     ] = None,
     max_size: Annotated[
-        str | None,
-        typer.Option(help="Let stages go, those read longest ago first, until so much is left: 500M, 20G."),
+        str | None, Option(help="Let stages go, those read longest ago first, until so much is left: 500M, 20G.")
     ] = None,
-    recent: Annotated[bool, typer.Option("--recent", help="Also stages that were read within the last day.")] = False,
-    old: Annotated[bool, typer.Option("--old", help="Remove stages of an older recipe, which nothing reads.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only report what would be done.")] = False,
+    recent: Annotated[bool, Option("--recent", help="Also stages that were read within the last day.")] = False,
+    old: Annotated[bool, Option("--old", help="Remove stages of an older recipe, which nothing reads.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do it; without, only report what would be done.")] = False,
     cache_dir: CacheDir = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -103,8 +97,7 @@ def gc(
     if as_json:
         print_json(collected.model_dump(mode="json"))
     else:
-        for line in _collection_lines(collected):
-            print(line)
+        _print_collected(collected)
     if not old:
         _notice_old(root)
 
@@ -113,9 +106,9 @@ def gc(
 @handled
 def verify(
     stage: Annotated[
-        list[str] | None, typer.Option("--stage", help="Kind of stage, as `bench cache ls` names it; repeat it.")
+        list[str] | None, Option("--stage", help="Kind of stage, as `bench cache ls` names it; repeat it.")
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave damaged stages where they are.")] = False,
+    keep: Annotated[bool, Option("--keep", help="Leave damaged stages where they are.")] = False,
     cache_dir: CacheDir = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -134,9 +127,9 @@ def verify(
     else:
         for one in found.damaged:
             end = "moved to quarantine" if one.moved else "still there"
-            print(f"damaged: {one.name} {one.key[:16]}: {printable(one.what)} ({end})")
+            print_line(f"damaged: {one.name} {one.key[:16]}: {one.what} ({end})")
         for one in found.unreadable:
-            print(f"not readable: {one.name} {one.key[:16]}: {printable(one.what)}")
+            print_line(f"not readable: {one.name} {one.key[:16]}: {one.what}")
         unread = f", {len(found.unreadable)} not readable" if found.unreadable else ""
         print(f"{found.stages} stages, {len(found.damaged)} damaged{unread}")
     if found.damaged or found.unreadable:
@@ -155,9 +148,8 @@ def _root(cache_dir: Path | None) -> Path:
 def _notice_old(root: Path) -> None:
     from genrec_unlearn_bench.store.inventory import old_store_notice
 
-    line = old_store_notice(root)
-    if line is not None:
-        print(line, file=sys.stderr)
+    if line := old_store_notice(root):
+        print_line(line, stderr=True)
 
 
 def _listing_table(found: Listing) -> Table:
@@ -167,47 +159,34 @@ def _listing_table(found: Listing) -> Table:
     from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds
 
     unreadable = f"{found.unreadable} whose manifest cannot be read: see `bench cache verify`"
-    table = Table(
-        title=printable(str(found.root)),
-        caption=unreadable if found.unreadable else None,
-        caption_justify="left",
-        title_justify="left",
-    )
-    table.add_column("stage")
-    table.add_column("backbone")
+    caption = unreadable if found.unreadable else None
+    table = Table("stage", "backbone", title=printable(str(found.root)), title_justify="left", caption=caption)
     for name in ("stages", "size", "to compute", "oldest", "last read"):
         table.add_column(name, justify="right")
     for row in found.rows:
         times = (format_seconds(row.seconds), format_seconds(row.oldest), f"{format_seconds(row.last_read)} ago")
-        backbone = printable(row.backbone) or "–"
-        table.add_row(row.stage, backbone, str(row.stages), format_bytes(row.size), *times)
+        table.add_row(row.stage, printable(row.backbone) or "–", str(row.stages), format_bytes(row.size), *times)
     table.add_section()
-    size, seconds = sum(row.size for row in found.rows), sum(row.seconds for row in found.rows)
-    stages = str(sum(row.stages for row in found.rows))
-    table.add_row("all", "", stages, format_bytes(size), format_seconds(seconds), "", "")
+    stages, size, seconds = (sum(getattr(row, name) for row in found.rows) for name in ("stages", "size", "seconds"))
+    table.add_row("all", "", str(stages), format_bytes(size), format_seconds(seconds))
     return table
 
 
-def _collection_lines(collected: Collected) -> Iterator[str]:
+def _print_collected(collected: Collected) -> None:
     from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds
 
-    root = printable(str(collected.root))
     if not collected.stages and not collected.leftovers:
-        yield f"{root}: nothing to remove, {collected.kept} stages stay"
+        print_line(f"{collected.root}: nothing to remove, {collected.kept} stages stay")
         return
     verb = "removed" if collected.removed else "would be removed"
-    yield f"{root}: {collected.stages} stages {verb}, {collected.kept} stay; {format_bytes(collected.size)} freed"
-    for reason, number in sorted(collected.reasons.items()):
-        yield f"  {number} {_REASONS[reason]}"
-    for kind, number in sorted(collected.leftovers.items()):
-        yield f"  {number} {_LEFTOVERS[kind]}"
-    total = sum(collected.seconds.values())
-    if total:
+    freed = f"{collected.kept} stay; {format_bytes(collected.size)} freed"
+    print_line(f"{collected.root}: {collected.stages} stages {verb}, {freed}")
+    texts = {**collected.reasons, **collected.leftovers}
+    for reason in [*sorted(collected.reasons), *sorted(collected.leftovers)]:
+        print(f"  {texts[reason]} {_REMOVED[reason]}")
+    if total := sum(collected.seconds.values()):
         parts = ", ".join(f"{name} {format_seconds(part)}" for name, part in list(collected.seconds.items())[:6])
-        yield f"  computing them again would take {format_seconds(total)}: {parts}"
-    for name in collected.refused[:10]:
-        yield f"  left: {printable(name)} is in use, or belongs to somebody else"
-    if len(collected.refused) > 10:
-        yield f"  left: … and {len(collected.refused) - 10} more"
+        print_line(f"  computing them again would take {format_seconds(total)}: {parts}")
+    print_first([f"{name} is in use, or belongs to somebody else" for name in collected.refused], "  left")
     if not collected.removed:
-        yield "nothing was removed: add --yes to do it"
+        print("nothing was removed: add --yes to do it")

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,7 @@ __all__ = [
     "duration",
     "handled",
     "open_store",
+    "print_first",
     "print_json",
     "print_line",
     "progressing",
@@ -53,6 +54,8 @@ _AFTER_INTERRUPT = "interrupted: nothing half-written was left; run the same com
 
 PIPED_WIDTH = 120
 """Columns assumed where output is piped and nothing says otherwise; rich would take 80 and wrap tables."""
+
+MOST_LINES = 10
 
 QUIET_SECONDS = 5.0
 QUIET_SHARE = 0.2
@@ -155,6 +158,13 @@ def print_line(text: str, *, stderr: bool = False) -> None:
     print(printable(text, keep="\n\t"), file=sys.stderr if stderr else sys.stdout, flush=stderr)
 
 
+def print_first(texts: Sequence[str], label: str, *, stderr: bool = False) -> None:
+    """Ten lines of a list at most, each after its label, and how many more there are."""
+    more = [f"… and {len(texts) - MOST_LINES} more"] if len(texts) > MOST_LINES else []
+    for text in [*texts[:MOST_LINES], *more]:
+        print_line(f"{label}: {text}", stderr=stderr)
+
+
 def duration(seconds: float) -> str:
     """Time for people: ``42 s``, ``12 min``, ``3.4 h``."""
     if seconds < 100:
@@ -218,7 +228,8 @@ class BarProgress(Progress):
             self._bars.console.print(printable(text, keep="\n"), markup=False, highlight=False)
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
-        bars, outermost = self._opened()
+        outermost = self._bars is None
+        bars = self._bars = self._bars or _started_bars()
         task = bars.add_task(printable(label), total=total if total is not None else _length(sequence))
         try:
             for part in sequence:
@@ -235,25 +246,16 @@ class BarProgress(Progress):
             self._bars.stop()
             self._bars = None
 
-    def _opened(self) -> tuple[RichBars, bool]:
-        if self._bars is not None:
-            return self._bars, False
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichBars
 
-        self._bars = RichBars(
-            TextColumn("  {task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._bars.start()
-        return self._bars, True
+def _started_bars() -> RichBars:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichBars
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    bars = RichBars(TextColumn("  {task.description}"), *columns, console=Console(stderr=True), transient=True)
+    bars.start()
+    return bars
 
 
 @dataclass(frozen=True)
@@ -263,6 +265,21 @@ class Sheet:
     title: str
     rows: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...] = ()
+
+    def draw(self, console: Console) -> None:
+        """Print it."""
+        from rich import box
+        from rich.table import Table
+
+        style = box.SIMPLE_HEAD if self.columns else box.SIMPLE
+        table = Table(
+            title=self.title or None, title_justify="left", box=style, show_header=bool(self.columns), padding=(0, 1)
+        )
+        for index in range(len(self.rows[0]) if self.rows else 0):
+            table.add_column(self.columns[index] if self.columns else "", no_wrap=index == 0, overflow="fold")
+        for row in self.rows:
+            table.add_row(*row)
+        console.print(table)
 
 
 @dataclass(frozen=True)
@@ -276,25 +293,11 @@ class Card:
 
     def draw(self, console: Console) -> None:
         """Print it."""
-        from rich import box
-        from rich.table import Table
-
         console.print(self.title, style="bold")
         if self.text:
-            console.print(f"\n{_flowing(self.text)}")
+            console.print("\n" + "\n\n".join(map(_unwrapped, self.text.strip().split("\n\n"))))
         for sheet in self.sheets:
-            table = Table(
-                title=sheet.title or None,
-                title_justify="left",
-                box=box.SIMPLE_HEAD if sheet.columns else box.SIMPLE,
-                show_header=bool(sheet.columns),
-                padding=(0, 1),
-            )
-            for index in range(len(sheet.rows[0]) if sheet.rows else 0):
-                table.add_column(sheet.columns[index] if sheet.columns else "", no_wrap=index == 0, overflow="fold")
-            for row in sheet.rows:
-                table.add_row(*row)
-            console.print(table)
+            sheet.draw(console)
 
 
 def _state(done: int, total: int | None, seconds: float) -> str:
@@ -311,11 +314,7 @@ def _length(sequence: Iterable[Any]) -> int | None:
         return None
 
 
-def _flowing(text: str) -> str:
+def _unwrapped(paragraph: str) -> str:
     """Prose without its source's line breaks, so that the terminal breaks it; lists and code keep theirs."""
-    return "\n\n".join(map(_joined, text.strip().split("\n\n")))
-
-
-def _joined(paragraph: str) -> str:
     lines = paragraph.split("\n")
     return paragraph if any(line.startswith((" ", "-", "*", "|", ">")) for line in lines) else " ".join(lines)

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, handled, open_store, print_json, progressing, stdout
+from genrec_unlearn_bench.cli.console import Card, handled, open_store, print_json, print_line, progressing, stdout
 from genrec_unlearn_bench.cli.options import examples
 from genrec_unlearn_bench.cli.show import dataset_card, is_local, manifest_sheet
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.config import one_of
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.dataset import Dataset
@@ -31,7 +32,7 @@ app = typer.Typer(
 )
 @handled
 def prepare(
-    name: Annotated[str, typer.Argument(help="Dataset (bench ls datasets).")],
+    name: Annotated[str, Argument(help="Dataset (bench ls datasets).")],
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
     as_json: options.AsJson = False,
@@ -44,7 +45,7 @@ def prepare(
 @app.command("info", epilog=examples("bench data info demo", "bench data info steam --data-dir data --json"))
 @handled
 def info(
-    name: Annotated[str, typer.Argument(help="Dataset (bench ls datasets).")],
+    name: Annotated[str, Argument(help="Dataset (bench ls datasets).")],
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
     as_json: options.AsJson = False,
@@ -73,16 +74,16 @@ def info(
 )
 @handled
 def import_(
-    folder: Annotated[Path, typer.Argument(help="Folder with items.jsonl and interactions.tsv or sequences.tsv.")],
-    name: Annotated[str, typer.Option(help="What the dataset is to be called; its tasks are NAME-brand and so on.")],
+    folder: Annotated[Path, Argument(help="Folder with items.jsonl and interactions.tsv or sequences.tsv.")],
+    name: Annotated[str, Option(help="What the dataset is to be called; its tasks are NAME-brand and so on.")],
     format_: Annotated[
-        str, typer.Option("--format", help="folder, minionerec, letter, amazon-2018 or amazon-2023.")
+        str, Option("--format", help="folder, minionerec, letter, amazon-2018 or amazon-2023.")
     ] = "folder",
     split: Annotated[
-        str | None, typer.Option(help="global-time or leave-one-out (default: by time where there are dates).")
+        str | None, Option(help="global-time or leave-one-out (default: by time where there are dates).")
     ] = None,
-    k_core: Annotated[int, typer.Option(help="Drop users and items with fewer interactions.", min=0)] = 0,
-    title: Annotated[str | None, typer.Option(help="A title for tables (default: the name).")] = None,
+    k_core: Annotated[int, Option(help="Drop users and items with fewer interactions.", min=0)] = 0,
+    title: Annotated[str | None, Option(help="A title for tables (default: the name).")] = None,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
@@ -92,24 +93,15 @@ def import_(
     from genrec_unlearn_bench.data.prepare import import_folder
     from genrec_unlearn_bench.data.spec import FormatName, SplitName
 
-    for kind, value, known in (("format", format_, get_args(FormatName)), ("split", split, get_args(SplitName))):
-        if value is not None and value not in known:
-            raise UnknownName(kind, value, known)
+    format_name = cast("FormatName", one_of("format", format_, get_args(FormatName)))
+    split_name = None if split is None else cast("SplitName", one_of("split", split, get_args(SplitName)))
     with progressing() as progress:
         spec, found = import_folder(
-            folder,
-            name,
-            progress,
-            format_name=cast("FormatName", format_),
-            split=cast("SplitName | None", split),
-            k_core=k_core,
-            title=title,
+            folder, name, progress, format_name=format_name, split=split_name, k_core=k_core, title=title
         )
     _print(found, as_json=as_json)
     if not as_json:
-        stdout().print(
-            f"Imported. Try: bench run --task {spec.name}-brand --method tracer --data-dir {folder}", soft_wrap=True
-        )
+        print_line(f"Imported. Try: bench run --task {spec.name}-brand --method tracer --data-dir {folder}")
 
 
 def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Dataset:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import handled, print_json, stdout
+from genrec_unlearn_bench.cli.console import Sheet, handled, print_json, stdout
 from genrec_unlearn_bench.cli.show import local_folder
 
-__all__ = ["Finding", "doctor", "examine"]
+__all__ = ["doctor"]
 
 HUB = "https://huggingface.co"
 
@@ -33,33 +34,21 @@ class Finding:
 def doctor(
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
-    network: Annotated[bool, typer.Option("--network", help="Also ask whether the model hub can be reached.")] = False,
+    network: Annotated[bool, Option("--network", help="Also ask whether the model hub can be reached.")] = False,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
     """Look at versions, threads, devices, disk, cache, data and encoders; exit code 1 if something is at fault."""
-    found = examine(data_dir, cache_dir, network=network)
+    from genrec_unlearn_bench.store.store import default_cache
+
+    parts = (_versions(), _machine(), _storage(cache_dir or default_cache()), _data(data_dir), _encoders())
+    found = [finding for part in (*parts, _hub() if network else ()) for finding in part]
     if as_json:
         print_json([asdict(finding) for finding in found])
     else:
-        from rich import box
-        from rich.table import Table
-
-        table = Table(box=box.SIMPLE, show_header=False, padding=(0, 1))
-        for finding in found:
-            table.add_row(finding.subject, finding.state, finding.says)
-        stdout().print(table)
+        Sheet("", tuple((finding.subject, finding.state, finding.says) for finding in found)).draw(stdout())
     if any(finding.state == "fault" for finding in found):
         raise typer.Exit(1)
-
-
-def examine(data_dir: Path | None, cache_dir: Path | None, *, network: bool) -> list[Finding]:
-    """All findings, in the order in which they are shown."""
-    from genrec_unlearn_bench.store.store import default_cache
-
-    cache = cache_dir or default_cache()
-    parts = (_versions(), _machine(), _storage(cache), _data(data_dir), _encoders(), _hub() if network else ())
-    return [finding for part in parts for finding in part]
 
 
 def _versions() -> Iterator[Finding]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.console import handled, open_store, print_json, stdout
-from genrec_unlearn_bench.config import named
-from genrec_unlearn_bench.errors import UnknownName, UsageError
+from genrec_unlearn_bench.config import named, one_of
+from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import Group as Side
@@ -23,22 +23,19 @@ SUFFIXES = {".html": "html", ".tex": "latex", ".json": "json", ".txt": "terminal
 """Of a file that --output names, with the format that it stands for."""
 SIDES = ("forget", "retain")
 
-Seed = Annotated[int | None, typer.Option(help="Training seed.", min=0, show_default="the lowest of all rows")]
-Requests = Annotated[int, typer.Option(help="Of streams: into how many requests the forget set was divided.", min=1)]
-Top = Annotated[int, typer.Option(help="How many of the most changed users to show.", min=1, max=100)]
+Seed = Annotated[int | None, Option(help="Training seed.", min=0, show_default="the lowest of all rows")]
+Requests = Annotated[int, Option(help="Of streams: into how many requests the forget set was divided.", min=1)]
+Top = Annotated[int, Option(help="How many of the most changed users to show.", min=1, max=100)]
 Users = Annotated[
-    list[int] | None,
-    typer.Option(help="Show these users instead, by their number in per_user.parquet; repeat for several."),
+    list[int] | None, Option(help="Show these users instead, by their number in per_user.parquet; repeat for several.")
 ]
 Group = Annotated[
-    str | None, typer.Option(help="forget or retain: whose test examples.", show_default="forget; with --user, both")
+    str | None, Option(help="forget or retain: whose test examples.", show_default="forget; with --user, both")
 ]
-History = Annotated[int, typer.Option(help="How many of the last items of a history to show.", min=0, max=50)]
-Ids = Annotated[bool, typer.Option("--ids", help="Name users and items by their ids, too.")]
-Format = Annotated[str | None, typer.Option("--format", help="terminal, html, latex or json.", show_default="terminal")]
-Output = Annotated[
-    Path | None, typer.Option(help="File to write to; stdout without.", metavar="FILE", show_default=False)
-]
+History = Annotated[int, Option(help="How many of the last items of a history to show.", min=0, max=50)]
+Ids = Annotated[bool, Option("--ids", help="Name users and items by their ids, too.")]
+Format = Annotated[str | None, Option("--format", help="terminal, html, latex or json.", show_default="terminal")]
+Output = Annotated[Path | None, Option(help="File to write to; stdout without.", metavar="FILE")]
 
 
 @handled
@@ -99,9 +96,7 @@ def examples(
 def _format(text: str | None, output: Path | None, *, as_json: bool) -> str:
     """The format asked for; of a file's name where none is."""
     of_file = SUFFIXES.get(output.suffix.lower()) if output is not None else None
-    asked = "json" if as_json else text.strip().lower() if text else None
-    if asked is not None and asked not in FORMATS:
-        raise UnknownName("format", asked, FORMATS)
+    asked = "json" if as_json else one_of("format", text.strip().lower(), FORMATS) if text else None
     if of_file and asked and of_file != asked:
         raise UsageError(
             f"the file {str(output)!r} is {of_file} by its name, and {asked} was asked for", hint="change one of them"
@@ -112,11 +107,9 @@ def _format(text: str | None, output: Path | None, *, as_json: bool) -> str:
 def _groups(text: str | None, *, users: bool) -> tuple[Side, ...]:
     from genrec_unlearn_bench.evaluation.metric import Group as Side
 
-    if text is not None and text not in SIDES:
-        raise UnknownName("group", text, SIDES)
     if text is None:
         return (Side.FORGET, Side.RETAIN) if users else (Side.FORGET,)
-    return (Side(text),)
+    return (Side(one_of("group", text, SIDES)),)
 
 
 def _beam(beam: int | None) -> int:
@@ -134,36 +127,23 @@ def _beam(beam: int | None) -> int:
 
 
 def _give(page: Page, name: str, output: Path | None, *, standalone: bool) -> None:
-    if output is None and name == "json":
-        print_json(page.model_dump(mode="json"))
-        return
-    if output is None and name == "terminal":
-        from genrec_unlearn_bench.reporting.examples.terminal import draw
-
-        draw(stdout(), page)
-        return
-    text = _text(page, name, standalone=standalone)
-    if output is None:
-        # No line break is added: a redirected file is the one that --output would write.
-        print(text, end="")
-        return
     from genrec_unlearn_bench.files import atomic_text
+    from genrec_unlearn_bench.reporting.examples import render
 
-    atomic_text(output, text, "--output")
-    print(output)
-
-
-def _text(page: Page, name: str, *, standalone: bool) -> str:
-    if name == "html":
-        from genrec_unlearn_bench.reporting.examples.documents import render_html
-
-        return render_html(page)
-    if name == "latex":
-        from genrec_unlearn_bench.reporting.examples.documents import render_latex
-
-        return render_latex(page, standalone=standalone)
-    if name == "json":
-        return f"{page.model_dump_json(indent=2)}\n"
-    from genrec_unlearn_bench.reporting.examples.terminal import render_terminal
-
-    return render_terminal(page)
+    if output is None and name == "terminal":
+        render.draw(stdout(), page)
+    elif output is None and name == "json":
+        print_json(page.model_dump(mode="json"))
+    else:
+        text = {
+            "html": lambda: render.render_html(page),
+            "latex": lambda: render.render_latex(page, standalone=standalone),
+            "json": lambda: f"{page.model_dump_json(indent=2)}\n",
+            "terminal": lambda: render.render_terminal(page),
+        }[name]()
+        if output is None:
+            # No line break is added: a redirected file is the one that --output would write.
+            print(text, end="")
+        else:
+            atomic_text(output, text, "--output")
+            print(output)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import handled, open_store, print_json
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.config import one_of
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.record import RunRecord
@@ -17,25 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = ["export"]
 
-FORMATS = ("trec",)
-IDS = ("own", "rows")
-
 
 @handled
 def export(
-    runs: Annotated[
-        list[str], typer.Argument(help="Folders of results, or the beginnings of their keys.", metavar="RUN...")
-    ],
+    runs: Annotated[list[str], Argument(help="Folders of results, or the beginnings of their keys.", metavar="RUN...")],
     output: Annotated[
-        Path, typer.Option(help="Folder to write to; with several runs, one folder in it for each.", metavar="DIR")
+        Path, Option(help="Folder to write to; with several runs, one folder in it for each.", metavar="DIR")
     ],
-    format_: Annotated[str, typer.Option("--format", help="trec: run files and qrels.")] = "trec",
-    ids: Annotated[str, typer.Option(help="How items are named: own (the dataset's ids) or rows (their numbers).")] = (
-        "own"
-    ),
-    results_dir: Annotated[Path, typer.Option(help="Where runs are looked for by key.", metavar="DIR")] = Path(
-        "results"
-    ),
+    format_: Annotated[str, Option("--format", help="trec: run files and qrels.")] = "trec",
+    ids: Annotated[str, Option(help="How items are named: own (the dataset's ids) or rows (their numbers).")] = ("own"),
+    results_dir: Annotated[Path, Option(help="Where runs are looked for by key.", metavar="DIR")] = Path("results"),
     cache_dir: options.CacheDir = None,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
@@ -45,9 +36,8 @@ def export(
     One qrels file a test group and one run file a group and beam. Queries are rows of the group's test examples, the
     same in every run of a task; users are not named. Lists lie in the cache that the run was made with.
     """
-    for kind, name, known in (("format", format_, FORMATS), ("kind of id", ids, IDS)):
-        if name not in known:
-            raise UnknownName(kind, name, known)
+    one_of("format", format_, ("trec",))
+    one_of("kind of id", ids, ("own", "rows"))
     from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
 
     places = tuple(dict.fromkeys([results_dir, *PLACES]))
@@ -57,7 +47,9 @@ def export(
     written: list[dict[str, Any]] = []
     with open_store(cache_dir) as (store, _):
         for folder, record in zip(folders, records, strict=True):
-            place = output if len(records) == 1 else output / _name(record)
+            cell = record.cell
+            name = f"{cell.task}-{cell.backbone}-{cell.method}-{cell.scale}-seed{cell.seed}-{record.key[:10]}"
+            place = output if len(records) == 1 else output / name
             written.append({"run": str(folder), "key": record.key, "files": _write(record, store, place, ids)})
     if as_json:
         print_json(written)
@@ -83,8 +75,3 @@ def _write(record: RunRecord, store: StageStore, place: Path, ids: str) -> list[
         atomic_text(path, file.text, "--output")
         told.append({"path": str(path), "lines": file.lines, "queries": file.queries})
     return told
-
-
-def _name(record: RunRecord) -> str:
-    cell = record.cell
-    return f"{cell.task}-{cell.backbone}-{cell.method}-{cell.scale}-seed{cell.seed}-{record.key[:10]}"

@@ -6,49 +6,43 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options, results
-from genrec_unlearn_bench.cli.console import handled, print_json, stdout
-from genrec_unlearn_bench.config import named
-from genrec_unlearn_bench.errors import DataMissing, UnknownName
+from genrec_unlearn_bench.cli.console import handled, print_json, print_line
+from genrec_unlearn_bench.config import named, one_of
+from genrec_unlearn_bench.errors import DataMissing
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.figures.catalogue import Drawn, Skipped
+    from genrec_unlearn_bench.reporting.figures.model import Width
     from genrec_unlearn_bench.reporting.results import Result
 
 __all__ = ["figures"]
 
-
 Results = Annotated[
     list[Path] | None,
-    typer.Argument(
-        help="Folders with results (default: results, else those of the suite).",
-        show_default=False,
-        metavar="[RESULTS]...",
-    ),
+    Argument(help="Folders with results (default: results, else those of the suite).", metavar="[RESULTS]..."),
 ]
 Kinds = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--kind",
         help="probing, relearning, membership, forget-quality, quantisation, pareto, overlap, ablation or stream; "
         "several (default: all that there is data for).",
-        show_default=False,
     ),
 ]
 Rows = Annotated[
-    list[str] | None, typer.Option("--method", help="Rows to show beside original and retrain; several, globs work.")
+    list[str] | None, Option("--method", help="Rows to show beside original and retrain; several, globs work.")
 ]
-Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Training seeds to show (default: all).", min=0)]
-Field = Annotated[str | None, typer.Option(help="Ablations: the swept setting (default: every one that was swept).")]
+Seeds = Annotated[list[int] | None, Option("--seed", help="Training seeds to show (default: all).", min=0)]
+Field = Annotated[str | None, Option(help="Ablations: the swept setting (default: every one that was swept).")]
 Measures = Annotated[
-    list[str] | None,
-    typer.Option("--metric", help="Ablations and Pareto: measures, as in forget:hr@10; several."),
+    list[str] | None, Option("--metric", help="Ablations and Pareto: measures, as in forget:hr@10; several.")
 ]
-Output = Annotated[Path, typer.Option(help="Folder to write to.", metavar="DIR")]
-Formats = Annotated[str, typer.Option("--format", help="pdf, svg and png; several with commas.")]
-PaperWidth = Annotated[str, typer.Option(help="column (3.33 inches) or page (7 inches).")]
+Output = Annotated[Path, Option(help="Folder to write to.", metavar="DIR")]
+Formats = Annotated[str, Option("--format", help="pdf, svg and png; several with commas.")]
+PaperWidth = Annotated[str, Option(help="column (3.33 inches) or page (7 inches).")]
 
 
 @handled
@@ -87,10 +81,8 @@ def figures(
 
     formats = [name.lower() for name in named([format_])]
     for name in formats:
-        if name not in FORMATS:
-            raise UnknownName("format", name, FORMATS)
-    if width not in set(Width):
-        raise UnknownName("width", width, [each.value for each in Width])
+        one_of("format", name, FORMATS)
+    inches = Width(one_of("width", width, list(Width)))
     for name in named(kind):
         find_kind(name)
     protocol = statistics_protocol()
@@ -99,7 +91,7 @@ def figures(
     board = selected_board(_of_seeds(found.results, seed or ()), protocol, wanted)
     asked = Asked(protocol, wanted.methods, field or "", named(metric), beam)
     drawn = draw_all(board, named(kind), asked)
-    _write(drawn, formats, Width(width), output, as_json=as_json)
+    _write(drawn, formats, inches, output, as_json=as_json)
 
 
 def _of_seeds(found: Sequence[Result], seeds: Sequence[int]) -> list[Result]:
@@ -110,47 +102,28 @@ def _of_seeds(found: Sequence[Result], seeds: Sequence[int]) -> list[Result]:
     return kept
 
 
-def _write(drawn: Drawn, formats: Sequence[str], width: object, output: Path, *, as_json: bool) -> None:
+def _write(drawn: Drawn, formats: Sequence[str], width: Width, output: Path, *, as_json: bool) -> None:
     from genrec_unlearn_bench.files import atomic_bytes
-    from genrec_unlearn_bench.reporting.figures.model import Width
     from genrec_unlearn_bench.reporting.figures.writing import figure_files
 
-    console = stdout()
-    told = []
+    written = []
     for figure in drawn.figures:
-        paths = []
-        for file in figure_files(figure, formats, Width(str(width))):
+        files = figure_files(figure, formats, width)
+        for file in files:
             atomic_bytes(output / file.name, file.content, "--output")
-            paths.append(str(output / file.name))
-        told.append(
-            {
-                "name": figure.name,
-                "kind": figure.kind,
-                "block": figure.block.title,
-                "caption": " ".join(figure.caption),
-                "files": paths,
-            }
-        )
+        content = {"name": figure.name, "kind": figure.kind, "block": figure.block.title}
+        paths = [str(output / file.name) for file in files]
+        written.append({**content, "caption": " ".join(figure.caption), "files": paths})
         if not as_json:
             endings = ", ".join(path.rpartition(".")[2] for path in paths)
-            console.print(f"{figure.kind}: {output / figure.name} ({endings})", soft_wrap=True)
+            print_line(f"{figure.kind}: {output / figure.name} ({endings})")
     if as_json:
-        skipped = [
-            {"kind": one.kind, "block": one.block, "reason": one.reason, "hint": one.hint} for one in drawn.skipped
-        ]
-        print_json({"figures": told, "skipped": skipped})
+        print_json({"figures": written, "skipped": [vars(one) for one in drawn.skipped]})
         return
-    for line in _not_drawn(drawn.skipped):
-        console.print(line, soft_wrap=True)
-
-
-def _not_drawn(skipped: Sequence[Skipped]) -> list[str]:
-    """One line a kind: of many blocks the first is named, as the others lack the same."""
     by_kind: dict[str, list[Skipped]] = {}
-    for one in skipped:
+    for one in drawn.skipped:
         by_kind.setdefault(one.kind, []).append(one)
-    out = []
-    for kind, members in by_kind.items():
-        more = f" (and {len(members) - 1} more)" if len(members) > 1 else ""
-        out.append(f"not drawn: {kind}: {members[0].reason}{more}; would be by: {members[0].hint}")
-    return out
+    for kind, (first, *others) in by_kind.items():
+        # Of many blocks the first is named, as the others lack the same.
+        more = f" (and {len(others)} more)" if others else ""
+        print_line(f"not drawn: {kind}: {first.reason}{more}; would be by: {first.hint}")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.console import handled, stdout
-from genrec_unlearn_bench.config import named
-from genrec_unlearn_bench.errors import UnknownName, UsageError
+from genrec_unlearn_bench.config import named, one_of
+from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.outputs import Output, Report
@@ -46,8 +46,8 @@ def leaderboard(
     What every mark means, which tests were made, how many seeds there are and what was left out stands below a table.
     """
     formats = known_formats(format_, out)
-    if compare not in (None, "reported"):
-        raise UnknownName("comparison", str(compare), ["reported"])
+    if compare is not None:
+        one_of("comparison", compare, ["reported"])
     from genrec_unlearn_bench.reporting import selection
     from genrec_unlearn_bench.reporting.layouts import find_layout
     from genrec_unlearn_bench.reporting.outputs import make_report
@@ -79,8 +79,7 @@ def known_formats(text: str | None, out: Path | None) -> list[str]:
     of_file = SUFFIXES.get(out.suffix.lower()) if out is not None and not out.is_dir() else None
     formats = list(dict.fromkeys(part.strip().lower() for part in (text or of_file or "terminal").split(",")))
     for name in formats:
-        if name not in FORMATS:
-            raise UnknownName("format", name, FORMATS)
+        one_of("format", name, FORMATS)
     if len(formats) > 1 and (out is None or of_file is not None):
         where = "go to one file" if of_file is not None else "be printed at once"
         raise UsageError(f"{len(formats)} formats cannot {where}", hint="name a folder for them (--out DIR)")

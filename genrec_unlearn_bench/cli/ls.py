@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import handled, print_json, stdout
+from genrec_unlearn_bench.cli.console import Sheet, handled, print_json, stdout
 from genrec_unlearn_bench.errors import UnknownName
 
 __all__ = ["KINDS", "Listing", "listing", "ls"]
@@ -20,9 +20,7 @@ __all__ = ["KINDS", "Listing", "listing", "ls"]
 def ls(
     kind: Annotated[
         str | None,
-        typer.Argument(
-            help="tasks, methods, backbones, datasets, measurements, metrics or grids; all where none is given."
-        ),
+        Argument(help="tasks, methods, backbones, datasets, measurements, metrics or grids; all where none is given."),
     ] = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
@@ -36,15 +34,7 @@ def ls(
     if as_json:
         print_json(list(found.records))
         return
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for index, column in enumerate(found.columns):
-        table.add_column(column, no_wrap=index == 0, overflow="fold")
-    for row in found.rows:
-        table.add_row(*row)
-    stdout().print(table)
+    Sheet("", found.rows, found.columns).draw(stdout())
 
 
 def _overview(found: list[Listing], *, as_json: bool) -> None:
@@ -91,78 +81,60 @@ def _tasks(data_dir: Path | None) -> Listing:
     from genrec_unlearn_bench.data.tasks import tasks
 
     found = list(tasks().values())
-    return Listing(
-        "tasks",
-        ("task", "dataset", "forgets", "title"),
-        tuple((task.name, task.dataset, task.concept.kind, task.title) for task in found),
-        tuple(task.model_dump(mode="json") for task in found),
-    )
+    rows = tuple((task.name, task.dataset, task.concept.kind, task.title) for task in found)
+    records = tuple(task.model_dump(mode="json") for task in found)
+    return Listing("tasks", ("task", "dataset", "forgets", "title"), rows, records)
 
 
 def _methods(data_dir: Path | None) -> Listing:
     from genrec_unlearn_bench.registry import methods
 
     found = list(methods().values())
-    return Listing(
-        "methods",
-        ("method", "kind", "requires", "summary"),
-        tuple(
-            (entry.name, "variant" if entry.variant_of else entry.kind, ", ".join(entry.requires) or "–", entry.summary)
-            for entry in found
-        ),
-        tuple({**asdict(entry), "source": str(entry.source) if entry.source else None} for entry in found),
+    rows = tuple(
+        (entry.name, "variant" if entry.variant_of else entry.kind, ", ".join(entry.requires) or "–", entry.summary)
+        for entry in found
     )
+    records = tuple({**asdict(entry), "source": str(entry.source) if entry.source else None} for entry in found)
+    return Listing("methods", ("method", "kind", "requires", "summary"), rows, records)
 
 
 def _backbones(data_dir: Path | None) -> Listing:
     from genrec_unlearn_bench.backbones.catalogue import backbones
     from genrec_unlearn_bench.registry import summary
 
-    found = backbones()
-    return Listing(
-        "backbones",
-        ("backbone", "summary"),
-        tuple((name, summary(place)) for name, place in found.items()),
-        tuple({"name": name, "class": place, "summary": summary(place)} for name, place in found.items()),
-    )
+    records = tuple({"name": name, "class": place, "summary": summary(place)} for name, place in backbones().items())
+    rows = tuple((record["name"], record["summary"]) for record in records)
+    return Listing("backbones", ("backbone", "summary"), rows, records)
 
 
 def _datasets(data_dir: Path | None) -> Listing:
     from genrec_unlearn_bench.data.catalogue import datasets
 
     found = list(datasets(data_dir).values())
-    return Listing(
-        "datasets",
-        ("dataset", "format", "split", "k-core", "title"),
-        tuple((spec.name, spec.format, spec.split, str(spec.k_core or "–"), spec.title) for spec in found),
-        tuple(spec.model_dump(mode="json") for spec in found),
-    )
+    rows = tuple((spec.name, spec.format, spec.split, str(spec.k_core or "–"), spec.title) for spec in found)
+    records = tuple(spec.model_dump(mode="json") for spec in found)
+    return Listing("datasets", ("dataset", "format", "split", "k-core", "title"), rows, records)
 
 
 def _measurements(data_dir: Path | None) -> Listing:
     from genrec_unlearn_bench.evaluation.catalogue import metric_specs
     from genrec_unlearn_bench.evaluation.suites import measurements
 
-    found = measurements()
-    metrics = {name: [metric for metric in metric_specs() if metric.startswith(f"{name}.")] for name in found}
-    return Listing(
-        "measurements",
-        ("measurement", "metrics", "what it asks"),
-        tuple((name, str(len(metrics[name])), asks) for name, asks in found.items()),
-        tuple({"name": name, "metrics": metrics[name], "asks": asks} for name, asks in found.items()),
+    records: tuple[dict[str, Any], ...] = tuple(
+        {"name": name, "metrics": [metric for metric in metric_specs() if metric.startswith(f"{name}.")], "asks": asks}
+        for name, asks in measurements().items()
     )
+    rows = tuple((record["name"], str(len(record["metrics"])), record["asks"]) for record in records)
+    return Listing("measurements", ("measurement", "metrics", "what it asks"), rows, records)
 
 
 def _metrics(data_dir: Path | None) -> Listing:
     from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 
-    found = list(metric_specs().values())
-    rows = []
-    for spec in found:
+    rows, records = [], []
+    for spec in metric_specs().values():
         better = ", ".join(f"{group.value} {way.value}" for group, way in spec.better.items())
         rows.append((spec.name, spec.title, better, spec.unit, spec.level.value))
-    records = []
-    for spec in found:
         # An open end of a range has no number in JSON.
         low, high = (None if abs(end) == float("inf") else end for end in spec.range)
         records.append({**spec.model_dump(mode="json", exclude={"range"}), "range": [low, high]})
@@ -172,17 +144,15 @@ def _metrics(data_dir: Path | None) -> Listing:
 def _grids(data_dir: Path | None) -> Listing:
     from genrec_unlearn_bench.grid.grid_file import read_text, ready_grids
 
-    # What their cells are takes a second to work out, and `bench show` tells it.
-    found = {name: (path, read_text(path, path.name).content) for name, path in ready_grids().items()}
-    return Listing(
-        "grids",
-        ("grid", "what it is", "cost"),
-        tuple((name, content["description"], content["cost"]) for name, (_, content) in found.items()),
-        tuple(
+    # Not their cells, which take a second to work out: `bench show` has them.
+    records = []
+    for name, path in ready_grids().items():
+        content = read_text(path, path.name).content
+        records.append(
             {"name": name, "file": str(path), "description": content["description"], "cost": content["cost"]}
-            for name, (path, content) in found.items()
-        ),
-    )
+        )
+    rows = tuple((record["name"], record["description"], record["cost"]) for record in records)
+    return Listing("grids", ("grid", "what it is", "cost"), rows, tuple(records))
 
 
 KINDS: dict[str, Callable[[Path | None], Listing]] = {

@@ -5,98 +5,83 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of a table.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON on stdout instead of a table.")]
+Debug = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
 DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder with the dataset's files, or with one folder for each dataset.", show_default=False, metavar="DIR"
-    ),
+    Path | None, Option(help="Folder with the dataset's files, or with one folder for each dataset.", metavar="DIR")
 ]
 CacheDir = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         help="Where computed stages are kept (default: $GENREC_UNLEARN_BENCH_CACHE, or the user's cache).",
-        show_default=False,
         metavar="DIR",
     ),
 ]
 SharedCache = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         help="A store that is read where one's own has nothing, and never written "
         "(default: $GENREC_UNLEARN_BENCH_SHARED_CACHE).",
-        show_default=False,
         metavar="DIR",
     ),
 ]
 
 # What a run is made of.
 
-Task = Annotated[str, typer.Option(help="Task, or the path of a task's YAML (bench ls tasks).")]
+Task = Annotated[str, Option(help="Task, or the path of a task's YAML (bench ls tasks).")]
 Method = Annotated[
-    list[str],
-    typer.Option(help="Method or reference row; several with commas or repeated; path/to/file.py:Class works."),
+    list[str], Option(help="Method or reference row; several with commas or repeated; path/to/file.py:Class works.")
 ]
-Backbone = Annotated[str, typer.Option(help="Backbone (bench ls backbones).")]
+Backbone = Annotated[str, Option(help="Backbone (bench ls backbones).")]
 Backbones = Annotated[
-    list[str],
-    typer.Option("--backbone", help="Backbone; several with commas or repeated, or all (bench ls backbones)."),
+    list[str], Option("--backbone", help="Backbone; several with commas or repeated, or all (bench ls backbones).")
 ]
-Seed = Annotated[list[int] | None, typer.Option(help="Training seed; repeat for several (default: 0).", min=0)]
-Scale = Annotated[
-    str | None, typer.Option(help="smoke, small, paper or official (default: smoke on demo, small elsewhere).")
-]
-Suite = Annotated[str, typer.Option(help="Which measurements are taken: core or full (bench ls metrics).")]
+Seed = Annotated[list[int] | None, Option(help="Training seed; repeat for several (default: 0).", min=0)]
+Scale = Annotated[str | None, Option(help="smoke, small, paper or official (default: smoke on demo, small elsewhere).")]
+Suite = Annotated[str, Option(help="Which measurements are taken: core or full (bench ls metrics).")]
 Measure = Annotated[
     list[str] | None,
-    typer.Option(help="Of the suite full, this measurement alone; several with commas or repeated.", metavar="NAME"),
+    Option(help="Of the suite full, this measurement alone; several with commas or repeated.", metavar="NAME"),
 ]
 SetMeasure = Annotated[
-    list[str] | None, typer.Option(help="Change a field of a measurement's configuration: relearning.lr=1e-5.")
+    list[str] | None, Option(help="Change a field of a measurement's configuration: relearning.lr=1e-5.")
 ]
 Encoder = Annotated[
-    str | None, typer.Option(help="tfidf, minilm, a sentence-transformers folder or hub id (default: by scale).")
+    str | None, Option(help="tfidf, minilm, a sentence-transformers folder or hub id (default: by scale).")
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
 Threads = Annotated[
-    int | None, typer.Option(help="CPU threads (default: one at smoke scale, else the physical cores).", min=1)
+    int | None, Option(help="CPU threads (default: one at smoke scale, else the physical cores).", min=1)
 ]
-Set = Annotated[
-    list[str] | None, typer.Option("--set", help="Change a field of the method's configuration: key=value.")
-]
-SetBackbone = Annotated[list[str] | None, typer.Option(help="Change a field of the backbone's: training.epochs=20.")]
-SetSid = Annotated[list[str] | None, typer.Option(help="Change a field of the tokenizer's: codes=128.")]
+Set = Annotated[list[str] | None, Option("--set", help="Change a field of the method's configuration: key=value.")]
+SetBackbone = Annotated[list[str] | None, Option(help="Change a field of the backbone's: training.epochs=20.")]
+SetSid = Annotated[list[str] | None, Option(help="Change a field of the tokenizer's: codes=128.")]
 Ruleset = Annotated[
-    str, typer.Option(help="Method configurations: default, fixed (one for all tasks) or tuned (bench tune).")
+    str, Option(help="Method configurations: default, fixed (one for all tasks) or tuned (bench tune).")
 ]
-TunedDir = Annotated[Path, typer.Option(help="Where the choices of bench tune lie.", metavar="DIR")]
+TunedDir = Annotated[Path, Option(help="Where the choices of bench tune lie.", metavar="DIR")]
 OracleSeeds = Annotated[
-    int, typer.Option(help="Retrained models that the gap is taken against; 0 trains none.", min=0, max=20)
+    int, Option(help="Retrained models that the gap is taken against; 0 trains none.", min=0, max=20)
 ]
-Beam = Annotated[int, typer.Option(help="Beam width shown in the table: 10 (the paper's) or 50.")]
+Beam = Annotated[int, Option(help="Beam width shown in the table: 10 (the paper's) or 50.")]
 Requests = Annotated[
     int,
-    typer.Option(
-        help="Divide the forget set by concept into so many requests, each applied to the last one's model.", min=1
-    ),
+    Option(help="Divide the forget set by concept into so many requests, each applied to the last one's model.", min=1),
 ]
 Shadows = Annotated[
     int,
-    typer.Option(
-        help="With --suite full: shadow models to train for U-LiRA, an even number (default: none).", min=0, max=64
-    ),
+    Option(help="With --suite full: shadow models to train for U-LiRA, an even number (default: none).", min=0, max=64),
 ]
 Trackers = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--tracker", help="Show losses while they come: tensorboard, or another tracker of accelerate.", metavar="NAME"
     ),
 ]
-TrackerDir = Annotated[Path, typer.Option(help="Where trackers that write files put them.", metavar="DIR")]
-ResultsDir = Annotated[Path, typer.Option(help="Where results are written.", metavar="DIR")]
+TrackerDir = Annotated[Path, Option(help="Where trackers that write files put them.", metavar="DIR")]
+ResultsDir = Annotated[Path, Option(help="Where results are written.", metavar="DIR")]
 
 
 def examples(*lines: str) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options, results
-from genrec_unlearn_bench.cli.console import handled, print_json, print_line, progressing
+from genrec_unlearn_bench.cli.console import handled, print_first, print_json, print_line, progressing
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 
@@ -20,22 +21,20 @@ if TYPE_CHECKING:
 
 __all__ = ["pull"]
 
-SHOWN = 10
-
 
 @handled
 def pull(
-    place: Annotated[str, typer.Argument(help="A folder, or http(s)://… of one that is served.", metavar="PLACE")],
+    place: Annotated[str, Argument(help="A folder, or http(s)://… of one that is served.", metavar="PLACE")],
     task: results.Tasks = None,
     backbone: results.Backbones = None,
     method: results.Methods = None,
     ruleset: results.Rulesets = None,
     scale: results.Scales = None,
-    results_dir: Annotated[Path, typer.Option(help="Where results are put.", metavar="DIR")] = Path("results"),
+    results_dir: Annotated[Path, Option(help="Where results are put.", metavar="DIR")] = Path("results"),
     write_index: Annotated[
-        bool, typer.Option("--write-index", help="Pull nothing: write the index by which others pull from this folder.")
+        bool, Option("--write-index", help="Pull nothing: write the index by which others pull from this folder.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be pulled.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be pulled.")] = False,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
@@ -77,10 +76,7 @@ def _print_outcomes(brought: Sequence[Pulled], *, as_json: bool) -> None:
     if as_json:
         print_json({"counts": dict(counts), "brought": [vars(one) for one in brought]})
     else:
-        for one in failed[:SHOWN]:
-            print_line(f"failed: {one.what}: {one.fault}")
-        if len(failed) > SHOWN:
-            print_line(f"failed: … and {len(failed) - SHOWN} more")
+        print_first([f"{one.what}: {one.fault}" for one in failed], "failed")
         for one in brought:
             if one.outcome == "kept":
                 print_line(f"kept: {one.what}: something else lies here under that name, and stays")

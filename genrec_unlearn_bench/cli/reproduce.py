@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, print_json, progressing, stdout
@@ -34,36 +35,31 @@ MOST = 12
 
 Target = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         help="A run (its folder, its result.json or the first digits of its key), or the name of a published "
         "reference; the references are listed where nothing is given.",
         metavar="RUN|NAME",
     ),
 ]
 MethodFile = Annotated[
-    str | None, typer.Option(help="Of a run: the file of its method, path/to/file.py:Class, if not installed.")
+    str | None, Option(help="Of a run: the file of its method, path/to/file.py:Class, if not installed.")
 ]
-RunEncoder = Annotated[
-    str | None, typer.Option(help="Of a run: where its text encoder lies, if the record cannot say.")
-]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Of a run: make the original and the oracles anew as well.")]
+RunEncoder = Annotated[str | None, Option(help="Of a run: where its text encoder lies, if the record cannot say.")]
+Fresh = Annotated[bool, Option("--fresh", help="Of a run: make the original and the oracles anew as well.")]
 Floor = Annotated[
     int | None,
-    typer.Option(
-        help="Of a run on a GPU: repeat it so often and keep how far its numbers scatter.", metavar="N", min=1
-    ),
+    Option(help="Of a run on a GPU: repeat it so often and keep how far its numbers scatter.", metavar="N", min=1),
 ]
 Minutes = Annotated[
-    float | None,
-    typer.Option(help="Train for that long, keep the state and measure; the same call goes on.", min=0.0),
+    float | None, Option(help="Train for that long, keep the state and measure; the same call goes on.", min=0.0)
 ]
 Changes = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Change a field of the configuration, as in training.epochs=3 (not comparable then)."),
+    Option("--set", help="Change a field of the configuration, as in training.epochs=3 (not comparable then)."),
 ]
-TrainingSeed = Annotated[int, typer.Option(help="Training seed.", min=0)]
-TestRows = Annotated[int, typer.Option(help="Test rows measured while training goes on; at its end all are.", min=1)]
-RunThreads = Annotated[int | None, typer.Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]
+TrainingSeed = Annotated[int, Option(help="Training seed.", min=0)]
+TestRows = Annotated[int, Option(help="Test rows measured while training goes on; at its end all are.", min=1)]
+RunThreads = Annotated[int | None, Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]
 
 
 @handled
@@ -93,10 +89,12 @@ def reproduce(
     A published reference: the training's state is kept in the cache, so that after an interrupt, or with --minutes, the
     same command goes on. A record is written to the results folder after every call.
     """
+    from genrec_unlearn_bench.pipeline.results import names_a_run
+
     places: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
     if name is None:
         _list(as_json=as_json)
-    elif name not in published_references() and _is_run(name):
+    elif name not in published_references() and names_a_run(name):
         _refuse_training_options(minutes=minutes, changes=set_, seed=seed)
         settings = {**places, "method": method, "encoder": encoder, "device": None if device == "auto" else device}
         _repeat(name, results_dir, cache_dir, settings, fresh=fresh, floor=floor, as_json=as_json)
@@ -104,12 +102,6 @@ def reproduce(
         settings = {**places, "device": device, "results_dir": results_dir, "minutes": minutes}
         settings |= {"changes": overrides(set_ or []), "seed": seed, "test_rows": test_rows}
         _train(name, cache_dir, settings, as_json=as_json)
-
-
-def _is_run(name: str) -> bool:
-    from genrec_unlearn_bench.pipeline.results import names_a_run
-
-    return names_a_run(name)
 
 
 def _train(name: str, cache_dir: Path | None, settings: dict[str, Any], *, as_json: bool) -> None:
@@ -130,11 +122,11 @@ def _train(name: str, cache_dir: Path | None, settings: dict[str, Any], *, as_js
 
 
 def _refuse_training_options(*, minutes: float | None, changes: list[str] | None, seed: int) -> None:
-    given = [("--minutes", minutes is not None), ("--set", bool(changes)), ("--seed", seed != 0)]
-    named = [option for option, there in given if there]
-    if named:
+    given = {"--minutes": minutes is not None, "--set": bool(changes), "--seed": seed != 0}
+    if any(given.values()):
+        options = " and ".join(option for option, there in given.items() if there)
         raise UsageError(
-            f"a run is repeated as it was, and {' and '.join(named)} would change it",
+            f"a run is repeated as it was, and {options} would change it",
             hint="leave that out; another run is made with bench run",
         )
 
@@ -155,19 +147,16 @@ def _draw(record: ReproductionRecord, folder: Path) -> None:
     rows = tuple(
         (
             one.metric,
-            f"{one.published:.4f}",
-            f"{one.measured:.4f}",
-            f"{one.items:.4f}",
+            *(f"{value:.4f}" for value in (one.published, one.measured, one.items)),
             f"{one.distance:+.1%}",
             "yes" if one.within else "no",
         )
         for one in record.comparisons
     )
     epochs = record.steps / record.steps_per_epoch
-    valid = "none yet" if record.best_valid_ndcg < 0 else f"{record.best_valid_ndcg:.4f}"
     state = (
         ("trained", f"{record.steps} of at most {record.total_steps} steps ({epochs:.1f} epochs)"),
-        ("best validation NDCG@10", valid),
+        ("best validation NDCG@10", "none yet" if record.best_valid_ndcg < 0 else f"{record.best_valid_ndcg:.4f}"),
         ("measured", f"{record.test_rows} of {record.all_test_rows} test rows, beam {reference.beam}"),
         ("time", f"{record.train_seconds / 60:.1f} min of training in {len(record.pieces)} piece(s)"),
         ("verdict", _verdict(record)),
@@ -183,9 +172,7 @@ def _verdict(record: ReproductionRecord) -> str:
         return "not finished: the same command goes on from here"
     if not record.comparable:
         return "finished, with changed settings: not comparable with what was published"
-    if record.reproduced:
-        return "reproduced"
-    return "finished, and not all numbers are within the tolerance"
+    return "reproduced" if record.reproduced else "finished, and not all numbers are within the tolerance"
 
 
 def _repeat(
@@ -219,28 +206,23 @@ def _repeat(
         else:
             _, done = measure_floor(folder, record, floor, once, redo=redo, progress=progress)
     if as_json:
-        print_json(_repetition_document(done, folder))
+        plain = ("matches", "bitwise", "basis", "floor_unused", "counts")
+        print_json(
+            {
+                "folder": str(folder),
+                "key": done.then.key,
+                **{name: getattr(done, name) for name in plain},
+                "parted": done.first_difference,
+                "reused": list(done.reused),
+                "changes": [vars(change) for change in done.changes],
+                "rows": [{**vars(row), "group": row.group.value} for row in done.rows],
+                "record": done.now.model_dump(mode="json"),
+            }
+        )
     else:
         _draw_repetition(done, folder)
     if not done.matches:
         raise typer.Exit(1)
-
-
-def _repetition_document(done: Repetition, folder: Path) -> dict[str, Any]:
-    return {
-        "folder": str(folder),
-        "key": done.then.key,
-        "matches": done.matches,
-        "bitwise": done.bitwise,
-        "basis": done.basis,
-        "floor_unused": done.floor_unused,
-        "counts": done.counts,
-        "parted": done.first_difference,
-        "reused": list(done.reused),
-        "changes": [vars(change) for change in done.changes],
-        "rows": [{**vars(row), "group": row.group.value} for row in done.rows],
-        "record": done.now.model_dump(mode="json"),
-    }
 
 
 def _draw_repetition(done: Repetition, folder: Path) -> None:

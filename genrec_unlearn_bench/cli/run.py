@@ -11,15 +11,8 @@ import typer
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import handled, open_store, print_json, stdout
-from genrec_unlearn_bench.config import named, overrides
-from genrec_unlearn_bench.errors import (
-    BenchError,
-    CapabilityMissing,
-    DataMissing,
-    StorageError,
-    UnknownName,
-    UsageError,
-)
+from genrec_unlearn_bench.config import named, one_of, overrides
+from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, DataMissing, StorageError, UsageError
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.launch import launched, place
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
@@ -28,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from genrec_unlearn_bench.executors.trackers import Tracking
-    from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
+    from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.pipeline.results import FinishedRun
     from genrec_unlearn_bench.pipeline.stage import SessionCache
     from genrec_unlearn_bench.progress import Progress
@@ -78,7 +71,7 @@ def run(
     Finished stages are kept, so that a second method on the same task pays for itself alone, and an interrupted run
     goes on where it stopped. The rows original and retrain come along with every method.
     """
-    from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
 
     if beam not in (10, 50):
         raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")
@@ -96,7 +89,7 @@ def run(
         method_set=overrides(set_ or []),
         backbone_set=overrides(set_backbone or [], where="--set-backbone"),
         sid_set=overrides(set_sid or [], where="--set-sid"),
-        ruleset=_known_ruleset(ruleset),
+        ruleset=cast("RulesetName", one_of("ruleset", ruleset, get_args(RulesetName))),
         tuned_dir=tuned_dir,
         oracle_seeds=oracle_seeds,
         requests=requests,
@@ -126,14 +119,6 @@ def _conclude(finished: Sequence[FinishedRun], failed: Failed, *, beam: int, as_
         typer.echo(f"error: {request.backbone}, {request.method}, seed {request.seed}: {fault.render()}", err=True)
     if failed or diverged:
         raise typer.Exit(max([1, *(fault.exit_code for _, fault in failed)]))
-
-
-def _known_ruleset(text: str) -> RulesetName:
-    from genrec_unlearn_bench.pipeline.request import RulesetName
-
-    if text not in get_args(RulesetName):
-        raise UnknownName("ruleset", text, get_args(RulesetName))
-    return cast("RulesetName", text)
 
 
 def chosen_names(

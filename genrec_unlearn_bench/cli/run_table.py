@@ -95,7 +95,7 @@ STREAM_CAPTION = (
 def run_table(records: Sequence[RunRecord], *, beam: int) -> RenderableType:
     """Core table: a row for every record; with several seeds, each method's mean below its rows.
 
-    Several backbones stand one below the other, each under its name.
+    Several backbones are shown one below the other, each under its name.
     """
     first = records[0].cell
     names = list(dict.fromkeys(map(_backbone, records)))
@@ -120,7 +120,7 @@ def run_table(records: Sequence[RunRecord], *, beam: int) -> RenderableType:
 def full_table(records: Sequence[RunRecord]) -> RenderableType | None:
     """Measurements beyond the core: a row for every record that has some; None where no record has.
 
-    Below it stands, once each, why something could not be measured.
+    Below it, once each, the reasons why something could not be measured.
     """
     rows = [record for record in records if record.measuring]
     if not rows:
@@ -134,8 +134,8 @@ def full_table(records: Sequence[RunRecord]) -> RenderableType | None:
     _add_columns(table, _full_headings(shown))
     for record, line in zip(rows, found, strict=True):
         names = [*([_backbone(record)] if several else []), record.cell.method, *([str(record.cell.seed)] * seeded)]
-        cells = [_text(line[index], signed=FULL_COLUMNS[index].signed) for index in shown]
-        table.add_row(*names, *cells)
+        cells = [(line[index], FULL_COLUMNS[index].signed) for index in shown]
+        table.add_row(*names, *(number(value.value if value else None, signed=signed) for value, signed in cells))
     reasons = "".join(f"\n  {text}" for text in _reasons(rows, found))
     return _captioned(table, FULL_CAPTION, *([f"not measured:{reasons}"] if reasons else []))
 
@@ -210,13 +210,12 @@ def _backbone(record: RunRecord) -> str:
 def _add_methods(table: Table, records: Sequence[RunRecord], beam: int, *, seeded: bool) -> None:
     for name in dict.fromkeys(record.cell.method for record in records):
         rows = [record for record in records if record.cell.method == name]
-        found = [[_value(record, column, beam) for column in COLUMNS] for record in rows]
-        for record, values in zip(rows, found, strict=True):
-            label = f"{name} (diverged)" if record.diverged else name
-            seed = [str(record.cell.seed)] if seeded else []
-            table.add_row(label, *seed, *_numbers(values), _seconds(record.cost.unlearn_seconds))
+        values_of = [[one.value if (one := _find(row, column, beam)) else None for column in COLUMNS] for row in rows]
+        for record, values in zip(rows, values_of, strict=True):
+            names = [f"{name} (diverged)" if record.diverged else name, *([str(record.cell.seed)] * seeded)]
+            table.add_row(*names, *_numbers(values), _seconds(record.cost.unlearn_seconds))
         if len(rows) > 1:
-            means = [_mean(values) for values in zip(*found, strict=True)]
+            means = [_mean(values) for values in zip(*values_of, strict=True)]
             seconds = _mean([record.cost.unlearn_seconds for record in rows])
             table.add_row(name, "mean", *_numbers(means), _seconds(seconds), style="bold", end_section=True)
 
@@ -225,13 +224,10 @@ def _numbers(values: Iterable[float | None]) -> list[str]:
     return [number(value, signed=column.signed) for value, column in zip(values, COLUMNS, strict=True)]
 
 
-def _value(record: RunRecord, column: Column, beam: int) -> float | None:
-    wanted = (column.metric, column.group, beam if column.lists else None)
-    return next((one.value for one in record.metrics if (one.metric, one.group, one.beam) == wanted), None)
-
-
-def _find(record: RunRecord, column: Column) -> MetricValue | None:
-    return next((one for one in record.metrics if (one.metric, one.group) == (column.metric, column.group)), None)
+def _find(record: RunRecord, column: Column, beam: int | None = None) -> MetricValue | None:
+    """A column's value in a record; ``beam`` chooses among those of lists."""
+    found = (one for one in record.metrics if (one.metric, one.group) == (column.metric, column.group))
+    return next((one for one in found if not column.lists or one.beam == beam), None)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -240,25 +236,17 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _seconds(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return "0" if value == 0 else f"{value:.1f}"
-
-
-def _text(value: MetricValue | None, *, signed: bool) -> str:
-    return number(value.value if value else None, signed=signed)
+    return "–" if value is None else f"{value:.1f}" if value else "0"
 
 
 def _full_headings(shown: Iterable[int]) -> list[str]:
     """Headings of the columns shown; a family's name stands over the first of its columns that is shown."""
-    headings, above = [], ""
+    headings: dict[str, list[str]] = {}
     for index in shown:
-        column = FULL_COLUMNS[index]
-        family = column.metric.partition(".")[0]
-        named = next(each.head for each in reversed(FULL_COLUMNS[: index + 1]) if each.head)
-        headings.append(f"{column.head or (named if family != above else '')}\n{column.title}")
-        above = family
-    return headings
+        head = next(each.head for each in reversed(FULL_COLUMNS[: index + 1]) if each.head)
+        above = headings.setdefault(head, [])
+        above.append(f"{'' if above else head}\n{FULL_COLUMNS[index].title}")
+    return [heading for group in headings.values() for heading in group]
 
 
 def _reasons(rows: Sequence[RunRecord], found: Sequence[Sequence[MetricValue | None]]) -> list[str]:
@@ -279,10 +267,5 @@ def _parsed(column: str, text: str) -> int | float | str | None:
 
 
 def _stream_text(value: float | None, column: str) -> str:
-    if value is None:
-        return number(None)
-    if column == "interactions":
-        return f"{value:.0f}"
-    if "seconds" in column:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if column == "share_of_retraining" else number(value)
+    places = {"interactions": 0, "seconds": 1, "cumulative_seconds": 1, "share_of_retraining": 2}
+    return f"{value:.{places[column]}f}" if value is not None and column in places else number(value)

@@ -6,7 +6,7 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, print_json, stdout
@@ -27,12 +27,10 @@ __all__ = ["dataset_card", "is_local", "kind_of_file", "local_folder", "manifest
 def show(
     name: Annotated[
         str,
-        typer.Argument(
-            help="Name of anything that bench ls lists, or path/to/method.py:Class, or a task's or grid's file."
-        ),
+        Argument(help="Name of anything that bench ls lists, or path/to/method.py:Class, or a task's or grid's file."),
     ],
     kind: Annotated[
-        str | None, typer.Option(help="task, method, dataset …, where a name means several things (kinds: bench ls).")
+        str | None, Option(help="task, method, dataset …, where a name means several things (kinds: bench ls).")
     ] = None,
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
@@ -40,24 +38,20 @@ def show(
     debug: options.Debug = False,
 ) -> None:
     """Show one thing: a task's concept and what it resolves to, a method's configuration, a metric's definition …"""
-    card = _card(_kind_of(name, kind, data_dir), name, data_dir, cache_dir)
+    from genrec_unlearn_bench.cli.grid_card import grid
+
+    found = _kind_of(name, kind, data_dir)
+    if found == "tasks":
+        card = _task(name, data_dir, cache_dir)
+    elif found in ("datasets", "grids"):
+        card = {"datasets": dataset_card, "grids": grid}[found](name, data_dir)
+    else:
+        cards = {"methods": _method, "backbones": _backbone, "measurements": _measurement, "metrics": _metric}
+        card = cards[found](name)
     if as_json:
         print_json(card.content)
         return
     card.draw(stdout())
-
-
-def _card(kind: str, name: str, data_dir: Path | None, cache_dir: Path | None) -> Card:
-    if kind == "tasks":
-        return _task(name, data_dir, cache_dir)
-    if kind == "datasets":
-        return dataset_card(name, data_dir)
-    if kind == "grids":
-        from genrec_unlearn_bench.cli.grid_card import grid
-
-        return grid(name, data_dir)
-    cards = {"methods": _method, "backbones": _backbone, "measurements": _measurement, "metrics": _metric}
-    return cards[kind](name)
 
 
 def _kind_of(name: str, kind: str | None, data_dir: Path | None) -> str:
@@ -74,9 +68,14 @@ def _kind_of(name: str, kind: str | None, data_dir: Path | None) -> str:
         if name in names:
             return candidate
         known += names
-    if _imported_task(name, data_dir):
-        return "tasks"
-    raise UnknownName("name", name, known)
+    from genrec_unlearn_bench.data.tasks import find_task
+
+    try:
+        # Tasks of imported datasets are not listed: there is one for each kind of concept.
+        find_task(name, data_dir)
+    except UnknownName:
+        raise UnknownName("name", name, known) from None
+    return "tasks"
 
 
 def kind_of_file(path: Path) -> str:
@@ -90,17 +89,6 @@ def kind_of_file(path: Path) -> str:
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return "tasks"
     return "grids" if isinstance(content, dict) and "axes" in content else "tasks"
-
-
-def _imported_task(name: str, data_dir: Path | None) -> bool:
-    """Tasks of imported datasets are not listed: there is one for each kind of concept."""
-    from genrec_unlearn_bench.data.tasks import find_task
-
-    try:
-        find_task(name, data_dir)
-    except UnknownName:
-        return False
-    return True
 
 
 def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Card:
@@ -134,8 +122,7 @@ def _method(name: str) -> Card:
     if entry.kind == "reference":
         return Card(f"{entry.name}: a reference row", {**content, "doc": entry.summary}, entry.summary)
     found: type[UnlearningMethod[Any]] = load_class(entry, UnlearningMethod)  # type: ignore[type-abstract]
-    module = inspect.getmodule(found)
-    doc = inspect.getdoc(module) or inspect.getdoc(found) or ""
+    doc = _doc(found)
     requires = sorted(found.requires)
     content |= {
         "doc": doc,
@@ -148,12 +135,12 @@ def _method(name: str) -> Card:
     facts = [("requires", ", ".join(requires) or "nothing"), ("source", str(entry.source or entry.target))]
     if entry.variant_of:
         facts.insert(0, ("variant", entry.summary))
-    sheets = [Sheet("", tuple(facts)), _config_sheet("Configuration", found.Config)]
+    sheets = [Sheet("", tuple(facts)), _config_sheet(content["config"])]
     if found.variants:
-        rows = tuple(
-            (name, ", ".join(f"{k}={v}" for k, v in fields.items())) for name, fields in found.variants.items()
-        )
-        sheets.append(Sheet("Variants", rows, ("name", "changes")))
+        changes = {
+            each: ", ".join(f"{key}={value}" for key, value in set_.items()) for each, set_ in found.variants.items()
+        }
+        sheets.append(Sheet("Variants", tuple(changes.items()), ("name", "changes")))
     return Card(f"{entry.name}: a method", content, doc, tuple(sheets))
 
 
@@ -195,22 +182,22 @@ def _backbone(name: str) -> Card:
     from genrec_unlearn_bench.backbones.catalogue import load_backbone
 
     found = load_backbone(name)
-    doc = inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""
     presets = {scale.value: found.presets[scale].model_dump(mode="json") for scale in Scale}
     sids = {scale.value: found.sid_presets[scale].model_dump(mode="json") for scale in Scale}
-    flags = {scale.value: found.capabilities(found.presets[scale], found.sid_presets[scale]) for scale in Scale}
-    content = {
-        "kind": "backbone",
-        "name": name,
-        "doc": doc,
-        "capabilities": {name: sorted(flags) for name, flags in flags.items()},
-        "presets": presets,
-        "sid_presets": sids,
-    }
-    rows = tuple((name, ", ".join(sorted(found)) or "none") for name, found in flags.items())
-    facts = Sheet("Capabilities", rows, ("scale", "what methods may rely on"))
-    sheets = (facts, _preset_sheet("Recommender (--set-backbone)", presets), _preset_sheet("SIDs (--set-sid)", sids))
-    return Card(f"{name}: a backbone", content, doc, sheets)
+    flags = {scale.value: sorted(found.capabilities(found.presets[scale], found.sid_presets[scale])) for scale in Scale}
+    content = {"kind": "backbone", "name": name, "doc": _doc(found), "capabilities": flags}
+    content |= {"presets": presets, "sid_presets": sids}
+    rows = tuple((scale, ", ".join(names) or "none") for scale, names in flags.items())
+    sheets = (
+        Sheet("Capabilities", rows, ("scale", "what methods may rely on")),
+        _preset_sheet("Recommender (--set-backbone)", presets),
+        _preset_sheet("SIDs (--set-sid)", sids),
+    )
+    return Card(f"{name}: a backbone", content, _doc(found), sheets)
+
+
+def _doc(found: object) -> str:
+    return inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""
 
 
 def _metric(name: str) -> Card:
@@ -230,13 +217,13 @@ def _metric(name: str) -> Card:
     return Card(f"{spec.name}: {spec.title}", {"kind": "metric", **record}, spec.description, (Sheet("", facts),))
 
 
-def _config_sheet(title: str, model: type[BaseModel]) -> Sheet:
-    """One row a field: default, values searched in tuning, documentation."""
+def _config_sheet(fields: list[dict[str, Any]]) -> Sheet:
     rows = tuple(
         (field["name"], _text(field["default"]), _text(field["search"]) if field["search"] else "–", field["doc"])
-        for field in _fields(model)
+        for field in fields
     )
-    return Sheet(title, rows or (("nothing to set", "", "", ""),), ("field", "default", "search", "what it is"))
+    columns = ("field", "default", "search", "what it is")
+    return Sheet("Configuration", rows or (("nothing to set", "", "", ""),), columns)
 
 
 def manifest_sheet(content: Dataset) -> Sheet:
@@ -267,6 +254,7 @@ def _resolved(
         task = task_stage(spec, dataset_stage(source, data_dir, progress))
         materialise(task, context)
         manifest = context.load(task).manifest
+    missed = "" if manifest.within_tolerance else " (none within the tolerance: the nearest)"
     shown = list(manifest.concepts[:12]) + (["…"] if len(manifest.concepts) > 12 else [])
     rows = [
         ("concepts", f"{len(manifest.concepts)}: {', '.join(shown)}" if shown else "–"),
@@ -274,10 +262,7 @@ def _resolved(
         ("forget interactions", str(len(manifest.forget_interactions))),
         ("share of train targets", f"{manifest.train_share:.2%}"),
         ("retain histories with concept", f"{manifest.retain_history_share:.2%}"),
-        (
-            "draws",
-            f"{manifest.draws}{'' if manifest.within_tolerance else ' (none within the tolerance: the nearest)'}",
-        ),
+        ("draws", f"{manifest.draws}{missed}"),
         *((name.replace("_", ", "), str(count)) for name, count in manifest.counts.items()),
         ("digest", manifest.digest),
     ]
@@ -291,14 +276,9 @@ def _fields(model: type[BaseModel]) -> list[dict[str, Any]]:
     for name, info in model.model_fields.items():
         extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
         default: Any = info.get_default(call_default_factory=True) if not info.is_required() else None
-        out.append(
-            {
-                "name": name,
-                "default": default.model_dump(mode="json") if isinstance(default, BaseModel) else default,
-                "search": extra.get("search"),
-                "doc": " ".join((info.description or "").split()),
-            }
-        )
+        default = default.model_dump(mode="json") if isinstance(default, BaseModel) else default
+        doc = " ".join((info.description or "").split())
+        out.append({"name": name, "default": default, "search": extra.get("search"), "doc": doc})
     return out
 
 
@@ -330,25 +310,18 @@ def _measurement(name: str) -> Card:
     from genrec_unlearn_bench.evaluation.suites import find_measurement
 
     found = find_measurement(name)
-    doc = inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""
     presets = {scale.value: found.config(scale.value).model_dump(mode="json") for scale in Scale}
     models = ["the run", "the original", "every oracle" if found.oracles == 0 else "the first oracle"]
     models += ["a model with random weights"] if found.untrained else []
-    content = {
-        "kind": "measurement",
-        "name": name,
-        "doc": doc,
-        "models": models,
-        "presets": presets,
-        "metrics": [spec.name for spec in found.specs],
-    }
+    content = {"kind": "measurement", "name": name, "doc": _doc(found), "models": models, "presets": presets}
+    content["metrics"] = [spec.name for spec in found.specs]
     metrics = tuple((spec.name, spec.title, spec.description) for spec in found.specs)
     sheets = (
         Sheet("", (("taken of", ", ".join(models)), ("suite", "full"))),
         _preset_sheet(f"Configuration (--set-measure {name}.FIELD=VALUE)", presets),
         Sheet("Metrics", metrics, ("metric", "title", "what it is")),
     )
-    return Card(f"{name}: a measurement", content, doc, sheets)
+    return Card(f"{name}: a measurement", content, _doc(found), sheets)
 
 
 def local_folder(spec: DatasetSpec, data_dir: Path | None) -> Path | None:

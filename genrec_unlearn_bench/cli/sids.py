@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, print_json, stdout
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["sids"]
 
 Served = Annotated[
-    bool,
-    typer.Option("--served", help="The IDs the original serves with: trains it where the tokenizer learns along."),
+    bool, Option("--served", help="The IDs the original serves with: trains it where the tokenizer learns along.")
 ]
 
 

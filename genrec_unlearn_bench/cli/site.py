@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import handled, stdout
@@ -17,16 +17,13 @@ __all__ = ["site"]
 @handled
 def site(
     leaderboard: Annotated[
-        Path, typer.Option(help="The leaderboard's folder, with results and submissions.", metavar="DIR")
+        Path, Option(help="The leaderboard's folder, with results and submissions.", metavar="DIR")
     ] = Path("leaderboard"),
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where the site is written (default: site in that folder).", show_default=False, metavar="DIR"
-        ),
+        Path | None, Option(help="Where the site is written (default: site in that folder).", metavar="DIR")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit 1 where a file differs by a byte, and say where.")
+        bool, Option("--check", help="Write nothing; exit 1 where a file differs by a byte, and say where.")
     ] = False,
     debug: options.Debug = False,
 ) -> None:
@@ -34,6 +31,7 @@ def site(
 
     The same results give the same bytes on every machine, so whoever doubts a page can make it again.
     """
+    from genrec_unlearn_bench.files import atomic_folder
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.results import load_results
     from genrec_unlearn_bench.reporting.site import FOLDER, differences, site_files
@@ -60,15 +58,9 @@ def site(
             )
         stdout().print(f"{place}: {len(files)} files, as {len(results)} results make them")
         return
-    _write(files, place)
-    stdout().print(f"{place}: {len(files)} files from {len(results)} results")
-
-
-def _write(files: dict[str, bytes], place: Path) -> None:
-    from genrec_unlearn_bench.files import atomic_folder
-
     with atomic_folder(place, "--out", replace=True) as draft:
         for name, content in files.items():
             path = draft / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+    stdout().print(f"{place}: {len(files)} files from {len(results)} results")

@@ -5,49 +5,39 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.console import Card, Sheet, handled, print_json, stdout
+from genrec_unlearn_bench.config import named
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.submit import Submitted
 
 __all__ = ["submit"]
 
-Name = Annotated[str, typer.Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")]
+Name = Annotated[str, Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")]
 MethodName = Annotated[
-    str | None,
-    typer.Option("--method", help="The method's name, or path/to/file.py:Class (default: NAME).", show_default=False),
+    str | None, Option("--method", help="The method's name, or path/to/file.py:Class (default: NAME).")
 ]
-Out = Annotated[Path, typer.Option(help="Where submissions lie.", metavar="DIR")]
-Title = Annotated[str | None, typer.Option(help="What tables call the method.", show_default=False)]
+Out = Annotated[Path, Option(help="Where submissions lie.", metavar="DIR")]
+Title = Annotated[str | None, Option(help="What tables call the method.")]
 Authors = Annotated[
-    list[str] | None,
-    typer.Option("--author", help='"Name | Affiliation | ORCID", the last two optional; repeat.', show_default=False),
+    list[str] | None, Option("--author", help='"Name | Affiliation | ORCID", the last two optional; repeat.')
 ]
-Contact = Annotated[str | None, typer.Option(help="Mail address or link.", show_default=False)]
-Licence = Annotated[str | None, typer.Option(help="SPDX id, as Apache-2.0.", show_default=False)]
-PaperText = Annotated[str | None, typer.Option("--paper", help='"Title | https link".', show_default=False)]
-Code = Annotated[str | None, typer.Option(help="https link of the code.", show_default=False)]
-Deviations = Annotated[
-    list[str] | None, typer.Option("--deviation", help="A difference from the paper; repeat.", show_default=False)
-]
-Tasks = Annotated[list[str] | None, typer.Option("--task", help="Only these tasks; repeat.", show_default=False)]
-Rulesets = Annotated[
-    list[str] | None, typer.Option("--ruleset", help="Only these rulesets; repeat.", show_default=False)
-]
-Withhold = Annotated[str, typer.Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")]
-AffirmRules = Annotated[
-    bool, typer.Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")
-]
+Contact = Annotated[str | None, Option(help="Mail address or link.")]
+Licence = Annotated[str | None, Option(help="SPDX id, as Apache-2.0.")]
+PaperText = Annotated[str | None, Option("--paper", help='"Title | https link".')]
+Code = Annotated[str | None, Option(help="https link of the code.")]
+Deviations = Annotated[list[str] | None, Option("--deviation", help="A difference from the paper; repeat.")]
+Tasks = Annotated[list[str] | None, Option("--task", help="Only these tasks; repeat.")]
+Rulesets = Annotated[list[str] | None, Option("--ruleset", help="Only these rulesets; repeat.")]
+Withhold = Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")]
+AffirmRules = Annotated[bool, Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")]
 PrText = Annotated[
-    Path | None, typer.Option(help="Where the pull request's text goes (default: beside the folder).", metavar="FILE")
+    Path | None, Option(help="Where the pull request's text goes (default: beside the folder).", metavar="FILE")
 ]
-Leaderboard = Annotated[
-    Path | None,
-    typer.Option(help="The leaderboard's folder to hold it against.", show_default=False, metavar="DIR"),
-]
+Leaderboard = Annotated[Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")]
 
 
 @handled
@@ -77,8 +67,10 @@ def submit(
     Nothing is written unless everything passes. Calling it again renews the results and keeps your words, given here or
     written into submission.yaml. Written beside the folder: the same as a zip file, and the pull request's text.
     """
-    from genrec_unlearn_bench.submissions.submit import SubmitRequest
-    from genrec_unlearn_bench.submissions.submit import submit as make
+    from genrec_unlearn_bench.files import atomic_text
+    from genrec_unlearn_bench.submissions import submit as submissions
+    from genrec_unlearn_bench.submissions.inventory import pack
+    from genrec_unlearn_bench.submissions.submit import pull_request
 
     words: dict[str, Any] = {
         "title": title,
@@ -89,44 +81,29 @@ def submit(
         "code": code,
         "deviations": deviation,
     }
-    done = make(
-        SubmitRequest(
+    done = submissions.submit(
+        submissions.SubmitRequest(
             name=name,
             method=method or name,
             results_dir=results_dir,
             out=out,
             leaderboard=leaderboard,
-            withhold=tuple(part for part in withhold.split(",") if part),
+            withhold=named([withhold]),
             tasks=tuple(task or ()),
             rulesets=tuple(ruleset or ()),
             words={field: value for field, value in words.items() if value is not None},
             affirm=affirm_rules,
         )
     )
-    _finish(done, out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md", as_json=as_json)
-
-
-def _finish(done: Submitted, archive: Path, text: Path, *, as_json: bool) -> None:
-    """Write what lies beside the folder, and say what was done."""
-    from genrec_unlearn_bench.files import atomic_text
-    from genrec_unlearn_bench.submissions.archive import pack
-    from genrec_unlearn_bench.submissions.pull_request import pull_request
-
+    archive, text = out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md"
     pack(done.folder, archive)
     atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
     if not as_json:
-        _tell(done, archive, text)
+        _draw(done, archive, text)
         return
-    print_json(
-        {
-            "folder": str(done.folder),
-            "archive": str(archive),
-            "pull_request": str(text),
-            "results": len(done.records),
-            "passed_over": done.passed_over,
-            "verification": done.verification.model_dump(mode="json"),
-        }
-    )
+    content: dict[str, Any] = {"folder": str(done.folder), "archive": str(archive), "pull_request": str(text)}
+    content |= {"results": len(done.records), "passed_over": done.passed_over}
+    print_json({**content, "verification": done.verification.model_dump(mode="json")})
 
 
 def _author(text: str) -> dict[str, str]:
@@ -139,7 +116,7 @@ def _paper(text: str) -> dict[str, str]:
     return {"title": title, **({"url": url} if url else {})}
 
 
-def _tell(done: Submitted, archive: Path, text: Path) -> None:
+def _draw(done: Submitted, archive: Path, text: Path) -> None:
     size = sum(path.stat().st_size for path in done.folder.rglob("*") if path.is_file())
     tasks = sorted({record.cell.task for record in done.records})
     rows = [

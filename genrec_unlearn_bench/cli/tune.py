@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import handled, open_store, print_json, stdout
+from genrec_unlearn_bench.cli.console import handled, open_store, print_json, print_line, stdout
 from genrec_unlearn_bench.cli.run import chosen_names
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
@@ -28,17 +29,13 @@ if TYPE_CHECKING:
 __all__ = ["tune"]
 
 Set = Annotated[
-    list[str] | None, typer.Option("--set", help="Keep a field of the method at a value in all trials: key=value.")
+    list[str] | None, Option("--set", help="Keep a field of the method at a value in all trials: key=value.")
 ]
 Seeds = Annotated[
-    list[int] | None,
-    typer.Option("--seed", help="Tuning seed, never reported; repeat for several (default: 9000).", min=0),
+    list[int] | None, Option("--seed", help="Tuning seed, never reported; repeat for several (default: 9000).", min=0)
 ]
-Out = Annotated[Path, typer.Option(help="Where choices are written.", metavar="DIR")]
-Fixed = Annotated[
-    Path | None,
-    typer.Option(help="Also put the choices into this file of the ruleset fixed.", metavar="FILE", show_default=False),
-]
+Out = Annotated[Path, Option(help="Where choices are written.", metavar="DIR")]
+Fixed = Annotated[Path | None, Option(help="Also put the choices into this file of the ruleset fixed.", metavar="FILE")]
 
 
 @handled
@@ -47,7 +44,7 @@ def tune(
     method: options.Method,
     backbone: options.Backbones = ["tiger"],  # noqa: B006
     seed: Seeds = None,
-    trials: Annotated[int, typer.Option(help="Configurations that may be tried.", min=1, max=12)] = 12,
+    trials: Annotated[int, Option(help="Configurations that may be tried.", min=1, max=12)] = 12,
     scale: options.Scale = None,
     data_dir: options.DataDir = None,
     encoder: options.Encoder = None,
@@ -97,7 +94,11 @@ def tune(
             from genrec_unlearn_bench.tuning.fixed_rules import update_fixed
 
             update_fixed(fixed, [(one.choice, dict(one.changes)) for one, _ in tuned])
-        _show(tuned, as_json=as_json)
+        if as_json:
+            print_json([{"file": str(path), "choice": one.choice.model_dump(mode="json")} for one, path in tuned])
+        for one, path in () if as_json else tuned:
+            stdout().print(_table(one.choice))
+            print_line(f"  {path}\n")
     for request, fault in failed:
         typer.echo(f"error: {request.run.backbone}, {request.run.method}: {fault.render()}", err=True)
     if failed:
@@ -131,16 +132,6 @@ def _tune(
         path = choice_path(out, task=choice.task, backbone=choice.backbone, scale=choice.scale, method=choice.method)
         tuned.append((found, write_choice(out, choice) if place() == 0 else path))
     return tuned, failed
-
-
-def _show(tuned: Sequence[tuple[Tuned, Path]], *, as_json: bool) -> None:
-    if as_json:
-        print_json([{"file": str(path), "choice": one.choice.model_dump(mode="json")} for one, path in tuned])
-        return
-    console = stdout()
-    for one, path in tuned:
-        console.print(_table(one.choice))
-        console.print(f"  {path}\n", soft_wrap=True)
 
 
 def _table(choice: Choice) -> RenderableType:

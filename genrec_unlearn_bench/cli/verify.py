@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, handled, print_json, progressing, stdout
+from genrec_unlearn_bench.cli.console import Card, Sheet, handled, print_first, print_json, progressing, stdout
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,30 +18,25 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
-SHOWN = 10
-"""Faults of one check that are printed."""
-
 
 @handled
 def verify(
     path: Annotated[
-        Path, typer.Argument(help="Folder or zip file of a submission, or a tree of results as leaderboard/results.")
+        Path, Argument(help="Folder or zip file of a submission, or a tree of results as leaderboard/results.")
     ],
     demo: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--demo/--no-demo",
             help="Run the demo cell again, which executes the submitted method (default: for submissions that pass).",
-            show_default=False,
         ),
     ] = None,
-    write: Annotated[bool, typer.Option("--write", help="Write verification.json into the folder.")] = False,
+    write: Annotated[bool, Option("--write", help="Write verification.json into the folder.")] = False,
     leaderboard: Annotated[
-        Path | None,
-        typer.Option(help="The leaderboard's folder to hold it against.", show_default=False, metavar="DIR"),
+        Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")
     ] = None,
     cache_dir: options.CacheDir = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads of the demo (default: the record's).", min=1)] = None,
+    threads: Annotated[int | None, Option(help="CPU threads of the demo (default: the record's).", min=1)] = None,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
@@ -82,38 +78,39 @@ def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None) -> De
     if not places:
         raise UsageError("there is no demo cell to run again", where=str(bundle.root), hint="use --no-demo")
     result = next(one for one in bundle.results if one.place == places[0])
-    name = result.record.cell.method
     file = bundle.root / "method.py"
-    method = str(file) if name not in methods() and file.is_file() else None
+    method = str(file) if result.record.cell.method not in methods() and file.is_file() else None
+    cache = cache_dir or default_cache()
     with progressing() as progress:
         done = repeat_record(
-            result.record,
-            method=method,
-            cache_dir=cache_dir or default_cache(),
-            data_dir=None,
-            threads=threads,
-            progress=progress,
+            result.record, method=method, cache_dir=cache, data_dir=None, threads=threads, progress=progress
         )
-    differing = [row for row in done.rows if row.verdict == "differs"]
-    return DemoRun(
-        place=result.place,
-        matches=done.matches,
-        differences=tuple(
-            f"{row.metric} ({row.group.value}, beam {row.beam}): {row.then} submitted, {row.now} now"
-            for row in differing[:20]
-        ),
+    differences = tuple(
+        f"{row.metric} ({row.group.value}, beam {row.beam}): {row.then} submitted, {row.now} now"
+        for row in done.rows
+        if row.verdict == "differs"
     )
+    return DemoRun(place=result.place, matches=done.matches, differences=differences[:20])
 
 
 def _draw(found: Verification, *, wanted: bool) -> None:
+    if not found.passed:
+        verdict = f"refused: {len(found.faults)} faults, listed below"
+    elif found.demo is not None and not found.demo.matches:
+        verdict = "refused: the demo cell gives other numbers, listed below"
+    else:
+        verdict = "passes"
+    demo = "not run, as the checks failed" if wanted else "not run"
+    if found.demo is not None:
+        demo = f"{found.demo.place}: {'the same numbers' if found.demo.matches else 'other numbers'}"
     rows = [
-        ("verdict", _verdict(found)),
+        ("verdict", verdict),
         ("badge", found.badge.value),
         ("results", str(found.results)),
         ("checks", f"{sum(check.passed for check in found.checks)} of {len(found.checks)} passed"),
         ("re-scored", f"{len(found.rescored)} metrics: {', '.join(found.rescored)}"),
         ("self-reported", f"{len(found.self_reported)} metrics that are not per user, or rest on what is withheld"),
-        ("demo", _demo_line(found.demo, wanted=wanted)),
+        ("demo", demo),
         ("content", found.content_digest),
     ]
     if found.withheld:
@@ -121,23 +118,6 @@ def _draw(found: Verification, *, wanted: bool) -> None:
     rows += [("notice", notice) for notice in found.notices]
     Card(f"Submission {found.name}", {}, sheets=(Sheet("", tuple(rows)),)).draw(stdout())
     for check in found.checks:
-        for fault in check.faults[:SHOWN]:
-            print(f"\n{check.title}: no\n{fault.text()}")
-        if len(check.faults) > SHOWN:
-            print(f"\n… and {len(check.faults) - SHOWN} more of this check (--json lists all)")
+        print_first([f"no\n{fault.text()}" for fault in check.faults], f"\n{check.title}")
     for line in found.demo.differences if found.demo is not None else ():
         print(f"  {line}")
-
-
-def _verdict(found: Verification) -> str:
-    if not found.passed:
-        return f"refused: {len(found.faults)} faults, listed below"
-    if found.demo is not None and not found.demo.matches:
-        return "refused: the demo cell gives other numbers, listed below"
-    return "passes"
-
-
-def _demo_line(demo: DemoRun | None, *, wanted: bool) -> str:
-    if demo is None:
-        return "not run, as the checks failed" if wanted else "not run"
-    return f"{demo.place}: {'the same numbers' if demo.matches else 'other numbers'}"

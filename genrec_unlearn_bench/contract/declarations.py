@@ -18,7 +18,15 @@ from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.contract.rules import MAX_TRIALS, NAME, RuleResult, broken, judged, kept, left_out
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import BenchError, ConfigError
-from genrec_unlearn_bench.registry import Entry, class_attribute, load_class, methods, source_file, variants_of
+from genrec_unlearn_bench.registry import (
+    Entry,
+    class_attribute,
+    class_node,
+    load_class,
+    methods,
+    source_file,
+    variants_of,
+)
 from genrec_unlearn_bench.store.manifest import canonical
 from genrec_unlearn_bench.tuning.search_space import configurations, search_space
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
@@ -46,9 +54,7 @@ def file_rules(entry: Entry) -> Iterator[RuleResult]:
     path = source_file(entry)
     if path is None:
         return
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    class_name = entry.target.rpartition(":")[2]
-    node = next(part for part in tree.body if isinstance(part, ast.ClassDef) and part.name == class_name)
+    tree, node = class_node(entry, path)
     literal = class_attribute(node, "name")
     if not (isinstance(literal, ast.Constant) and isinstance(literal.value, str)):
         yield broken("name", f"`name` of {node.name} is not a string literal, so `bench ls` cannot read it")

@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import keyword
 import re
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
@@ -55,8 +56,14 @@ def new_method(name: str, *, folder: Path | None, in_tree: bool, year: int) -> M
     if existing:
         where = " and ".join(existing)
         raise UsageError("nothing is overwritten", where=where, hint="choose another name, or remove it")
-    texts = [_rendered(part, name, module, in_tree=in_tree, year=year) for part in ("method", "test_method")]
-    _check_class(_class_name(name), texts[0])
+    words = {
+        "name": name,
+        "module": module,
+        "cls": "".join(part.capitalize() for part in name.split("-")),
+        "title": name.replace("-", " ").capitalize(),
+    }
+    texts = [_rendered(part, words, in_tree=in_tree, year=year) for part in ("method", "test_method")]
+    _check_class(words["cls"], texts[0])
     for path, text in zip((method, test), texts, strict=True):
         with guarded(path, "--dir"):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,15 +112,10 @@ def _check_class(name: str, text: str) -> None:
         raise UsageError(f"its class would be named {clash[0]}, which the file imports", hint="choose another name")
 
 
-def _class_name(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("-"))
-
-
-def _rendered(part: str, name: str, module: str, *, in_tree: bool, year: int) -> str:
+def _rendered(part: str, words: Mapping[str, str], *, in_tree: bool, year: int) -> str:
     from jinja2 import Environment, StrictUndefined
 
     template = resources.files("genrec_unlearn_bench.leaderboard").joinpath("templates", "method", f"{part}.py.j2")
     # The output is Python, not HTML, and all inserted values are checked above.
     made = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, autoescape=False)  # noqa: S701
-    words = {"name": name, "module": module, "cls": _class_name(name), "title": name.replace("-", " ").capitalize()}
     return made.from_string(template.read_text(encoding="utf-8")).render(**words, in_tree=in_tree, year=year)

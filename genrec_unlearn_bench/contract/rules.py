@@ -46,10 +46,7 @@ RULES = {
         f"the search space holds at most {MAX_TRIALS} configurations",
         'list few values, all valid, in few fields: json_schema_extra={"search": [0.1, 1.0]}',
     ),
-    "variant-fields": (
-        "every variant is a valid configuration",
-        "name fields of the configuration, with valid values",
-    ),
+    "variant-fields": ("every variant is a valid configuration", "name fields of the configuration, with valid values"),
     "declarations": (
         "requirements and kinds of request are declared in their types",
         "requires = frozenset({Capability.HAS_CODEBOOKS}); kinds = frozenset(ConceptKind) is the default",

@@ -204,13 +204,14 @@ def _split(
     task: TaskSpec, dataset: Dataset, chosen: _Chosen, pairs: IntArray, parts: Sequence[Groups], affected: BoolArray
 ) -> ForgetSplit:
     train, valid, test = parts
-    # Validation without forget examples is allowed: a deletion request for one small brand can still be measured.
-    needed = (("train", "forget", train.forget), ("train", "retain", train.retain), ("valid", "retain", valid.retain))
-    for part, side, group in (*needed, ("test", "forget", test.forget), ("test", "retain", test.retain)):
-        if not len(group):
-            raise _empty(task, dataset, part, f"{side} example", chosen.concepts)
+    named = zip(("train", "valid", "test"), parts, strict=True)
+    counts = {f"{name}_{side}": len(getattr(part, side)) for name, part in named for side in ("forget", "retain")}
+    for group, count in counts.items():
+        # Validation without forget examples is allowed: a deletion request for one small brand can still be measured.
+        if not count and group != "valid_forget":
+            name, side = group.split("_")
+            raise _empty(task, dataset, name, f"{side} example", chosen.concepts)
     ids = dataset.items.ids
-    named = (("train", train), ("valid", valid), ("test", test))
     manifest = sealed(
         task=task.name,
         version=task.version,
@@ -224,9 +225,7 @@ def _split(
         draws=chosen.draws,
         within_tolerance=chosen.within,
         retain_history_share=float(affected.sum()) / len(affected),
-        counts={
-            f"{name}_{side}": len(getattr(groups, side)) for name, groups in named for side in ("forget", "retain")
-        },
+        counts=counts,
     )
     return ForgetSplit(task.kind, chosen.items, pairs, train, valid, test, manifest)
 
@@ -254,7 +253,7 @@ def price_bands(prices: NDArray[np.float64], bands: int) -> IntArray:
 
     Boundary k (of ``bands - 1``) is set between two different prices, where the share of items below comes nearest
     to ``k / bands`` (the lower of two equally near places), moved only as far as it takes to leave no band empty. So
-    items of one price are never parted, free items all lie in band 1, and without ties bands differ by at most one item.
+    items of one price are never parted, free items all lie in band 1, and without ties bands differ by one item.
 
     Returns:
         [N] band from 1 (cheapest) to ``bands``, ``NO_BAND`` where the price is not valid.

@@ -50,7 +50,7 @@ _OPENING = 1_577_836_800  # 2020-01-01 00:00 UTC
 _JOINING_DAYS = 900
 _LONGEST_GAP = 25 * _DAY
 
-_STAY, _DRIFT_FIRST, _DRIFT_SECOND, _ANYWHERE = 10, 5, 3, 2
+_STAY, _DRIFT, _ANYWHERE = 10, (5, 3), 2
 """Weights of the next department: the same, its two neighbours, any."""
 _LOYALTY = 40
 _SAME_SHELF = 4
@@ -92,23 +92,19 @@ CATEGORIES = [
 
 @dataclass(frozen=True, eq=False)
 class _Catalogue:
-    """The items, and what the users of the demo know about them.
-
-    Attributes:
-        brands: [N] row in ``BRANDS``, -1 for items without a brand.
-        categories, shelves: [N] department; shelf, numbered across departments.
-        tiers: [N] 0 to 2, the item's price within its department: low, middle, high third.
-        popularity: [N] weight, at least 1.
-        junk_prices: How many prices were junk and left out.
-    """
+    """The items, and what the users of the demo know about them; arrays are [N]."""
 
     items: ItemTable
     brands: IntArray
+    """Row in ``BRANDS``, -1 for items without a brand."""
     categories: IntArray
     shelves: IntArray
+    """Numbered across departments."""
     tiers: IntArray
+    """0 to 2, the item's price within its department: low, middle, high third."""
     popularity: IntArray
     junk_prices: int
+    """How many prices were junk and left out."""
 
 
 def generate(seed: int = 0) -> RawData:
@@ -186,10 +182,8 @@ def _shop(catalogue: _Catalogue, companions: IntArray, generator: np.random.Gene
 
 def _transitions(category: int) -> IntArray:
     weights = np.full(len(CATEGORIES), _ANYWHERE, dtype=np.int64)
-    first, second = CATEGORIES[category].next
-    weights[category] += _STAY * len(CATEGORIES)
-    weights[first] += _DRIFT_FIRST * len(CATEGORIES)
-    weights[second] += _DRIFT_SECOND * len(CATEGORIES)
+    for place, weight in zip((category, *CATEGORIES[category].next), (_STAY, *_DRIFT), strict=True):
+        weights[place] += weight * len(CATEGORIES)
     return weights
 
 

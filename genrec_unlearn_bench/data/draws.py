@@ -57,9 +57,9 @@ def draw_subset(
     Accepting the first that fits leaves every fitting subset equally likely.
 
     Args:
-        weights: [B] weight of each thing, for instance the train targets of each brand.
-        size: How many things a subset has.
-        total: What the shares refer to (things outside the draw, such as items without a brand, count here too).
+        weights: [B] weight of each thing, such as the train targets of each brand.
+        size: Things in a subset.
+        total: What the shares refer to; things outside the draw count here too.
     """
     batch = max(1, min(max_draws, _CELLS // max(len(weights), 1)))
     nearest: tuple[float, IntArray] | None = None

@@ -51,7 +51,8 @@ class _Thinning:
         every = distinct(train.users * self.width + train.targets)
         generator = numpy_generator(0, "holdout", dataset.manifest.digest)
         self.drawn = np.sort(generator.choice(every, size=round(len(every) * share), replace=False))
-        self._shared: list[tuple[Examples, Thinned]] = []
+        # The examples are kept along, so that no identity is used again.
+        self._shared: dict[tuple[int, int], tuple[Examples, Thinned]] = {}
 
     def held(self, examples: Examples) -> BoolArray:
         """[M] examples whose own pair was drawn."""
@@ -60,13 +61,11 @@ class _Thinning:
     def thinned(self, examples: Examples) -> Examples:
         """The examples without drawn events in their histories; those whose history becomes empty go."""
         # Parts lie over the same events, which are worth thinning once: in a large log they are most of the memory.
-        for over, shared in self._shared:
-            if over.events is examples.events and over.event_users is examples.event_users:
-                events = shared
-                break
-        else:
-            events = Thinned.of(examples, among(examples.event_users * self.width + examples.events, self.drawn))
-            self._shared.append((examples, events))
+        key = id(examples.events), id(examples.event_users)
+        if key not in self._shared:
+            drop = among(examples.event_users * self.width + examples.events, self.drawn)
+            self._shared[key] = examples, Thinned.of(examples, drop)
+        events = self._shared[key][1]
         kept = events.applied(examples)
         return kept.subset(kept.ends > kept.starts)
 

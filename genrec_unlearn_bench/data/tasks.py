@@ -7,6 +7,7 @@ something else. This module does without NumPy, as ``bench ls`` has to be quick.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
@@ -112,7 +113,6 @@ class TaskSpec(StrictModel):
 
     @property
     def kind(self) -> ConceptKind:
-        """The kind of concept."""
         return ConceptKind(self.concept.kind)
 
 
@@ -153,11 +153,8 @@ def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
         return known[name]
     dataset, _, kind = name.rpartition("-")
     if dataset and kind in DEFAULT_CONCEPTS:
-        try:
+        with suppress(UnknownName):
             found = find_dataset(dataset, data_dir)
-        except UnknownName:
-            pass
-        else:
             title = f"The protocol's default concept of the kind {kind} on {found.title or found.name}"
             return TaskSpec(name=name, dataset=found.name, title=title, concept=DEFAULT_CONCEPTS[kind])
     raise UnknownName("task", name, known)
@@ -171,9 +168,6 @@ def read_task(path: Path) -> TaskSpec:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
-        raise ConfigError(
-            [f"the task file cannot be read: {reason}"],
-            where=str(path),
-            hint="give the name of a task (`bench ls tasks`) or the path of its YAML file",
-        ) from None
+        hint = "give the name of a task (`bench ls tasks`) or the path of its YAML file"
+        raise ConfigError([f"the task file cannot be read: {reason}"], where=str(path), hint=hint) from None
     return parse_yaml(TaskSpec, text, where=str(path))

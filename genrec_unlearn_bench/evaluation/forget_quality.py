@@ -169,7 +169,6 @@ class ForgetQuality(Measurement):
 
     name = "forget-quality"
     specs = SPECS
-    modules = (__name__,)
     passes = (LIKELIHOODS,)
     oracles = 0
 
@@ -216,8 +215,7 @@ def _against(run: Measured, others: Sequence[Measured]) -> tuple[MetricValue, ..
     reason = _missing(others)
     if reason:
         return unmeasured((KS_P, KS_D, SPLIT_P), reason)
-    found = truth_ratio.ks_distance(_of(run, RatioSample.FORGET), _of(others[0], RatioSample.FORGET))
-    return (*_distances(KS_P, KS_D, found), _split(run, others[0]))
+    return (*_distances(KS_P, KS_D, run, others[0]), _split(run, others[0]))
 
 
 def _split(run: Measured, oracle: Measured) -> MetricValue:
@@ -231,14 +229,12 @@ def _split(run: Measured, oracle: Measured) -> MetricValue:
 
 def _ceiling(oracles: Sequence[Measured]) -> tuple[MetricValue, ...]:
     reason = _missing(oracles, 2)
-    if reason:
-        return unmeasured((CEILING_P, CEILING_D), reason)
-    return _distances(
-        CEILING_P, CEILING_D, truth_ratio.ks_distance(*(_of(oracle, RatioSample.FORGET) for oracle in oracles[:2]))
-    )
+    specs = (CEILING_P, CEILING_D)
+    return unmeasured(specs, reason) if reason else _distances(*specs, *oracles[:2])
 
 
-def _distances(p: MetricSpec, d: MetricSpec, found: truth_ratio.KSDistance) -> tuple[MetricValue, ...]:
+def _distances(p: MetricSpec, d: MetricSpec, one: Measured, other: Measured) -> tuple[MetricValue, ...]:
+    found = truth_ratio.ks_distance(_of(one, RatioSample.FORGET), _of(other, RatioSample.FORGET))
     note = _note(found.n)
     return (
         number(p.name, Group.FORGET, found.p, n=found.n, note=note),

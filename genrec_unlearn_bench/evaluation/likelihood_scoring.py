@@ -41,16 +41,10 @@ LOGITS = 2**25
 
 
 def score_groups(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.generic]]:
-    """All groups as arrays by name, for ``scored``."""
-    return {
-        name: array
-        for group, found in read_groups(subject, progress).items()
-        for name, array in arrays_of(group, found).items()
-    }
+    """All four groups under the model, in its own SIDs and in the original ones, as arrays by name for ``scored``.
 
-
-def read_groups(subject: Subject, progress: Progress) -> dict[ExampleGroup, Scored]:
-    """All four groups under the model, in its own SIDs and in the original ones. A group may be empty."""
+    A group may be empty.
+    """
     groups = {
         ExampleGroup.FORGET_TRAIN: subject.split.train.forget,
         ExampleGroup.FORGET_HOLDOUT: subject.holdout.forget,
@@ -58,7 +52,7 @@ def read_groups(subject: Subject, progress: Progress) -> dict[ExampleGroup, Scor
         ExampleGroup.RETAIN_HOLDOUT: subject.holdout.retain,
     }
     model, original = subject.recommender, subject.original_sids
-    out = {}
+    out: dict[str, NDArray[np.generic]] = {}
     for group, examples in groups.items():
         chosen = drawn(examples, group, subject.seed)
         histories = given_histories(model, chosen)
@@ -71,7 +65,7 @@ def read_groups(subject: Subject, progress: Progress) -> dict[ExampleGroup, Scor
             label = f"likelihoods, {group}, original SIDs"
             old = target_tokens(model.with_sids(original), histories, chosen.targets, label=label, progress=progress)
             found = replace(found, old=old, old_real=original.codes[chosen.targets] >= 0)
-        out[group] = found
+        out |= arrays_of(group, found)
     return out
 
 

@@ -139,7 +139,6 @@ class Measurement(ABC):
         name: As ``--measure`` takes it, and the first part of its metrics' names.
         specs: Its metrics.
         version: Raised by hand when the outcome of ``measure`` can change.
-        modules: Modules whose code ``measure`` runs, for the lock file of source digests.
         passes: Shared passes it needs.
         oracles: How many of the oracles it measures: 1, or 0 for all of them.
         untrained: Whether a randomly initialised model is measured as well, as a floor.
@@ -147,7 +146,6 @@ class Measurement(ABC):
 
     name: ClassVar[str]
     specs: ClassVar[tuple[MetricSpec, ...]]
-    modules: ClassVar[tuple[str, ...]]
     version: ClassVar[int] = 1
     passes: ClassVar[tuple[SharedPass, ...]] = ()
     oracles: ClassVar[int] = 1

@@ -165,7 +165,6 @@ class Membership(Measurement):
 
     name = "membership"
     specs = SPECS
-    modules = (__name__,)
     passes = (LIKELIHOODS,)
     oracles = 0
 

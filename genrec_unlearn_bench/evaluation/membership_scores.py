@@ -1,13 +1,10 @@
 """Membership inference by scores of single examples: the scores, their ROC curve, and PrivLeak.
 
-All scores are turned so that higher means: more likely a member. Open-unlearning, whose attacks these are, labels
-forget examples 0 and holdout examples 1 and scores by loss; the AUC is the same number as with members labelled 1 and
-scored by log-likelihood, as here: 1 where every member scores above every non-member, .5 at chance. Scores that
-compress text (zlib) mean nothing for semantic IDs.
+Higher means: more likely a member. Open-unlearning, whose attacks these are, labels forget examples 0 and scores by
+loss; the AUC is the same number. Scores that compress text (zlib) mean nothing for semantic IDs.
 
 Examples of one user or item are not independent. The intervals hold all the same where nothing was memorised: the
-never-trained interactions were drawn at random, so that under that hypothesis the labels are exchangeable whatever
-ties the examples together.
+never-trained interactions were drawn at random, so that labels are exchangeable under that hypothesis.
 """
 
 from __future__ import annotations
@@ -113,19 +110,14 @@ def kernel(members: FloatArray, others: FloatArray) -> FloatArray:
 
 
 def rate(members: FloatArray, others: FloatArray) -> IntervalEstimate:
-    """True-positive rate at a false-positive rate of at most 1 %, from scores [m] and [n].
-
-    The highest rate of the empirical ROC curve there; nothing is interpolated between its points, which would promise
-    a rate at thresholds that no data reach.
+    """True-positive rate at a false-positive rate of at most 1 %, from scores [m] and [n]: the empirical ROC curve's.
 
     The interval takes both rates for estimates. How many of the n non-members lie above the threshold whose true
-    false-positive rate is 1 % is binomial; Clopper-Pearson's bounds of the true-positive rate are mixed over it, and
-    the mixture's 2.5 % and 97.5 % points are the interval. By simulation (n of 190 to 2,000, m of 1,700, AUC of .5 to
-    .998) it holds the true rate in 97 to 99 of 100 cases; a stratified bootstrap in only 86 to 90 at n = 190, since
-    where there is no non-member above the true threshold it cannot see one. With fewer than 368 non-members that
-    happens in more than 2.5 of 100 cases: the lower end is then 0, whatever the scores.
-
-    Raises ValueError with fewer than ``ONE_IN`` non-members.
+    false-positive rate is 1 % is binomial; Clopper-Pearson's bounds of the true-positive rate are mixed over it. By
+    simulation (n of 190 to 2,000, m of 1,700, AUC of .5 to .998) it holds the true rate in 97 to 99 of 100 cases; a
+    stratified bootstrap in only 86 to 90 at n = 190. With fewer than 368 non-members there is none above the true
+    threshold in more than 2.5 of 100 cases: the lower end is then 0, whatever the scores. Raises ValueError below
+    ``ONE_IN``.
     """
     m, n = len(members), len(others)
     if n < ONE_IN:

@@ -137,7 +137,6 @@ class Quantisation(Measurement):
 
     name = "quantisation"
     specs = SPECS
-    modules = (__name__, "genrec_unlearn_bench.evaluation.quantised")
 
     def config(self, scale: str) -> QuantisationConfig:
         return QuantisationConfig(retain_examples=_RETAIN_EXAMPLES.get(scale, 5000))

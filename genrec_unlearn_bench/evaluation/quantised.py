@@ -83,11 +83,10 @@ def _ranks(recommender: Recommender, examples: Examples, label: str, progress: P
 def quantised(recommender: Recommender, rounding: Callable[[Tensor], Tensor]) -> Recommender:
     """A clone with every linear layer's matrix rounded: attention, feed-forward and output head.
 
-    Low-rank adapters are worked into their matrices first, as they are before a model is quantised for serving.
-    Norms, biases, relative positions and embeddings keep their bits, as in Zhang et al. (2024) and in the libraries
-    that quantise. One matrix that is both output head and embedding (TIGER, Qwen2.5 up to 3B) is a linear layer's, and
-    stays one: each of its rows is an output channel of the head and a token's embedding, rounded with one scale either
-    way. Zhang et al. leave the head alone; here it holds a large part of a small model, and the tokens of the concept.
+    Low-rank adapters are worked into their matrices first. Norms, biases, relative positions and embeddings keep their
+    bits, as in Zhang et al. (2024). One matrix that is both output head and embedding (TIGER, Qwen2.5 up to 3B) is a
+    linear layer's, with one scale for each row. Zhang et al. leave the head alone; here it holds a large part of a
+    small model, and the tokens of the concept.
     """
     copy = recommender.clone()
     done: set[int] = set()

@@ -1,9 +1,7 @@
 """HR@k, NDCG@k and MRR@10 from ranks, and how values of test examples become one number.
 
 Ranks of items are computed from the per-user table, one group and beam at a time. Ranks of semantic IDs (``sid_ranks``)
-serve comparisons with repositories that compare strings of tokens, where items that share an ID count once. Where an ID
-stands for several items, these follow each other in our lists and all but the first lose places; a hit on the string is
-therefore never worse than the hit on the item.
+serve comparisons with repositories that compare strings of tokens, where items that share an ID count once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A stream of requests, each applied to the last one's model: drift of retain quality, resurfacing and cost.
 
-General methods are known to break under repetition (ERASE, arXiv 2603.08341). Every number here compares models of one
-stream on the same test interactions, so differences are paired. Their 95 % intervals are t intervals over test
-interactions, and left out where all differences are the same, as nothing then tells their spread; the one of a hit
-rate is Clopper and Pearson's. All lists are decoded at beam 10.
+After ERASE (arXiv 2603.08341). Models of one stream are compared on the same test interactions, so differences are
+paired. Their 95 % intervals are t intervals, left out where all differences are the same; the one of a hit rate is
+Clopper and Pearson's. All lists are decoded at beam 10.
 """
 
 from __future__ import annotations

@@ -5,13 +5,10 @@ P(answer)^(1/tokens) by that of a paraphrase of the right answer. An item has no
 is used; the perturbed answers are the five semantic neighbours P(i). The mean is arithmetic, as in the paper; its
 code takes the geometric one.
 
-Tug-of-War. Zhao et al. 2024, "What makes unlearning hard and what to do about it" (arXiv 2406.01257): the product over
-what is forgotten, kept and new of 1 - |a(run) - a(retrained)|. Accuracy is HR@10 here, of the order of .1, where such
-differences say little; so each is divided by the original recommender's accuracy on the same set first (ours). A
-difference of more than that accuracy counts as one, or two of them would multiply to something good.
-
-Deviation: the paper's forget accuracy is on the forget set itself. Here it is on forget test examples, what is asked of
-a recommender that was to forget a concept; the forgotten interactions themselves are membership inference's.
+Tug-of-War. Zhao et al. 2024 (arXiv 2406.01257): the product over what is forgotten, kept and new of
+1 - |a(run) - a(retrained)|. Accuracy is HR@10 here, of the order of .1, so each difference is divided by the original
+recommender's accuracy on the same set first and cut at 1 (ours). Deviation: forget accuracy is on forget test examples
+instead of the forget set, which is membership inference's.
 """
 
 from __future__ import annotations
@@ -81,12 +78,9 @@ class KSDistance:
 def ks_distance(first: FloatArray, second: FloatArray) -> KSDistance:
     """Two-sample Kolmogorov-Smirnov test between two models' values [n] of the same examples, in the same order.
 
-    The p-value is that of independent samples, as in TOFU. Samples of the same examples go together, so that two
-    models that answer alike get larger ones than a uniform p.
-
-    The interval is D -+ the 95 % point of the largest error of F - G anywhere, by bootstrap over examples (pairs stay
-    together). The error of a largest distance is never above that. D's own percentiles would not do: resampling can
-    only push a maximum up where both distributions agree.
+    The p-value is that of independent samples, as in TOFU, and so too high for samples of the same examples. The
+    interval is D -+ the 95 % point of the largest error of F - G anywhere, by bootstrap over examples (pairs stay
+    together). D's own percentiles would not do: resampling can only push a maximum up where both distributions agree.
     """
     from scipy.stats import ks_2samp
 

@@ -1,15 +1,13 @@
 """U-LiRA: membership inference by shadow models that unlearned.
 
-Hayes et al. 2024, "Inexact unlearning needs more careful evaluations to avoid a false sense of privacy" (arXiv
-2403.01218), after Kurmanji et al. 2023 (arXiv 2302.09880) and the likelihood-ratio attack of Carlini et al. 2022
-(arXiv 2112.03570). Shadow models are trained with and without each example, and all unlearn what they were given; two
-Gaussians, of the confidence in an example under models that have forgotten it and under models that never saw it,
-classify a further model. Every shadow takes its turn as that model, since its membership is known.
+Hayes et al. 2024 (arXiv 2403.01218), after Kurmanji et al. 2023 (arXiv 2302.09880) and the likelihood-ratio attack of
+Carlini et al. 2022 (arXiv 2112.03570). Shadow models are trained with and without each example, and all unlearn what
+they were given; two Gaussians, of the confidence in an example under models that have forgotten it and that never saw
+it, classify a further model. Every shadow takes its turn as that model.
 
-Deviations, each with its reason: one variance a side for all examples (Carlini et al. do so too where shadows are few);
-shadows come in pairs with complementary halves, and both means leave out the tested shadow's whole pair, so that they
-rest on equally many shadows: were only the tested one left out, its own side would have the noisier mean, and examples
-that no model can tell apart would be separated below chance.
+Deviations: one variance a side for all examples (Carlini et al. do so too where shadows are few); shadows come in pairs
+with complementary halves, and both means leave out the tested shadow's whole pair: were only the tested one left out,
+its side would have the noisier mean, and examples that no model can tell apart would be separated below chance.
 """
 
 from __future__ import annotations

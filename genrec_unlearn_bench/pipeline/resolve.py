@@ -23,7 +23,7 @@ from genrec_unlearn_bench.pipeline.environment import default_threads, precision
 from genrec_unlearn_bench.pipeline.record import Cell
 from genrec_unlearn_bench.pipeline.request import RunRequest, changed
 from genrec_unlearn_bench.pipeline.rulesets import ConfigSource, config_source
-from genrec_unlearn_bench.registry import Entry, find_method, load_class, methods
+from genrec_unlearn_bench.registry import Entry, find_method, load_class, methods, source_digest
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.tuning.choice import recommender_digest
 from genrec_unlearn_bench.tuning.fixed_rules import FixedRules, shipped_fixed
@@ -59,6 +59,7 @@ class ResolvedRequest:
         request: As it was asked for, with the scale filled in.
         capabilities: What a recommender of these configurations has.
         method: The method with its configuration; None for a reference row.
+        method_digest: blake2b-256 of the method's source file, or of the reference row's name.
         source: Where the method's configuration comes from.
         measuring: Configurations of the suite's measurements beyond the core, by name.
         precision: Of training on a GPU, where it changes numbers; empty on CPU.
@@ -75,6 +76,7 @@ class ResolvedRequest:
     entry: Entry
     method: UnlearningMethod[Any] | None
     method_config: MethodConfig
+    method_digest: str
     source: ConfigSource
     suite: Suite
     measuring: Mapping[str, StrictModel]
@@ -168,9 +170,9 @@ def resolve(
     if source is None and request.ruleset == "default":
         source = ConfigSource(fields=request.method_set)
     source = source or config_source(request, entry, task=before.task.name, scale=scale, fixed=catalogue.fixed)
-    method, config = catalogue.once(
+    method, config, digest = catalogue.once(
         ("config", request.method, source.where, repr(sorted(source.fields.items()))),
-        lambda: _method(entry, source.fields, where=source.where),
+        lambda: (*_method(entry, source.fields, where=source.where), source_digest(entry)),
     )
     if method is not None:
         _check_capabilities(method, before.backbone.name, before.capabilities)
@@ -183,6 +185,7 @@ def resolve(
         entry=entry,
         method=method,
         method_config=config,
+        method_digest=digest,
         source=source,
     )
 
@@ -223,6 +226,7 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
         entry=catalogue.method("original"),
         method=None,
         method_config=MethodConfig(),
+        method_digest="",
         source=ConfigSource(),
         suite=suite,
         measuring=_measurement_configs(suite, scale.value, request.measure_set),

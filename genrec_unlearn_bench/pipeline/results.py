@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.data.forget import TaskManifest
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["LOSSES",
+__all__ = [
+    "LOSSES",
     "MEASUREMENTS",
     "PER_USER",
     "PLACES",

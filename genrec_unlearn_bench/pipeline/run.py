@@ -49,7 +49,6 @@ from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import Scores
 from genrec_unlearn_bench.pipeline.stages.stream import StreamMetrics, divided, request_seconds, stream_metrics
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.registry import source_digest
 from genrec_unlearn_bench.store.store import StageStore
 
 if TYPE_CHECKING:
@@ -285,7 +284,7 @@ def build_record(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         dataset_digest=prepared.dataset.manifest.digest,
         task_digest=prepared.split.manifest.digest,
-        method_digest=source_digest(resolved.entry),
+        method_digest=resolved.method_digest,
         method_config=resolved.method_config.model_dump(mode="json"),
         backbone_label=resolved.backbone.label(resolved.backbone_config, resolved.sid_config),
         backbone_config=resolved.backbone_config.model_dump(mode="json"),

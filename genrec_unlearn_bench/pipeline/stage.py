@@ -112,20 +112,19 @@ class Stage:
         return self.label or self.name
 
 
-def topological(goals: Iterable[Stage]) -> Iterator[Stage]:
+def topological(goals: Iterable[Stage]) -> list[Stage]:
     """All stages that the goals depend on and the goals themselves, each key once, inputs first."""
-    seen: set[str] = set()
+    found: dict[str, Stage] = {}
 
-    def visit(stage: Stage) -> Iterator[Stage]:
-        if stage.key in seen:
-            return
-        seen.add(stage.key)
+    def visit(stage: Stage) -> None:
         for one in stage.inputs.values():
-            yield from visit(one)
-        yield stage
+            if one.key not in found:
+                visit(one)
+        found[stage.key] = stage
 
     for goal in goals:
-        yield from visit(goal)
+        visit(goal)
+    return list(found.values())
 
 
 T = TypeVar("T")

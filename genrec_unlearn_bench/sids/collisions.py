@@ -15,8 +15,14 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.residuals import residuals_after, squared_distances
-from genrec_unlearn_bench.sids.table import SidTable, colliding_groups, ordinals, prefix_ids
+from genrec_unlearn_bench.sids.table import (
+    SidTable,
+    colliding_groups,
+    ordinals,
+    prefix_ids,
+    residuals_after,
+    squared_distances,
+)
 
 __all__ = ["resolve_collisions", "with_ordinals"]
 

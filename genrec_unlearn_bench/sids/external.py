@@ -55,7 +55,7 @@ def surrogate_codebooks(table: SidTable, features: FloatArray) -> SidTable:
     This is ours, not the tokenizer's: level by level, a code's centroid is the mean of what the levels before it left
     of the features [N, D] of its items. An item's own code need not be the nearest one. Codes without items lie
     further from every residual than any used one does, so nothing is drawn to them. A tree's ordinals and end have no
-    centroid, as they say nothing about an item.
+    centroid.
     """
     if len(features) != len(table):
         raise ValueError(f"{len(features)} feature rows for {len(table)} items")
@@ -64,10 +64,8 @@ def surrogate_codebooks(table: SidTable, features: FloatArray) -> SidTable:
     for level in range(table.quantised_levels):
         codes = table.quantised_codes[:, level]
         present = codes >= 0
-        words = _centroids(residual[present], codes[present], table.quantised_sizes[level])
-        book = words.astype(np.float32)
-        books.append(book)
-        residual[present] -= book.astype(np.float64)[codes[present]]
+        books.append(_centroids(residual[present], codes[present], table.quantised_sizes[level]).astype(np.float32))
+        residual[present] -= books[-1].astype(np.float64)[codes[present]]
     return replace(table, codebooks=tuple(books), latents=np.ascontiguousarray(features, dtype=np.float32))
 
 

@@ -15,7 +15,6 @@ __all__ = ["Collisions", "LevelHealth", "PrefixHealth", "SidHealth", "health"]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-
 _CHUNK = 65_536
 """Items whose distances to every codeword are in memory at once."""
 
@@ -118,11 +117,9 @@ def health(
     return SidHealth(
         items=len(table),
         version=table.version,
-        levels=tuple(
-            _level(table, level, codes, ids, errors[level], nearest[level])
-            if level < quantised
-            else _level(table, level, codes, whole, None, None)
-            for level in range(table.levels)
+        levels=(
+            *(_level(table, level, codes, ids, errors[level], nearest[level]) for level in range(quantised)),
+            *(_level(table, level, codes, whole, None, None) for level in range(quantised, table.levels)),
         ),
         quantised_collisions=_collisions(ids[:, quantised - 1]),
         collisions=_collisions(whole[:, -1]),
@@ -185,12 +182,8 @@ def _quantisation(table: SidTable) -> tuple[list[float | None], list[float | Non
 def _collisions(ids: IntArray) -> Collisions:
     sizes = np.bincount(ids)
     groups = sizes[sizes > 1]
-    return Collisions(
-        groups=len(groups),
-        items=int(groups.sum()),
-        excess=int((groups - 1).sum()),
-        largest=int(sizes.max()),
-    )
+    excess = int((groups - 1).sum())
+    return Collisions(groups=len(groups), items=int(groups.sum()), excess=excess, largest=int(sizes.max()))
 
 
 def _purity(ids: IntArray, labels: Sequence[str] | None) -> float | None:

@@ -1,16 +1,14 @@
 """K-means for codebooks: without empty codewords, with bounded cluster sizes, and level by level on residuals.
 
-``kmeans``: k-means++ seeding, Lloyd, re-seeding at the worst-quantised points. Seeding is scikit-learn's. The Lloyd
-step is ours for two reasons: scikit-learn adds up its centres by thread, under a lock, so that the last bits depend on
-the machine's load; and centres are exact float64 means here, so that a point alone in its cluster leaves a residual of
-exactly zero.
+``kmeans``: k-means++ seeding (scikit-learn's), Lloyd, re-seeding at the worst-quantised points. The Lloyd step is ours:
+scikit-learn adds up its centres by thread, under a lock, so that the last bits depend on the machine's load; and with
+exact float64 means a point alone in its cluster leaves a residual of exactly zero.
 
-``balanced_clusters`` (LETTER clusters each codebook with it): the assignment of a Lloyd step is solved exactly, as a
-transport of points to places. Every cluster offers as many places as it may hold, and its first ``lower`` places are so
-cheap that all of them are taken.
+``balanced_clusters`` (LETTER): the assignment of a Lloyd step is solved exactly, as a transport of points to places.
+Every cluster offers as many places as it may hold, its first ``lower`` ones so cheap that all of them are taken.
 
-``fit_residual_kmeans``: the tokenizer that needs no training. GRID uses it as its default and finds it about as good as
-RQ-VAE. Features are projected by PCA, then each level is clustered on what the levels before it left over.
+``fit_residual_kmeans`` needs no training: PCA, then each level is clustered on what the levels before it left over.
+GRID uses it as its default and finds it about as good as RQ-VAE.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.residuals import nearest, squared_distances
+from genrec_unlearn_bench.sids.table import nearest, squared_distances
 
 __all__ = [
     "balanced_assignment",
@@ -126,10 +124,9 @@ def _fill(words: FloatArray, points: FloatArray, empty: NDArray[np.bool_], error
 
 def _without_empty(points: FloatArray, words: FloatArray) -> FloatArray:
     """Lloyd may stop on a step that emptied a cluster: re-seed until none is empty."""
-    codes = len(words)
-    for _ in range(codes):
+    for _ in range(len(words)):
         labels, errors = _assign(points, words)
-        counts = np.bincount(labels, minlength=codes)
+        counts = np.bincount(labels, minlength=len(words))
         if counts.all():
             break
         _fill(words, points, counts == 0, errors)
@@ -137,10 +134,8 @@ def _without_empty(points: FloatArray, words: FloatArray) -> FloatArray:
 
 
 def _with_spares(distinct: FloatArray, codes: int, rng: np.random.Generator, scale: float) -> FloatArray:
-    spares = codes - len(distinct)
-    beside = distinct[rng.integers(len(distinct), size=spares)]
-    width = distinct.shape[1]
-    noise = rng.standard_normal((spares, width)) * (_SPARE_NOISE * (scale if scale > 0 else 1.0))
+    beside = distinct[rng.integers(len(distinct), size=codes - len(distinct))]
+    noise = rng.standard_normal(beside.shape) * (_SPARE_NOISE * (scale if scale > 0 else 1.0))
     return np.concatenate([distinct, beside + noise]).astype(np.float32)
 
 
@@ -203,22 +198,15 @@ def project(features: FloatArray, dim: int, fit: BoolArray) -> FloatArray:
     return np.ascontiguousarray(pca.transform(features), dtype=np.float32)
 
 
-def residual_kmeans(
-    latents: FloatArray,
-    *,
-    levels: int,
-    codes: int,
-    iterations: int,
-    seed: int,
-    progress: Progress,
-) -> tuple[FloatArray, ...]:
-    """Fit ``levels`` codebooks [codes, D] to latents [n, D], each to the residuals of the one before."""
+def residual_kmeans(latents: FloatArray, config: SidConfig, *, seed: int, progress: Progress) -> tuple[FloatArray, ...]:
+    """Fit ``config.levels`` codebooks [codes, D] to latents [n, D], each to the residuals of the one before."""
     residual = latents.astype(np.float64)
     scale = float(np.sqrt((residual**2).mean()))
     books = []
-    for level in progress.track("residual k-means", range(levels), total=levels):
+    for level in progress.track("residual k-means", range(config.levels), total=config.levels):
         rng = numpy_generator(seed, "sids", "kmeans", level)
-        words = kmeans(residual.astype(np.float32), codes, iterations=iterations, rng=rng, scale=scale)
+        points = residual.astype(np.float32)
+        words = kmeans(points, config.codes, iterations=config.kmeans_iterations, rng=rng, scale=scale)
         books.append(words)
         exact = words.astype(np.float64)
         residual = residual - exact[nearest(residual, exact)]
@@ -231,12 +219,5 @@ def fit_residual_kmeans(
 ) -> tuple[FloatArray, tuple[FloatArray, ...]]:
     """Project all items to latents [N, D'] and fit codebooks to the marked ones."""
     latents = project(features, config.dim, fit)
-    books = residual_kmeans(
-        latents if fit.all() else latents[fit],
-        levels=config.levels,
-        codes=config.codes,
-        iterations=config.kmeans_iterations,
-        seed=seed,
-        progress=progress,
-    )
-    return latents, books
+    fitted = latents if fit.all() else latents[fit]
+    return latents, residual_kmeans(fitted, config, seed=seed, progress=progress)

@@ -24,7 +24,7 @@ from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generato
 from genrec_unlearn_bench.sids.config import LetterSidConfig
 from genrec_unlearn_bench.sids.kmeans import balanced_clusters
 from genrec_unlearn_bench.sids.quantise import quantise
-from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae
+from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, linear
 from genrec_unlearn_bench.sids.rqvae_training import ExtraTerms
 from genrec_unlearn_bench.sids.table import SidTable
 
@@ -99,10 +99,8 @@ class LetterTerms(ExtraTerms):
         self.config, self.seed, self.progress = config, seed, progress
         self.bridge: nn.Module = nn.Identity()
         if collaborative.shape[1] != config.dim:
-            # By way of the meta device, because the default initialisation draws from the global generator.
-            linear = nn.Linear(config.dim, collaborative.shape[1], bias=False, device="meta").to_empty(device="cpu")
-            nn.init.xavier_normal_(linear.weight, generator=torch_generator(seed, "sids", "letter", "bridge"))
-            self.bridge = linear
+            generator = torch_generator(seed, "sids", "letter", "bridge")
+            self.bridge = linear(config.dim, collaborative.shape[1], generator, bias=False)
         self.clusters: list[CodeClusters] = []
         self.generator = torch_generator(derive(seed, "sids", "letter"), "positives")
         self.last = {"alignment": 0.0, "diversity": 0.0}
@@ -114,30 +112,21 @@ class LetterTerms(ExtraTerms):
         if epoch:
             self.progress.log("sids.letter", epoch, self.last)
         lower, upper = self.config.cluster_bounds
-        labels = [
-            balanced_clusters(
-                book,
-                self.config.clusters,
-                lower=lower,
-                upper=upper,
-                iterations=_ITERATIONS,
-                rng=numpy_generator(self.seed, "sids", "letter", "clusters", epoch, level),
+        self.clusters = []
+        for level, book in enumerate(model.books()):
+            rng = numpy_generator(self.seed, "sids", "letter", "clusters", epoch, level)
+            labels = balanced_clusters(
+                book, self.config.clusters, lower=lower, upper=upper, iterations=_ITERATIONS, rng=rng
             )
-            for level, book in enumerate(model.books())
-        ]
-        self.clusters = [CodeClusters(torch.from_numpy(each).to(model.shift.device)) for each in labels]
+            self.clusters.append(CodeClusters(torch.from_numpy(labels).to(model.shift.device)))
 
     def forward(self, model: RqVae, rows: Tensor, quantised: Quantised) -> Tensor:
         alignment = alignment_loss(self.bridge(quantised.straight_through), self.collaborative[rows])
-        levels = [
-            diversity_loss(
-                quantised.words[:, level],
-                quantised.codes[:, level],
-                book,
-                self.clusters[level].others(quantised.codes[:, level], self.generator),
-            )
-            for level, book in enumerate(model.codebooks)
-        ]
+        levels = []
+        for level, book in enumerate(model.codebooks):
+            codes = quantised.codes[:, level]
+            positives = self.clusters[level].others(codes, self.generator)
+            levels.append(diversity_loss(quantised.words[:, level], codes, book, positives))
         diversity = torch.stack(levels).mean()
         self.last = {"alignment": float(alignment.detach()), "diversity": float(diversity.detach())}
         return self.config.alpha * alignment + self.config.beta_diversity * diversity
@@ -164,7 +153,6 @@ def letter_sids(
         DataFault: Vectors or features that are not finite, or fewer than two rows to fit on.
         BenchError: The training diverged.
     """
-
     if len(collaborative) != len(features):
         raise ValueError(f"{len(collaborative)} collaborative vectors for {len(features)} items")
     fitted = np.ascontiguousarray(collaborative[fit_rows], dtype=np.float32)

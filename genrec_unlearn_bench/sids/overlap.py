@@ -93,14 +93,8 @@ def overlap_lift(codes: IntArray, items: BoolArray, *, draws: int = 200, seed: i
         return OverlapLift(overlap=value, expected=0.0, lift=1.0, null_low=1.0, null_high=1.0, draws=draws)
     null = _null_overlaps(codes, tallies, forget, draws, np.random.default_rng(seed)) / expected
     low, high = np.quantile(null, [0.025, 0.975])
-    return OverlapLift(
-        overlap=value,
-        expected=expected,
-        lift=value / expected,
-        null_low=float(low),
-        null_high=float(high),
-        draws=draws,
-    )
+    interval = {"null_low": float(low), "null_high": float(high)}
+    return OverlapLift(overlap=value, expected=expected, lift=value / expected, **interval, draws=draws)
 
 
 def prefix_sharing(codes: IntArray, items: BoolArray, depth: int = 2) -> float:

@@ -12,9 +12,8 @@ thing; a SID ends with an end code (officially the end-of-sequence token, which 
 has had together with another one are kept in a last cluster of their own, in the order of their ids, instead of being
 points without edges in the graph; a cluster that the algorithm cannot split is cut in the order of its ids.
 
-Both read the train rows' own histories and targets alone. ``Examples.events`` is one flat array that the train, valid
-and test rows share, so reading it whole would leak what is to be predicted into the IDs. P5's original numbering did
-so: a target was the largest number so far plus one.
+Both read the train rows' own histories and targets alone: ``Examples.events`` is shared with valid and test rows, so
+reading it whole would leak what is to be predicted into the IDs, as P5's original numbering did.
 """
 
 from __future__ import annotations
@@ -89,9 +88,6 @@ def digit_pieces(number: int, width: int = 2) -> list[str]:
     """Runs of ``width`` digits from the left, the last one shorter where they do not come out even.
 
     1001 is 10-01 and 1002 is 10-02: neighbours share their leading pieces, as they do in T5's own sub-words.
-
-    Raises:
-        ValueError: A negative number, or a width below 1.
     """
     if number < 0 or width < 1:
         raise ValueError(f"cannot cut {number} into pieces of {width} digits")
@@ -134,9 +130,7 @@ def co_occurrence(train: Examples, items: int) -> csr_array:
     pairs: csr_array = (had.T @ had).tocsr()
     pairs.setdiag(0)
     pairs.eliminate_zeros()
-    # scikit-learn takes sparse matrices with narrow indices alone.
-    pairs.indices, pairs.indptr = pairs.indices.astype(np.int32), pairs.indptr.astype(np.int32)
-    return pairs
+    return _narrowed(pairs)
 
 
 def collaborative_table(
@@ -201,16 +195,16 @@ def _parts(graph: csr_array, members: IntArray, clusters: int, seed: int) -> lis
     """``members`` (ascending) split into at most ``clusters`` parts, each ascending, none of them empty or all."""
     if len(members) <= clusters:
         return [members] if len(members) else []
-    labels = _labels(_within(graph, members), clusters, seed)
+    narrow = members.astype(np.int32)
+    labels = _labels(_narrowed(graph[narrow][:, narrow]), clusters, seed)
     parts = [members[labels == label] for label in np.unique(labels)]
     return parts if len(parts) > 1 else [part for part in np.array_split(members, clusters) if len(part)]
 
 
-def _within(graph: csr_array, members: IntArray) -> csr_array:
-    narrow = members.astype(np.int32)
-    part: csr_array = graph[narrow][:, narrow]
-    part.indices, part.indptr = part.indices.astype(np.int32), part.indptr.astype(np.int32)
-    return part
+def _narrowed(graph: csr_array) -> csr_array:
+    # scikit-learn takes sparse matrices with narrow indices alone.
+    graph.indices, graph.indptr = graph.indices.astype(np.int32), graph.indptr.astype(np.int32)
+    return graph
 
 
 def _labels(graph: csr_array, clusters: int, seed: int) -> IntArray:

@@ -12,8 +12,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.collisions import resolve_collisions, with_ordinals
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.kmeans import fit_residual_kmeans
-from genrec_unlearn_bench.sids.residuals import nearest_codes
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, nearest_codes
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.sids.rqvae_training import ExtraTerms
@@ -56,7 +55,16 @@ def quantise(
     if config.quantiser == "rkmeans":
         latents, books = fit_residual_kmeans(features, config, fit=fit, seed=seed, progress=progress)
     else:
-        latents, books = _rqvae(features, config, fit, seed, device, progress, extra)
+        import torch
+
+        from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
+
+        model = fit_rqvae(features, config, fit=fit, seed=seed, device=device, progress=progress, extra=extra)
+        latents, books = model.latents(torch.from_numpy(features).to(device)), model.books()
+        if not all(np.isfinite(found).all() for found in (latents, *books)):
+            raise BenchError(
+                "the RQ-VAE diverged: its latents are not finite", where="sids", hint="lower the rate `lr`"
+            )
     table = SidTable(
         codes=nearest_codes(latents, books),
         level_sizes=(config.codes,) * config.levels,
@@ -66,26 +74,6 @@ def quantise(
     )
     table = resolve_collisions(table, config, progress=progress)
     return with_ordinals(table, config.collision_slack) if config.collision_token else table
-
-
-def _rqvae(
-    features: FloatArray,
-    config: SidConfig,
-    fit: BoolArray,
-    seed: int,
-    device: str,
-    progress: Progress,
-    extra: ExtraTerms | None,
-) -> tuple[FloatArray, tuple[FloatArray, ...]]:
-    import torch
-
-    from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
-
-    model = fit_rqvae(features, config, fit=fit, seed=seed, device=device, progress=progress, extra=extra)
-    latents, books = model.latents(torch.from_numpy(features).to(device)), model.books()
-    if not (np.isfinite(latents).all() and all(np.isfinite(book).all() for book in books)):
-        raise BenchError("the RQ-VAE diverged: its latents are not finite", where="sids", hint="lower the rate `lr`")
-    return latents, books
 
 
 def _check(features: FloatArray, fit: BoolArray) -> None:

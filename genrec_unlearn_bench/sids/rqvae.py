@@ -32,7 +32,7 @@ from torch.nn import functional
 from genrec_unlearn_bench.seeding import torch_generator
 from genrec_unlearn_bench.sids.config import SidConfig
 
-__all__ = ["Quantised", "RqVae", "RqVaeLoss", "centred", "log_plan", "rqvae_loss", "sinkhorn_codes"]
+__all__ = ["Quantised", "RqVae", "RqVaeLoss", "centred", "linear", "log_plan", "rqvae_loss", "sinkhorn_codes"]
 
 _CHUNK = 16_384
 _SMALLEST = 0.003
@@ -150,17 +150,23 @@ def rqvae_loss(inputs: Tensor, output: Tensor, quantised: Quantised, beta: float
 
 
 def _mlp(widths: Sequence[int], generator: torch.Generator) -> nn.Sequential:
-    """Linear layers with ReLU between them, Xavier-normal weights, zero biases."""
+    """Linear layers with ReLU between them."""
     layers: list[nn.Module] = []
     for index, (inputs, outputs) in enumerate(pairwise(widths)):
         if index:
             layers.append(nn.ReLU())
-        # By way of the meta device, because the default initialisation draws from the global generator.
-        linear = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
-        nn.init.xavier_normal_(linear.weight, generator=generator)
-        nn.init.zeros_(linear.bias)
-        layers.append(linear)
+        layers.append(linear(inputs, outputs, generator))
     return nn.Sequential(*layers)
+
+
+def linear(inputs: int, outputs: int, generator: torch.Generator, *, bias: bool = True) -> nn.Linear:
+    """A linear layer with Xavier-normal weights and zero biases."""
+    # By way of the meta device, because the default initialisation draws from the global generator.
+    layer = nn.Linear(inputs, outputs, bias=bias, device="meta").to_empty(device="cpu")
+    nn.init.xavier_normal_(layer.weight, generator=generator)
+    if bias:
+        nn.init.zeros_(layer.bias)
+    return layer
 
 
 def centred(distances: Tensor) -> Tensor:

@@ -14,8 +14,8 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, torch_generator
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.kmeans import residual_kmeans, worst_quantised
-from genrec_unlearn_bench.sids.residuals import nearest
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae
+from genrec_unlearn_bench.sids.table import nearest
 
 __all__ = ["DeadCodes", "ExtraTerms", "fit_rqvae"]
 
@@ -107,7 +107,6 @@ class DeadCodes:
         self.restarted = 0
 
     def count(self, codes: Tensor) -> None:
-        """Note the codes [B, L] of a batch."""
         for level in range(codes.shape[1]):
             self.used[level, codes[:, level]] = True
 
@@ -168,15 +167,8 @@ class _Best:
 
 def _kmeans_start(model: RqVae, rows: Tensor, seed: int, progress: Progress) -> None:
     """Codebooks from residual k-means on the untrained encoder's outputs of all rows."""
-    config = model.config
-    books = residual_kmeans(
-        model.latents(rows),
-        levels=config.levels,
-        codes=config.codes,
-        iterations=config.kmeans_iterations,
-        seed=derive(seed, "sids", "rqvae", "start"),
-        progress=progress,
-    )
+    start = derive(seed, "sids", "rqvae", "start")
+    books = residual_kmeans(model.latents(rows), model.config, seed=start, progress=progress)
     with torch.no_grad():
         for parameter, book in zip(model.codebooks, books, strict=True):
             parameter.copy_(torch.from_numpy(book))

@@ -71,7 +71,7 @@ def save_table(table: SidTable, folder: Path) -> None:
 
 
 def load_table(folder: Path) -> SidTable:
-    """The table stored in ``folder``. Raises CorruptArtefact where a file is missing or does not match its digest."""
+    """Read the table in ``folder``. Raises CorruptArtefact where a file is missing or does not match its digest."""
     try:
         record = TableRecord.model_validate_json((folder / _RECORD).read_bytes())
         content = _digest(folder / _TENSORS)
@@ -89,7 +89,8 @@ def load_table(folder: Path) -> SidTable:
             codebooks=tuple(tensors[f"codebook.{i}"] for i in range(record.codebooks)) if record.codebooks else None,
             latents=tensors.get("latents"),
             version=record.version,
-            network=_network(tensors),
+            network={name.removeprefix(_NETWORK): value for name, value in tensors.items() if name.startswith(_NETWORK)}
+            or None,
             tree=record.tree,
         )
     except (OSError, KeyError, ValueError):
@@ -97,11 +98,6 @@ def load_table(folder: Path) -> SidTable:
     if table.digest != record.digest or len(table) != record.items:
         raise _corrupt(folder, "the codes do not match their digest")
     return table
-
-
-def _network(tensors: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]] | None:
-    found = {name.removeprefix(_NETWORK): value for name, value in tensors.items() if name.startswith(_NETWORK)}
-    return found or None
 
 
 def _digest(path: Path) -> str:

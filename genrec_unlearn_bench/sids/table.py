@@ -1,9 +1,13 @@
-"""The semantic-ID table: which codes stand for which item, where they came from, and which items share a prefix."""
+"""The semantic-ID table: which codes stand for which item, where they came from, and which items share a prefix.
+
+``SidTable.distances`` and the quantisers share the arithmetic at the end, so that the codes a tokenizer gives are, to
+the bit, the nearest codewords by the distances that a method sees later.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +15,6 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.sids.residuals import squared_distances
 
 __all__ = [
     "SidTable",
@@ -19,13 +22,20 @@ __all__ = [
     "check_items",
     "check_successor",
     "colliding_groups",
+    "nearest",
+    "nearest_codes",
     "ordinals",
     "prefix_ids",
+    "residuals_after",
+    "squared_distances",
 ]
 
 FloatArray = NDArray[np.float32]
 CodeArray = NDArray[np.int64]
 
+_CHUNK = 16_384
+"""Rows encoded at once: 256 codewords then take 32 MiB of float64 distances."""
+_OTHER = "the semantic IDs are those of another catalogue"
 _HINT = "use the table that was made for this dataset; tables of two datasets cannot be exchanged"
 
 
@@ -167,9 +177,7 @@ class SidTable:
 def check_items(table: SidTable, items: int) -> None:
     """Raise DataFault unless the table has so many items."""
     if len(table) != items:
-        raise DataFault(
-            f"the semantic IDs are those of another catalogue: {len(table)} of them for {items} items", hint=_HINT
-        )
+        raise DataFault(f"{_OTHER}: {len(table)} of them for {items} items", hint=_HINT)
 
 
 def check_successor(current: SidTable, table: SidTable) -> None:
@@ -177,11 +185,8 @@ def check_successor(current: SidTable, table: SidTable) -> None:
     check_items(table, len(current))
     grown = any(new > old for new, old in zip(table.level_sizes, current.level_sizes, strict=False))
     if table.levels != current.levels or grown:
-        raise DataFault(
-            "the semantic IDs are those of another catalogue: "
-            f"levels of {table.level_sizes} codes, where the recommender has tokens for {current.level_sizes}",
-            hint=_HINT,
-        )
+        sizes = f"levels of {table.level_sizes} codes, where the recommender has tokens for {current.level_sizes}"
+        raise DataFault(f"{_OTHER}: {sizes}", hint=_HINT)
 
 
 def prefix_ids(codes: CodeArray) -> CodeArray:
@@ -224,3 +229,40 @@ def ordinals(codes: CodeArray) -> CodeArray:
     out = np.empty(len(codes), dtype=np.int64)
     out[order] = np.arange(len(codes), dtype=np.int64) - starts[last[order]]
     return out
+
+
+def squared_distances(residual: NDArray[np.float64], words: NDArray[np.float64]) -> FloatArray:
+    """``||r_i - c_k||^2`` [n, K] for residuals [n, D] and codewords [K, D]; float64 inside, float32 outside."""
+    squared = (residual**2).sum(1)[:, None] - 2 * residual @ words.T + (words**2).sum(1)[None, :]
+    clipped: FloatArray = np.maximum(squared, 0).astype(np.float32)
+    return clipped
+
+
+def nearest(residual: NDArray[np.float64], words: NDArray[np.float64]) -> CodeArray:
+    """[N] the nearest codeword [K, D] of each residual [N, D]; ties go to the lower code."""
+    codes = np.empty(len(residual), dtype=np.int64)
+    for start in range(0, len(residual), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        codes[rows] = squared_distances(residual[rows], words).argmin(axis=1)
+    return codes
+
+
+def nearest_codes(latents: FloatArray, codebooks: Sequence[FloatArray]) -> CodeArray:
+    """Greedy residual quantisation (TRACER, eq. 2): [N, Q] codes of latents [N, D]."""
+    codes = np.empty((len(latents), len(codebooks)), dtype=np.int64)
+    residual = latents.astype(np.float64)
+    for level, book in enumerate(codebooks):
+        words = book.astype(np.float64)
+        codes[:, level] = nearest(residual, words)
+        residual -= words[codes[:, level]]
+    return codes
+
+
+def residuals_after(
+    latents: FloatArray, codebooks: Sequence[FloatArray], codes: CodeArray, levels: int
+) -> NDArray[np.float64]:
+    """Subtract the codewords of the first ``levels`` levels from latents [N, D]: [N, D]."""
+    residual = latents.astype(np.float64)
+    for level in range(levels):
+        residual -= codebooks[level].astype(np.float64)[codes[:, level]]
+    return residual

@@ -41,8 +41,7 @@ class Policy:
     Attributes:
         older_than: Seconds since a stage was last read.
         max_size: Bytes that the store may have; stages read longest ago go first.
-        keep: Keys of stages that results were made from; their inputs are kept with them. Where neither age nor size
-            is given, all other stages go.
+        keep: Keys of results' stages, kept with their inputs; without age and size, all other stages go.
         old: Also remove stages in the layout of an older recipe.
     """
 
@@ -61,8 +60,7 @@ class Removable:
         target: The stage's folder, there or not, whose lock guards ``path``.
         why: Reason for a stage, kind of a leftover.
         size: Bytes.
-        name: Kind of the stage.
-        seconds: Time that computing the stage again would take.
+        name, seconds: Kind of the stage, and the time that computing it again would take.
     """
 
     path: Path
@@ -95,11 +93,7 @@ class Collected(StrictModel):
 
 
 def collect(root: Path, policy: Policy, progress: Progress, *, yes: bool) -> Collected:
-    """Collect a store once.
-
-    Args:
-        yes: Remove what may go; otherwise only report it.
-    """
+    """Remove what may go from a store (``yes``), or only report it."""
     found = list(entries(root))
     chosen = select(found, policy)
     old = [Removable(path, path, "old recipe", folder_size(path)) for path in old_stages(root)] if policy.old else []
@@ -139,14 +133,14 @@ def select(found: Iterable[Entry], policy: Policy) -> tuple[Removable, ...]:
         if entry.key in kept or age < policy.spare:
             continue
         # What is too old comes first, and counts towards the size as well.
+        why: Literal["older", "not kept", "over size"]
         if policy.older_than is not None and age > policy.older_than:
-            chosen.append(_stage(entry, "older"))
-        elif only_keep:
-            chosen.append(_stage(entry, "not kept"))
-        elif excess > 0:
-            chosen.append(_stage(entry, "over size"))
+            why = "older"
+        elif only_keep or excess > 0:
+            why = "not kept" if only_keep else "over size"
         else:
             continue
+        chosen.append(Removable(entry.path, entry.path, why, entry.size, entry.name, entry.seconds))
         excess -= entry.size
     return tuple(chosen)
 
@@ -192,9 +186,8 @@ def remove(one: Removable) -> bool:
 def keys_of_results(folders: Iterable[Path]) -> frozenset[str]:
     """Keys of all stages that the results below some folders were made from.
 
-    Raises:
-        DataMissing: A folder does not exist, or holds no result; a mistyped name must not free everything.
-        CorruptArtefact: A record cannot be read.
+    Raises DataMissing for a folder without results (a mistyped name must not free everything), CorruptArtefact for a
+    record that cannot be read.
     """
     keys: set[str] = set()
     for folder in folders:
@@ -213,10 +206,6 @@ def keys_of_results(folders: Iterable[Path]) -> frozenset[str]:
                     f"the record cannot be read: {fault}", where=str(path), hint="restore or remove its folder"
                 ) from None
     return frozenset(keys)
-
-
-def _stage(entry: Entry, why: Literal["older", "not kept", "over size"]) -> Removable:
-    return Removable(entry.path, entry.path, why, entry.size, entry.name, entry.seconds)
 
 
 def _with_inputs(keys: Iterable[str], stages: Iterable[Entry]) -> frozenset[str]:

@@ -51,10 +51,9 @@ _BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 @dataclass(frozen=True)
 class Entry:
-    """A stored stage as its manifest describes it.
+    """A stored stage by its manifest (None where it cannot be read).
 
     Attributes:
-        manifest: None where it cannot be read.
         made, read: Seconds since the epoch: when it was stored, and when it was last read (to the minute).
     """
 
@@ -88,7 +87,7 @@ class ListingRow(StrictModel):
     size: int
     """Bytes."""
     seconds: float
-    """Time that computing them again would take, all together."""
+    """Time that computing all of them again would take."""
     oldest: float
     """Age of the oldest, in seconds."""
     last_read: float
@@ -106,11 +105,7 @@ class Listing(StrictModel):
 
 @dataclass(frozen=True)
 class Damage:
-    """A stage that does not match its digests, or cannot be read.
-
-    Attributes:
-        moved: Whether it is in ``quarantine/`` now.
-    """
+    """A stage that does not match its digests or cannot be read, and whether it is in ``quarantine/`` now."""
 
     name: str
     key: str
@@ -120,7 +115,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Verified:
-    """Result of a check: how many stages there are, which are damaged, and which could not be read at all."""
+    """Number of stages, those that are damaged, and those that could not be read at all."""
 
     stages: int
     damaged: tuple[Damage, ...]
@@ -199,10 +194,9 @@ def list_store(root: Path) -> Listing:
 
 
 def verify_store(root: Path, progress: Progress, *, only: Sequence[str] = (), quarantine: bool = True) -> Verified:
-    """Check every file of every stage against its digest.
+    """Check every file of every stage (``only``: of these kinds) against its digest.
 
     Args:
-        only: Kinds of stages; all where none are named.
         quarantine: Move damaged stages to ``quarantine/``, so that they are computed again.
     """
     store = StageStore(root, progress)
@@ -214,8 +208,10 @@ def verify_store(root: Path, progress: Progress, *, only: Sequence[str] = (), qu
             verified(path, name, path.name)
         except CorruptArtefact as fault:
             if path.is_dir():
-                moved = quarantine and _quarantined(store, name, path.name, fault)
-                damaged.append(Damage(name, path.name, fault.what, moved))
+                if quarantine:
+                    with suppress(BenchError):
+                        store.quarantine(name, path.name, fault)
+                damaged.append(Damage(name, path.name, fault.what, moved=not path.is_dir()))
         except StorageError as fault:
             unreadable.append(Damage(name, path.name, f"{fault.what}: {fault.where}", moved=False))
     return Verified(len(folders), tuple(damaged), tuple(unreadable))
@@ -253,14 +249,6 @@ def format_seconds(number: float) -> str:
     if number < 7200:
         return f"{number / 60:.0f} min"
     return f"{number / 3600:.1f} h" if number < 48 * 3600 else f"{number / 86400:.1f} d"
-
-
-def _quarantined(store: StageStore, name: str, key: str, fault: CorruptArtefact) -> bool:
-    try:
-        store.quarantine(name, key, fault)
-    except BenchError:
-        return False
-    return True
 
 
 def _backbones(stages: Iterable[Entry]) -> Mapping[str, str]:

@@ -56,7 +56,7 @@ def plain(value: object, place: str = "value") -> Any:
     Raises ValueError for NaN, infinities, names that are no strings, NumPy scalars and other types.
     """
     if isinstance(value, BaseModel):
-        return plain(value.model_dump(mode="json"), place)
+        return _plain_model(value, place)
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
             raise ValueError(f"{place}: names must be strings")
@@ -71,6 +71,20 @@ def plain(value: object, place: str = "value") -> Any:
     if value is None or type(value) in (bool, int, float):
         return value
     raise ValueError(f"{place}: {type(value).__name__} has no canonical form")
+
+
+_MODELS: dict[int, tuple[BaseModel, Any]] = {}
+"""Values of configuration models by identity, which is theirs as long as they are kept here: a plan makes the keys of
+thousands of cells from a few dozen frozen models."""
+
+
+def _plain_model(model: BaseModel, place: str) -> Any:
+    known = _MODELS.get(id(model))
+    if known is None:
+        if len(_MODELS) > 4096:
+            _MODELS.clear()
+        known = _MODELS[id(model)] = (model, plain(model.model_dump(mode="json"), place))
+    return known[1]
 
 
 def canonical(value: object) -> str:
@@ -131,12 +145,7 @@ class StageManifest(StrictModel):
 
 @dataclass(frozen=True)
 class StoredStage:
-    """A complete stage, verified.
-
-    Attributes:
-        seconds: Wall-clock when it was computed, in whichever process that was.
-        cached: Whether it was found in the store; False where this call computed it.
-    """
+    """A complete stage, verified; ``cached`` where it was found in the store, not computed by this call."""
 
     name: str
     path: Path
@@ -236,8 +245,11 @@ def _backbone(config: object) -> str:
     return name if isinstance(name, str) else ""
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def _leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:

@@ -20,9 +20,9 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
 from genrec_unlearn_bench.files import atomic_folder, draft_prefix, guarded, make_folder, storage_error
@@ -86,8 +86,7 @@ def default_cache() -> Path:
     return Path(chosen) if chosen else platformdirs.user_cache_path("genrec-unlearn-bench")
 
 
-@dataclass(frozen=True)
-class Quarantined:
+class Quarantined(NamedTuple):
     """A damaged stage that was moved aside, what was damaged, and where it is now."""
 
     name: str
@@ -97,21 +96,18 @@ class Quarantined:
 
 
 class StageStore:
-    """Stages by name and key under one root folder.
+    """Stages by name and key under one root folder, which is made on the first write.
 
     Args:
-        root: Made on the first write.
         progress: Receives a line when the store waits or finds damage.
         shared: A store that is read where this one has nothing, and never written; by default the one that
             ``$GENREC_UNLEARN_BENCH_SHARED_CACHE`` names.
-
-    Attributes:
-        quarantined: Damaged stages that this store has moved aside.
     """
 
     def __init__(self, root: Path, progress: Progress | None = None, *, shared: Path | None = None) -> None:
         self.root = root
         self.quarantined: list[Quarantined] = []
+        """Damaged stages that this store has moved aside."""
         self._progress = progress or Progress()
         named = os.environ.get(SHARED_VARIABLE)
         self.shared = shared or (Path(named) if named else None)
@@ -123,10 +119,7 @@ class StageStore:
         return self.root / STAGES / name / key[:2] / key
 
     def work(self, name: str, key: str) -> Path:
-        """Where the computation may keep what it needs to resume after a kill; removed once the stage is stored.
-
-        What stays behind when the key changes is never read again; ``bench cache gc`` removes it.
-        """
+        """Where the computation may keep what it needs to resume after a kill; removed once the stage is stored."""
         return self.root / "unfinished" / name / key
 
     def contains(self, name: str, key: str) -> bool:
@@ -168,10 +161,7 @@ class StageStore:
         return self._find_shared(name, key)
 
     def make(self, name: str, key: str, recipe: Mapping[str, Any], compute: Compute) -> StoredStage:
-        """The stage of a key, computed once by whichever process comes first, and stored.
-
-        Args:
-            recipe: Plain JSON values that the key was made of; stored as ``key.json``.
+        """The stage of a key, computed once by whichever process comes first, and stored with its ``recipe``.
 
         Raises StorageError where the cache cannot be written. Whatever ``compute`` raises passes through, and nothing
         is left behind.

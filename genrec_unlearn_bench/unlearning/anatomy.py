@@ -62,10 +62,9 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Anatomy:
-    """A recommender's blocks, and the mapping from module outputs to target and history positions.
+    """A recommender's blocks from the input up, and the mapping from module outputs to target and history positions.
 
     Attributes:
-        encoder, decoder: Blocks from the input up.
         lens: Logit lens: residual stream [..., D] to logits [..., V] through the final norm and the output head, tied
             scaling included. The last layer of ``decode(hidden=True)`` is already normed; read the last block with
             ``tapped`` instead of norming it twice.
@@ -77,16 +76,11 @@ class Anatomy:
     lens: Callable[[Tensor], Tensor]
 
     def at_targets(self, caught: Tensor, context: Context, length: int, *, rows: Tensor | None = None) -> Tensor:
-        """Select from a decoder module's output during ``decode`` the positions that predict the targets' tokens.
+        """[R, L, D] the positions of a decoder module's output that predict the targets' tokens.
 
         Args:
-            caught: [B or packed, positions, D] output of the module.
-            context: The context given to ``decode``.
+            caught: [B or packed, positions, D] output of the module during ``decode(context, …, rows=rows)``.
             length: L, tokens per target.
-            rows: As given to ``decode``.
-
-        Returns:
-            [R, L, D].
         """
         if not self.causal:
             return caught if rows is None else SharedTargets.of(rows, len(context.mask)).unpack(caught, length)
@@ -94,10 +88,9 @@ class Anatomy:
         return Packing.of(context.mask, rows, length).unpack(caught, context.mask.shape[1], length)
 
     def at_history(self, caught: Tensor, context: Context) -> Tensor:
-        """Select the input positions, [B, S, D], aligned with ``context.mask`` and ``context.position_items``.
+        """[B, S, D] the input positions, aligned with ``context.mask`` and ``context.position_items``.
 
-        ``caught`` is the output of an encoder module during ``encode`` (T5), or of any module during ``decode``
-        (causal models).
+        ``caught`` is the output of an encoder module during ``encode`` (T5), or of a causal model's during ``decode``.
         """
         return caught[:, : context.mask.shape[1]]
 
@@ -135,8 +128,7 @@ def mlp_activations(
 ) -> Iterator[list[Activations]]:
     """Iterate over batches of every block's feed-forward outputs, without gradients.
 
-    Encoder blocks: the history's real positions. Decoder blocks: the positions that predict the target's tokens.
-    Padding and the ends of short targets are masked.
+    Encoder blocks: the history's positions. Decoder blocks: those that predict the target's tokens. Padding is masked.
 
     Args:
         prompts: Include a causal model's prompt positions (each position once).

@@ -59,6 +59,4 @@ def level_kl(teacher: Tensor, student: Tensor, *, mask: Tensor | None = None) ->
     legal = teacher > -torch.inf
     gap = teacher.masked_fill(~legal, 0.0) - student.masked_fill(~legal, 0.0)
     values = (teacher.exp() * gap).sum(-1)
-    if mask is None:
-        return values.mean()
-    return (values * mask).sum() / mask.sum().clamp_min(1)
+    return values.mean() if mask is None else (values * mask).sum() / mask.sum().clamp_min(1)

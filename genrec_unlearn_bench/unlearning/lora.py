@@ -27,10 +27,7 @@ def all_blocks(recommender: Recommender) -> tuple[Block, ...]:
 
 
 def early_blocks(recommender: Recommender) -> tuple[Block, ...]:
-    """The blocks between an eighth and a quarter of each stack's depth, at least one: ELM's 4 to 7 of 32.
-
-    4 to 6 of Qwen2.5-7B's 28; block 1 of T5's four encoder and of its four decoder blocks; block 0 of a single one.
-    """
+    """The blocks between an eighth and a quarter of each stack's depth, at least one: ELM's 4 to 7 of 32."""
     found = anatomy(recommender)
 
     def early(stack: Sequence[Block]) -> tuple[Block, ...]:

@@ -1,8 +1,4 @@
-"""The original model θ0 as a frozen reference: the recommender given to a method, no second copy.
-
-It runs without gradients and without dropout. Quantities that depend only on θ0 and an example are computed once over
-all examples, not once per epoch.
-"""
+"""The original model θ0 as a frozen reference, without gradients and dropout: no second copy is needed."""
 
 from __future__ import annotations
 
@@ -33,6 +29,5 @@ def resting(recommender: Recommender) -> Iterator[Recommender]:
 
 def reference_nll(recommender: Recommender, examples: Examples) -> Tensor:
     """[M] sequence NLL of every example under ``recommender``, in nats, on its device."""
-    limit = recommender.history_limit
-    log_probs = recommender.target_log_probs(examples.histories(limit), examples.targets)
+    log_probs = recommender.target_log_probs(examples.histories(recommender.history_limit), examples.targets)
     return -log_probs.sum(1).to(recommender.device)

@@ -1,8 +1,7 @@
 """SCRUB+R's choice of a checkpoint (Kurmanji et al. 2023, arXiv 2302.09880, sec. 3).
 
-A model whose error on the forgotten examples is higher than on unseen examples reveals what was forgotten. So training
-is rewound to the checkpoint whose forget error is nearest to the last checkpoint's error on held-out examples of the
-same kind.
+An error on forgotten examples above that on unseen ones reveals what was forgotten. So training is rewound to the
+checkpoint whose forget error is nearest to the last checkpoint's error on held-out examples of the same kind.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ def test_a_method_that_cannot_be_tuned_does_not_stop_the_others(root: Path, tmp_
     ("more", "words"),
     [
         (("--set", "lr=-1", "--set", "lamda_forget=1"), "did you mean 'lambda_forget'"),
-        (("--backbone", "tiger,letter"), "several"),
-        (("--method", "filter", "--set", "lr=1"), "names several"),
+        (("--backbone", "tiger,letter"), "this call names 2"),
+        (("--method", "filter", "--set", "lr=1"), "this call names 2"),
         (("--trials", "13"), "--trials"),
     ],
     ids=str,

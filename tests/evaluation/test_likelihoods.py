@@ -13,8 +13,15 @@ from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
 from genrec_unlearn_bench.data.holdout import Holdout
-from genrec_unlearn_bench.evaluation.likelihood_scoring import MOST, drawn, own_moments, read_groups, score, wrong_items
-from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, scored
+from genrec_unlearn_bench.evaluation.likelihood_scoring import (
+    MOST,
+    drawn,
+    own_moments,
+    score,
+    score_groups,
+    wrong_items,
+)
+from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, Scored, scored
 from genrec_unlearn_bench.evaluation.measurement import Subject
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.testing import planted
@@ -27,6 +34,11 @@ TARGETS = np.array([3, 20, 11, 1, 40])
 WRONG = np.array([[1, 2, 9, -1, -1], [5, 6, 7, 8, 9], [0, 3, 5, 6, 21]])
 
 FAMILIES: dict[str, Callable[[], Recommender]] = {"t5": small.t5, "causal": small.causal, "ragged": several.ragged_t5}
+
+
+def read_groups(subject: Subject, progress: Progress) -> dict[ExampleGroup, Scored]:
+    arrays = score_groups(subject, progress)
+    return {group: scored({LIKELIHOODS.name: arrays}, group) for group in ExampleGroup}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -51,7 +51,6 @@ class Drawing(Measurement):
 
     name = "drawing"
     specs = ()
-    modules = (__name__,)
     passes = (OFFSETS,)
 
     def __init__(self) -> None:

@@ -36,11 +36,19 @@ _SHADOWS = ("evaluation/ulira.py", "pipeline/stages/shadows.py")
 
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "dataset": (
-        *("data/cleaning.py", "data/dataset.py", "data/demo.py", "data/examples.py", "data/fields.py", "data/formats"),
+        *(
+            "data/cleaning.py",
+            "data/dataset.py",
+            "data/demo.py",
+            "data/demo_words.yaml",
+            "data/examples.py",
+            "data/fields.py",
+            "data/formats",
+        ),
         *("data/items.py", "data/prepare.py", "data/raw.py", "data/splits.py", "data/storage.py"),
         "pipeline/stages/data.py",
     ),
-    "task": ("data/concepts.py", "data/draws.py", "data/forget.py", "data/task_spec.py", "pipeline/stages/data.py"),
+    "task": ("data/concepts.py", "data/draws.py", "data/forget.py", "data/tasks.py", "pipeline/stages/data.py"),
     "features": ("features", "pipeline/stages/data.py"),
     "features-scrubbed": ("features", "data/scrub.py", "pipeline/stages/data.py"),
     "sids": (*_TOKENIZER, "backbones/backbone.py", "backbones/etegrec/tokenizer.py", "backbones/letter.py"),
@@ -56,34 +64,34 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     ),
     "stream": ("pipeline/stages/stream.py", "pipeline/stages/requests.py"),
     "evaluation": (
-        *("evaluation/collapse.py", "evaluation/collateral.py", "evaluation/concept.py", "evaluation/core.py"),
+        *("evaluation/collateral.py", "evaluation/concept.py", "evaluation/core.py"),
         *("evaluation/decode.py", "evaluation/history_influence.py", "evaluation/lists.py", "evaluation/metric.py"),
-        *("evaluation/overlap_change.py", "evaluation/per_user.py", "evaluation/ranking.py", "evaluation/rescore.py"),
+        *("evaluation/overlap_change.py", "evaluation/per_user.py", "evaluation/ranking.py"),
         *("evaluation/similarity.py", "decoding", "sids/overlap.py"),
         *("pipeline/stages/evaluate.py", "pipeline/stages/requests.py"),
     ),
     "validated": ("unlearning/validation.py", "decoding", "pipeline/stages/evaluate.py"),
     "hidden-states": ("evaluation/probing/states.py", "evaluation/probing/splits.py", *_MEASURE),
-    "probing": ("evaluation/probing", "!evaluation/probing/states.py", "evaluation/untrained.py", *_MEASURE),
+    "probing": ("evaluation/probing", "!evaluation/probing/states.py", *_MEASURE),
     "likelihoods": ("evaluation/likelihoods.py", "evaluation/likelihood_scoring.py", *_MEASURE),
     "membership": ("evaluation/membership.py", "evaluation/membership_scores.py", *_MEASURE),
     "forget-quality": ("evaluation/forget_quality.py", "evaluation/truth_ratio.py", *_MEASURE),
     "quantisation": ("evaluation/quantisation.py", "evaluation/quantised.py", *_MEASURE),
-    "relearning-start": ("evaluation/relearning/held_out.py", "evaluation/relearning/attack_data.py", *_MEASURE),
+    "relearning-start": ("evaluation/relearning/attack_data.py", *_MEASURE),
     "relearning": ("evaluation/relearning", "unlearning/lora.py", *_MEASURE),
     "u-lira": _SHADOWS,
     "u-lira-metrics": _SHADOWS,
     "result": (
-        *("evaluation/cost.py", "evaluation/gap.py", "evaluation/stream.py", "evaluation/collateral.py"),
+        *("evaluation/gap.py", "evaluation/stream.py", "evaluation/collateral.py"),
         *("pipeline/run.py", "pipeline/stages/stream.py"),
     ),
 }
 """Files and folders of the package behind each stage; ``!`` takes out a part of a folder."""
 
 NO_OUTCOME = (
-    *("data/catalogue.py", "data/download.py", "data/importing.py", "data/locate.py", "data/source_files.py"),
+    *("data/catalogue.py", "data/download.py", "data/locate.py", "data/source_files.py"),
     # Specifications of datasets are in the keys by their fields.
-    *("data/spec.py", "data/tasks.py"),
+    "data/spec.py",
     *("backbones/catalogue.py", "sids/health.py"),
     *("evaluation/catalogue.py", "evaluation/invariants.py", "evaluation/suites.py"),
 )
@@ -122,7 +130,10 @@ class Locked:
 
 
 def files_of(patterns: Iterable[str], root: Path = ROOT) -> list[Path]:
-    """The Python files that the patterns of a stage mean. Raises FileNotFoundError for one that means nothing."""
+    """The files that the patterns of a stage mean; of folders, the Python files.
+
+    Raises FileNotFoundError for a pattern that means nothing.
+    """
     found: set[Path] = set()
     for pattern in patterns:
         place = root / pattern.removeprefix("!")
@@ -135,8 +146,13 @@ def files_of(patterns: Iterable[str], root: Path = ROOT) -> list[Path]:
 
 def digest_of(patterns: Iterable[str], root: Path = ROOT) -> str:
     """blake2b-128 of the code behind a stage: no docstrings, comments, annotations, layout or names of files count."""
-    parts = sorted(repr(code_of(ast.parse(path.read_bytes()))) for path in files_of((*patterns, *EVERYWHERE), root))
+    parts = sorted(_content(path) for path in files_of((*patterns, *EVERYWHERE), root))
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def _content(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    return repr(code_of(ast.parse(text))) if path.suffix == ".py" else text
 
 
 def code_of(node: Any) -> Any:

@@ -12,7 +12,7 @@ from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.health import health
 from genrec_unlearn_bench.sids.kmeans import balanced_assignment, balanced_clusters, kmeans, project, worst_quantised
 from genrec_unlearn_bench.sids.quantise import quantise
-from genrec_unlearn_bench.sids.residuals import nearest
+from genrec_unlearn_bench.sids.table import nearest
 from tests.sids.planted import planted, purity
 
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.sids.residuals import nearest_codes, residuals_after, squared_distances
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, nearest_codes, residuals_after, squared_distances
 
 
 def test_squared_distances_are_those_of_the_definition() -> None:

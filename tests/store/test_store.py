@@ -77,8 +77,9 @@ def test_plans_ask_for_stages_manifests_and_recipes_without_reading_files(tmp_pa
 
 def test_a_recipe_of_another_key_version_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, 0, "sids", Work())
+    stored = key(0, "sids")
     monkeypatch.setattr(manifest, "KEY_VERSION", KEY_VERSION + 1)
-    found = StageStore(tmp_path).recipe("sids", key(0, "sids"))
+    found = StageStore(tmp_path).recipe("sids", stored)
     assert found is not None
     assert differences(found, recipe(0, "sids")) == ["key_version"]
 

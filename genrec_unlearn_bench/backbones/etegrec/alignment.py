@@ -34,7 +34,7 @@ __all__ = ["AlignmentHeads", "UserState", "aligned", "code_log_probs", "first_oc
 def code_log_probs(residuals: Tensor, codebooks: Iterable[Tensor], *, compat_sign: bool) -> Tensor:
     """[n, Q, K] log-probability of every code at every level (eq. 6): softmax over -||r^l - c_k^l||^2.
 
-    ``residuals`` [n, Q, D], Q ``codebooks`` [K, D]; with ``compat_sign`` over +||r^l - c_k^l||^2, as in the official code.
+    ``residuals`` [n, Q, D], Q ``codebooks`` [K, D]; ``compat_sign``: over +||r^l - c_k^l||^2, as in the official code.
     """
     levels = []
     for level, book in enumerate(codebooks):
@@ -81,10 +81,7 @@ class UserState:
 
 
 class AlignmentHeads(nn.Module):
-    """Two linear maps from the recommender's ``width``, to the codewords' (``latent``) and the item vectors' (``vector``).
-
-    They are trained with the recommender and not saved.
-    """
+    """Linear maps from the recommender's width to the codewords' and to the item vectors', never saved."""
 
     def __init__(self, width: int, latent: int, vector: int, *, seed: int) -> None:
         super().__init__()

@@ -95,14 +95,7 @@ class EtegrecConfig(BackboneConfig):
     """What ties them together."""
     second: TrainingConfig = Field(
         default_factory=lambda: TrainingConfig(
-            lr=5e-4,
-            weight_decay=0.05,
-            batch_size=512,
-            epochs=100,
-            warmup_steps=0,
-            evaluations=100,
-            patience=10,
-            valid_rows=5000,
+            lr=5e-4, weight_decay=0.05, batch_size=512, warmup_steps=0, evaluations=100, patience=10, valid_rows=5000
         )
     )
     """Second stage: the best of the first is reloaded, the tokenizer frozen, the recommender trained on."""
@@ -148,12 +141,8 @@ PRESETS = {
         joint=JointConfig(
             epochs=16, warm_epoch=4, batch_size=256, lr_recommender=2e-3, warmup_steps=150, patience=4, valid_rows=1000
         ),
-        second=TrainingConfig(
-            lr=1e-3, weight_decay=0.05, batch_size=256, epochs=8, warmup_steps=0, evaluations=8, patience=3
-        ),
-        alone=TrainingConfig(
-            lr=2e-3, weight_decay=0.05, batch_size=256, epochs=16, warmup_steps=150, evaluations=8, patience=3
-        ),
+        second=TrainingConfig(lr=1e-3, weight_decay=0.05, epochs=8, warmup_steps=0, evaluations=8),
+        alone=TrainingConfig(lr=2e-3, weight_decay=0.05, epochs=16, warmup_steps=150, evaluations=8),
     ),
     # TRACER names no sizes of ETEGRec's recommender: the official ones.
     Scale.PAPER: EtegrecConfig(),
@@ -162,7 +151,6 @@ PRESETS = {
 
 SID_PRESETS = {
     Scale.SMOKE: EtegrecSidConfig(
-        levels=3,
         codes=32,
         dim=16,
         hidden=(64,),
@@ -171,20 +159,16 @@ SID_PRESETS = {
         ordinals=64,
         sasrec=SasRecConfig(dim=32, layers=1, history_limit=10, epochs=15, patience=5),
     ),
-    Scale.SMALL: EtegrecSidConfig(
-        levels=3, codes=256, dim=64, hidden=(128,), epochs=300, ordinals=256, sasrec=SasRecConfig(dim=64)
-    ),
+    Scale.SMALL: EtegrecSidConfig(dim=64, hidden=(128,), sasrec=SasRecConfig(dim=64)),
     # TRACER's grid, 3 x 256 x 64.
     Scale.PAPER: EtegrecSidConfig(levels=3, codes=256, dim=64, hidden=(512, 256), epochs=1000, weight_decay=1e-4),
     # 256 -> 512 -> 256 -> 128. Deviations of the shared RQ-VAE: a constant rate after the warm-up (official: linear
     # decay), dead codewords restarted, the checkpoint with the fewest collisions kept.
     Scale.OFFICIAL: EtegrecSidConfig(
-        levels=3,
-        codes=256,
         dim=128,
         hidden=(512, 256),
         epochs=10_000,
         weight_decay=1e-4,
-        sasrec=SasRecConfig(dim=256, history_limit=50, epochs=200, patience=20),
+        sasrec=SasRecConfig(dim=256, epochs=200, patience=20),
     ),
 }

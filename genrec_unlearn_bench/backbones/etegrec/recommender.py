@@ -43,10 +43,8 @@ class EtegrecRecommender(T5Recommender):
     @property
     def level_windows(self) -> tuple[slice, ...]:
         """The token ids of each level."""
-        vocabulary = self.vocabulary
-        return tuple(
-            slice(first, first + size) for first, size in zip(vocabulary.offsets, vocabulary.level_sizes, strict=True)
-        )
+        levels = zip(self.vocabulary.offsets, self.vocabulary.level_sizes, strict=True)
+        return tuple(slice(first, first + size) for first, size in levels)
 
     @classmethod
     def _network(cls, config: T5Config, shape: T5Shape) -> T5ForConditionalGeneration:

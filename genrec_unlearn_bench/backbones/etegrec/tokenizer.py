@@ -20,10 +20,9 @@ from genrec_unlearn_bench.backbones.etegrec.config import EtegrecSidConfig
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.residuals import nearest_codes
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, RqVaeLoss, rqvae_loss
 from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
-from genrec_unlearn_bench.sids.table import SidTable, ordinals
+from genrec_unlearn_bench.sids.table import SidTable, nearest_codes, ordinals
 
 __all__ = ["LiveTokenizer", "TokenizerPass", "item_vectors", "pretrain", "tokenizer_pass"]
 
@@ -74,15 +73,12 @@ def _standardised(part: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class TokenizerPass:
-    """n item vectors through the tokenizer.
-
-    Attributes:
-        reconstruction: [n, D_in] decoded from the codewords, in the units of the item vectors.
-    """
+    """n item vectors through the tokenizer."""
 
     loss: RqVaeLoss
     quantised: Quantised
     reconstruction: Tensor
+    """[n, D_in] decoded from the codewords, in the units of the item vectors."""
 
 
 def tokenizer_pass(model: RqVae, vectors: Tensor) -> TokenizerPass:
@@ -100,24 +96,17 @@ def tokenizer_pass(model: RqVae, vectors: Tensor) -> TokenizerPass:
 
 @dataclass(frozen=True, eq=False)
 class LiveTokenizer:
-    """A trainable RQ-VAE and the item vectors that it quantises.
-
-    Attributes:
-        vectors: [N, D_in] item vectors, where the model is.
-        ordinals: Size of the collision token's level.
-    """
+    """A trainable RQ-VAE and the item vectors that it quantises."""
 
     model: RqVae
     vectors: Tensor
+    """[N, D_in], where the model is."""
     ordinals: int
+    """Size of the collision token's level."""
 
     @classmethod
     def of(cls, table: SidTable, *, device: str = "cpu") -> Self:
-        """The tokenizer that ``table.network`` carries.
-
-        Raises:
-            DataFault: The table is frozen, or its network is not one of ETEGRec's.
-        """
+        """The tokenizer that ``table.network`` carries; raises DataFault for a frozen table or another's network."""
         network = table.network
         if network is None or not {_VECTORS, _BETA, "codebooks.0", "shift"} <= set(network):
             raise DataFault(
@@ -177,7 +166,7 @@ def pretrain(
         DataFault: Fewer than two rows to fit on.
         BenchError: As ``LiveTokenizer.table``.
     """
-    if int(fit.sum()) < 2:
+    if fit.sum() < 2:
         raise DataFault(
             f"semantic IDs need at least two items to be fitted on, and there are {int(fit.sum())}",
             hint="check the dataset's filters and the task's concepts",
@@ -192,14 +181,8 @@ def _rebuilt(network: Mapping[str, FloatArray]) -> RqVae:
     layers = [name for name in network if name.startswith("encoder.") and name.endswith(".weight")]
     widths = [len(network[name]) for name in sorted(layers, key=lambda name: int(name.split(".")[1]))]
     codes, dim = network["codebooks.0"].shape
-    config = SidConfig(
-        quantiser="rqvae",
-        levels=len(books),
-        codes=codes,
-        dim=dim,
-        hidden=tuple(widths[:-1]),
-        beta=float(network[_BETA].item()),
-    )
+    hidden, beta = tuple(widths[:-1]), float(network[_BETA].item())
+    config = SidConfig(quantiser="rqvae", levels=len(books), codes=codes, dim=dim, hidden=hidden, beta=beta)
     model = RqVae(torch.from_numpy(np.array(network["shift"])), 1.0, config, seed=0)
     state = model.state_dict()
     # A stored table has arrays of one element in place of scalars.

@@ -1,8 +1,8 @@
 """Configuration of MiniOneRec: prompt templates, the saved shape of its network, presets.
 
-Prompts follow Alpaca (instruction, input, response). Their pieces (before the items, between them, after them) are
-tokenised one by one. For SIDs, whose tokens no text tokenizer merges with anything, that is what tokenising the whole
-would give; between titles a space may go to another token.
+Prompts follow Alpaca (instruction, input, response). Their pieces are tokenised one by one. For SIDs, whose tokens no
+text tokenizer merges with anything, that is what tokenising the whole would give; between titles a space may go to
+another token.
 """
 
 from __future__ import annotations
@@ -16,16 +16,7 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.sids.config import SidConfig, sid_preset
 
-__all__ = [
-    "PRESETS",
-    "SID_PRESETS",
-    "CausalShape",
-    "LoraShape",
-    "MiniOneRecConfig",
-    "NetworkShape",
-    "PromptTemplate",
-    "TaskTemplates",
-]
+__all__ = ["PRESETS", "SID_PRESETS", "CausalShape", "LoraShape", "MiniOneRecConfig", "NetworkShape", "TaskTemplates"]
 
 _PREAMBLE = (
     "Below is an instruction that describes a task, paired with an input that provides further context. "
@@ -51,12 +42,10 @@ class PromptTemplate(StrictModel):
 
     @property
     def head(self) -> str:
-        """Everything up to the first item."""
         return f"{self.preamble}\n\n### Instruction:\n{self.instruction}\n\n### User Input:\n{self.before}"
 
     @property
     def tail(self) -> str:
-        """Everything from behind the last item to where the response begins."""
         return f"{self.after}\n\n### Response:\n"
 
 
@@ -121,22 +110,14 @@ class NetworkShape(StrictModel):
 
     @classmethod
     def of(cls, config: Any, source: str) -> NetworkShape:
-        """The shape of a checkpoint's ``Qwen2Config``.
-
-        Raises:
-            UsageError: It has sliding-window attention, stretched rotary positions or another activation, which
-                decoding here does not follow.
-        """
+        """The shape of a checkpoint's ``Qwen2Config``; raises UsageError for what decoding here does not follow."""
         rope = config.rope_parameters or {}
-        odd = [
-            name
-            for name, there in (
-                ("sliding-window attention", "sliding_attention" in (config.layer_types or ())),
-                ("stretched rotary positions", rope.get("rope_type", "default") != "default"),
-                (f"the activation {config.hidden_act!r}", config.hidden_act != "silu"),
-            )
-            if there
-        ]
+        unsupported = {
+            "sliding-window attention": "sliding_attention" in (config.layer_types or ()),
+            "stretched rotary positions": rope.get("rope_type", "default") != "default",
+            f"the activation {config.hidden_act!r}": config.hidden_act != "silu",
+        }
+        odd = [name for name, there in unsupported.items() if there]
         if odd:
             raise UsageError(
                 f"the model has {' and '.join(odd)}, which decoding does not follow",
@@ -172,10 +153,9 @@ class LoraShape(StrictModel):
 
 
 class CausalShape(StrictModel):
-    """Everything a saved recommender is rebuilt from, beside weights, SIDs and tokenizer.
+    """Everything a saved recommender is rebuilt from, beside weights, SIDs and tokenizer; see ``MiniOneRecConfig``.
 
-    Fields without a description are those of ``MiniOneRecConfig``; a model of SIDs alone has no text tokens and no
-    words.
+    A model of SIDs alone has no text tokens and no words.
     """
 
     network: NetworkShape = Field(default_factory=NetworkShape)
@@ -247,9 +227,7 @@ PRESETS = {
     Scale.SMALL: MiniOneRecConfig(
         network=NetworkShape(hidden=128, ffn=384, layers=3, heads=4, groups=2),
         dropout=0.1,
-        training=TrainingConfig(
-            lr=2e-3, batch_size=64, epochs=16, warmup_steps=80, evaluations=8, patience=2, weight_decay=0.01
-        ),
+        training=TrainingConfig(lr=2e-3, batch_size=64, epochs=16, warmup_steps=80, evaluations=8, patience=2),
     ),
     Scale.PAPER: MiniOneRecConfig(
         checkpoint=_PAPER,
@@ -257,15 +235,7 @@ PRESETS = {
         precision="bfloat16",
         checkpointing=True,
         training=TrainingConfig(
-            lr=1e-4,
-            weight_decay=0.0,
-            batch_size=128,
-            rows_at_once=32,
-            epochs=10,
-            warmup_steps=100,
-            evaluations=20,
-            patience=3,
-            valid_rows=1000,
+            lr=1e-4, weight_decay=0.0, batch_size=128, rows_at_once=32, epochs=10, warmup_steps=100, evaluations=20
         ),
     ),
     Scale.OFFICIAL: MiniOneRecConfig(
@@ -278,9 +248,7 @@ PRESETS = {
             rows_at_once=128,
             epochs=10,
             warmup_steps=20,
-            schedule="cosine",
             evaluations=20,
-            patience=3,
             valid_rows=5000,
         ),
     ),
@@ -288,19 +256,12 @@ PRESETS = {
 
 _OFFICIAL_SIDS = SidConfig(
     quantiser="rqvae",
-    levels=3,
-    codes=256,
     dim=32,
     hidden=(2048, 1024, 512, 256, 128, 64),
     epochs=10_000,
     batch_size=20_480,
-    lr=1e-3,
-    weight_decay=0.0,
     warmup_epochs=50,
-    beta=0.25,
     dead_code_epochs=0,
-    sinkhorn="off",
-    resolve_rounds=20,
     collision_token=False,
 )
 """MiniOneRec's tokenizer: the whole catalogue a batch, last-level Sinkhorn re-encoding, duplicates kept."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["adapted", "block_type", "extend_vocabulary", "hold_text_rows", "random_network", "serving_weights"]
 
-_TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _HELD = "_text_rows_held"
 
 
@@ -55,7 +54,7 @@ def random_network(shape: CausalShape, tokens: int, *, seed: int) -> Qwen2ForCau
         model = Qwen2ForCausalLM(config)
     for parameter in model.parameters():
         # Not the whole module: the rotary frequencies are a float32 buffer whatever the type of the weights.
-        parameter.data = parameter.data.to(_TYPES[shape.precision])
+        parameter.data = parameter.data.to(getattr(torch, shape.precision))
     return model
 
 
@@ -139,19 +138,17 @@ def hold_text_rows(model: Qwen2ForCausalLM, text_tokens: int) -> None:
             setattr(weight, _HELD, True)
 
 
-def block_type(model: Qwen2ForCausalLM) -> torch.dtype:
+def block_type(model: Any) -> torch.dtype:
     """Type in which the blocks compute; embedding and head may be float32 beside bfloat16 blocks."""
-    net: Any = model
-    kind: torch.dtype = net.model.norm.weight.dtype
+    kind: torch.dtype = model.model.norm.weight.dtype
     return kind
 
 
-def serving_weights(model: Qwen2ForCausalLM) -> CausalWeights:
+def serving_weights(model: Any) -> CausalWeights:
     """The weights for decoding, adapters merged; the model is unchanged."""
     weights = CausalWeights(model)
     kind = block_type(model)
     if weights.embedding.dtype != kind:
-        net: Any = model
         weights.embedding = weights.embedding.to(kind)
-        weights.head = Projection(net.lm_head.weight.detach().to(kind))
+        weights.head = Projection(model.lm_head.weight.detach().to(kind))
     return weights

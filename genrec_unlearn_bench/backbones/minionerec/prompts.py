@@ -19,38 +19,30 @@ __all__ = ["Prompt", "PromptBatch", "PromptTokenizer", "batch_prompts"]
 
 @dataclass(frozen=True)
 class Prompt:
-    """Token ids around the items of a history.
-
-    Attributes:
-        head: In front of the first item; never empty.
-        separator: Between two items.
-        tail: Behind the last item.
-        empty: Behind ``head``, in place of items and tail, where a history has no item.
-    """
+    """Token ids before, between and behind the items of a history."""
 
     head: tuple[int, ...]
+    """Never empty."""
     separator: tuple[int, ...]
     tail: tuple[int, ...]
     empty: tuple[int, ...]
+    """Behind ``head``, in place of items and tail, where a history has no item."""
 
 
 @dataclass(frozen=True, eq=False)
 class PromptBatch:
-    """B prompts of S positions, padded on the left.
-
-    Attributes:
-        tokens: [B, S] vocabulary ids; 0 where ``mask`` is False.
-        mask: [B, S] True at real positions.
-        items: [B, S] the item whose token stands there, -1 elsewhere.
-        places: [B, S] that item's place in the history from 0, -1 elsewhere.
-        levels: [B, S] the token's place in the item from 0, -1 elsewhere.
-    """
+    """B prompts of S positions, padded on the left; all fields are [B, S]."""
 
     tokens: Tensor
+    """Vocabulary ids; 0 where ``mask`` is False."""
     mask: Tensor
+    """True at real positions."""
     items: Tensor
+    """The item whose token stands there, -1 elsewhere."""
     places: Tensor
+    """That item's place in the history from 0, -1 elsewhere."""
     levels: Tensor
+    """The token's place in the item from 0, -1 elsewhere."""
 
 
 def batch_prompts(prompt: Prompt, table: Tensor, items: Tensor) -> PromptBatch:
@@ -74,18 +66,11 @@ def batch_prompts(prompt: Prompt, table: Tensor, items: Tensor) -> PromptBatch:
     place = torch.arange(items.shape[1], device=device)[:, None].expand(-1, step).masked_fill(~at_item, -1)
     owner = items[..., None].expand(-1, -1, step).masked_fill(~at_item, -1)
     head = _row(prompt.head, device).expand(count, -1)
-    tail = (
-        _ends(prompt, device)[(~filled.any(1)).long()] if items.shape[1] else _ends(prompt, device)[1].expand(count, -1)
-    )
+    tail = _ends(prompt, device)[(~filled.any(1)).long()]
     tokens = torch.cat([head, cells.flatten(1), tail], 1)
-    rest = [
-        _framed(values, head, tail)
-        for values in (
-            owner.flatten(1),
-            place.flatten().expand(count, -1),
-            level.repeat(items.shape[1]).expand(count, -1),
-        )
-    ]
+    places, levels = place.flatten().expand(count, -1), level.repeat(items.shape[1]).expand(count, -1)
+    outside = torch.full_like(head, -1), torch.full_like(tail, -1)
+    rest = [torch.cat([outside[0], values, outside[1]], 1) for values in (owner.flatten(1), places, levels)]
     mask = tokens >= 0
     order = mask.long().argsort(dim=1, stable=True)[:, tokens.shape[1] - int(mask.sum(1).max()) :]
     tokens, mask, owner, places, levels = (values.gather(1, order) for values in (tokens, mask, *rest))
@@ -105,25 +90,18 @@ def _ends(prompt: Prompt, device: torch.device) -> Tensor:
     return torch.stack([_row((*end, *[-1] * (width - len(end))), device) for end in (prompt.tail, prompt.empty)])
 
 
-def _framed(values: Tensor, head: Tensor, tail: Tensor) -> Tensor:
-    return torch.cat([torch.full_like(head, -1), values, torch.full_like(tail, -1)], 1)
-
-
 _FILE = "tokenizer.json"
 
 
 @dataclass(frozen=True, eq=False)
 class PromptTokenizer:
-    """Tokenises prompts and titles. SIDs have tokens of their own behind the text vocabulary.
-
-    Attributes:
-        prompts: Prompt of each task, by its name in ``TaskTemplates``.
-        ending: Tokens behind a response in training: a newline and the end of the sequence. They are never scored.
-    """
+    """Tokenises prompts and titles. SIDs have tokens of their own behind the text vocabulary."""
 
     tokenizer: Tokenizer
     prompts: dict[str, Prompt]
+    """By the task's name in ``TaskTemplates``."""
     ending: tuple[int, ...]
+    """Tokens behind a response in training: a newline and the end of the sequence. They are never scored."""
 
     @classmethod
     def of(cls, tokenizer: Any, words: TaskTemplates, end: int | None) -> PromptTokenizer:
@@ -146,7 +124,6 @@ class PromptTokenizer:
         return torch.tensor([row + [-1] * (width - len(row)) for row in found], dtype=torch.long).view(-1, width)
 
     def save(self, folder: Path) -> None:
-        """Write the tokenizer beside the weights."""
         self.tokenizer.save(str(folder / _FILE))
 
     @classmethod

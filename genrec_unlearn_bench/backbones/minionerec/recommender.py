@@ -60,12 +60,7 @@ def sid_vocabulary(shape: CausalShape, level_sizes: tuple[int, ...]) -> SidVocab
 
 
 class CausalRecommender(TransformerRecommender):
-    """Qwen2 over SID tokens, with or without text; see the module's docstring.
-
-    Args:
-        model: A plain ``Qwen2ForCausalLM`` with as many tokens as the vocabulary.
-        text: Tokenizer and prompts, where ``shape.text_tokens`` says that there is text.
-    """
+    """Qwen2 over SID tokens; with tokenizer and prompts (``text``) where ``shape.text_tokens`` says there is text."""
 
     name = "causal"
 
@@ -88,26 +83,21 @@ class CausalRecommender(TransformerRecommender):
         self.sid_tokens = tokens.masked_fill(torch.from_numpy(sids.codes) < 0, -1).to(self.device)
 
     @classmethod
-    def fresh(cls, shape: CausalShape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
-        """Random weights from ``seed``, over SID tokens alone."""
-        return cls._random(shape, sids, None, seed=seed, device=device)
-
-    @classmethod
-    def _random(
-        cls, shape: CausalShape, sids: SidTable, text: PromptTokenizer | None, *, seed: int, device: str
+    def fresh(
+        cls, shape: CausalShape, sids: SidTable, *, seed: int, device: str = "cpu", text: PromptTokenizer | None = None
     ) -> Self:
+        """Random weights from ``seed``."""
         model = random_network(shape, sid_vocabulary(shape, sids.level_sizes).size, seed=seed)
         return cls(adapted(model, shape, seed=seed).to(device), shape, sids, text=text)  # type: ignore[arg-type]
 
     @classmethod
     def pretrained(cls, config: MiniOneRecConfig, checkpoint: str, sids: SidTable, *, seed: int, device: str) -> Self:
         """A checkpoint with SID tokens added and adapters in, before any training. Raises as ``load_pretrained``."""
-        dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-        found = load_pretrained(checkpoint, "qwen2", dtype=dtype)
+        found = load_pretrained(checkpoint, "qwen2", dtype=getattr(torch, config.precision))
         tokenizer: Any = found.tokenizer
         text_tokens = max(tokenizer.get_vocab().values()) + 1
         shape = config.saved_shape(
-            NetworkShape.of(found.model.config, found.source),
+            NetworkShape.of(found.model.config, checkpoint),
             text_tokens=text_tokens,
             words=config.words,
             text_tasks=config.text_tasks,
@@ -262,4 +252,4 @@ class CausalRecommender(TransformerRecommender):
     def _rebuilt(cls, shape: dict[str, Any], sids: SidTable, folder: Path, *, device: str) -> Self:
         own = CausalShape.model_validate(shape)
         text = None if own.words is None else PromptTokenizer.load(folder, own.words, own.end_token)
-        return cls._random(own, sids, text, seed=0, device=device)
+        return cls.fresh(own, sids, seed=0, device=device, text=text)

@@ -29,12 +29,8 @@ _ELEMENTS = 1 << 28
 def token_losses(states: Tensor, labels: Tensor, head: Callable[[Tensor], Tensor], vocabulary: int) -> Tensor:
     """[P] negative log-likelihoods in nats over a large vocabulary, without the logits of all positions in memory.
 
-    Beyond ``_ELEMENTS`` they are computed in chunks, and again in the backward pass.
-
-    Args:
-        states: [P, D] final states.
-        labels: [P] long.
-        head: Maps [p, D] to logits [p, V].
+    Beyond ``_ELEMENTS`` they are computed in chunks, and again in the backward pass. ``states`` [P, D] are final ones;
+    ``head`` maps [p, D] to logits [p, V].
     """
 
     def losses(part: Tensor, wanted: Tensor) -> Tensor:
@@ -43,19 +39,16 @@ def token_losses(states: Tensor, labels: Tensor, head: Callable[[Tensor], Tensor
     chunk = max(1, _ELEMENTS // vocabulary)
     if len(states) <= chunk:
         return losses(states, labels)
-    parts = [
-        checkpoint(losses, states[first : first + chunk], labels[first : first + chunk], use_reentrant=False)
-        for first in range(0, len(states), chunk)
-    ]
-    return torch.cat(parts)
+    parts = zip(torch.split(states, chunk), torch.split(labels, chunk), strict=True)
+    return torch.cat([checkpoint(losses, part, wanted, use_reentrant=False) for part, wanted in parts])
 
 
 class PrefixChains:
     """Next-item training that reads a history once for all of its prefixes. A ``TrainingTask`` of M chains.
 
     Sliding windows make one example of every prefix of a user's sequence. A causal model over SIDs alone sees the same
-    tokens at the same positions in all of them, so one pass over the longest gives the loss of each: response-only
-    loss, example by example, at a third of the tokens (Industrial: 19,885 examples, 5,186 chains).
+    tokens at the same positions in all of them, so one pass over the longest gives the loss of each, at a third of the
+    tokens (Industrial: 19,885 examples, 5,186 chains).
 
     Each chain is a history and its target, written as one prompt; ``counts[m, j]`` says how many examples have the
     first j items as history and the next one as target.
@@ -85,18 +78,15 @@ class PrefixChains:
 
     @property
     def lengths(self) -> IntArray:
-        """[M] items of each chain."""
         return np.asarray((self.items != PAD).sum(1), dtype=np.int64)
 
     @property
     def terms(self) -> NDArray[np.float64]:
-        """[M] target tokens of all examples in each chain."""
         tokens = sid_terms(self._recommender.sids, self.items.ravel()).reshape(self.items.shape)
         return np.asarray((self.counts * tokens).sum(1), dtype=np.float64)
 
     @property
     def kinds(self) -> IntArray:
-        """[M] all alike."""
         return np.zeros(len(self.items), dtype=np.int64)
 
     def loss(self, rows: IntArray) -> Tensor:
@@ -124,9 +114,8 @@ class _TextTask:
     source: Tensor
     response: Tensor
 
-    @cached_property
+    @property
     def lengths(self) -> IntArray:
-        """[m] tokens of each sample, prompts' words left out."""
         return np.asarray(_sizes(self.source, self.items).sum(1) + _sizes(self.response, self.targets), dtype=np.int64)
 
 
@@ -136,11 +125,7 @@ class SupervisedMixture:
     SIDs of a history -> SID; title -> SID; SID -> title; SIDs of a history -> title; titles of a history -> SID. Item
     samples are made of ``known`` items alone and every title comes from ``TrainingData.items``: a retrained oracle has
     no sample of a concept item, and its titles are scrubbed. Responses end with a newline and the end of the sequence
-    in training; neither is ever scored.
-
-    Args:
-        text_tasks: Whether titles are learned beside interactions.
-        ending: Whether responses are taught to end.
+    in training where ``ending`` says so; neither is ever scored.
     """
 
     def __init__(self, recommender: CausalRecommender, data: TrainingData, *, text_tasks: bool, ending: bool) -> None:
@@ -164,17 +149,14 @@ class SupervisedMixture:
 
     @cached_property
     def lengths(self) -> IntArray:
-        """[M] tokens of each sample that are not words of its prompt."""
         return np.concatenate([part.lengths for part in self._parts])
 
     @cached_property
     def terms(self) -> NDArray[np.float64]:
-        """[M] tokens of each response."""
         return np.concatenate([_sizes(part.response, part.targets) for part in self._parts]).astype(np.float64)
 
     @cached_property
     def kinds(self) -> IntArray:
-        """[M] the task of each sample: every task is a pass of its own."""
         return np.repeat(np.arange(len(self._parts)), self.sizes)
 
     @property
@@ -183,12 +165,9 @@ class SupervisedMixture:
         return tuple(len(part.targets) for part in self._parts)
 
     def loss(self, rows: IntArray) -> Tensor:
-        """Mean over all response tokens of the chosen samples."""
         parts = np.searchsorted(self._first, rows, side="right") - 1
-        found = [
-            self._losses(self._parts[index], rows[parts == index] - self._first[index]) for index in np.unique(parts)
-        ]
-        return torch.cat(found).mean()
+        kinds = [(self._parts[index], rows[parts == index] - self._first[index]) for index in np.unique(parts)]
+        return torch.cat([self._losses(part, chosen) for part, chosen in kinds]).mean()
 
     def _losses(self, part: _TextTask, rows: IntArray) -> Tensor:
         model = self._recommender

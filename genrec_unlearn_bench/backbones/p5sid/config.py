@@ -45,7 +45,7 @@ PRESETS = {
         shape=T5Shape(d_model=128, d_kv=32, d_ff=512, layers=2, heads=4, history_limit=10),
         separator=False,
         # A prompt's own words make a step half as long again as TIGER's, so there are fewer.
-        training=TrainingConfig(lr=1e-3, epochs=40, max_steps=1200, warmup_steps=120, evaluations=8, patience=3),
+        training=TrainingConfig(epochs=40, max_steps=1200, warmup_steps=120, evaluations=8),
     ),
     # TRACER's paper gives P5-SID no settings of its own: its tokenizer's grid, and the family's text model.
     Scale.PAPER: P5Config(
@@ -59,14 +59,7 @@ PRESETS = {
     Scale.OFFICIAL: P5Config(
         checkpoint="t5-small",
         training=TrainingConfig(
-            lr=1e-3,
-            weight_decay=0.01,
-            batch_size=128,
-            epochs=20,
-            warmup_steps=1400,
-            evaluations=20,
-            patience=20,
-            valid_rows=5000,
+            lr=1e-3, batch_size=128, epochs=20, warmup_steps=1400, evaluations=20, patience=20, valid_rows=5000
         ),
     ),
 }

@@ -8,9 +8,8 @@ much for a word as for a piece of an item.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -25,6 +24,7 @@ __all__ = [
     "EVALUATION",
     "PROMPTS",
     "PROMPT_WORDS",
+    "SEPARATOR",
     "PromptTensors",
     "PromptTokens",
     "SubwordTokenizer",
@@ -62,37 +62,28 @@ PROMPT_WORDS = tuple(
 END_OF_PROMPT = 1
 """T5's end-of-sequence token, which closes every input; the same number in our own vocabulary."""
 
-_SEPARATOR = ","
+SEPARATOR = ","
+"""Between two items."""
+
 _UNKNOWN = "someone"
 _USER = "user_"
 _ITEM = "item_"
 _WIDTH = 2
 
 
-class TextTokenizer(ABC):
-    """Tokenises the words of a prompt.
-
-    Attributes:
-        size: Token ids of text; those of SIDs start here.
-    """
+class TextTokenizer(Protocol):
+    """Tokenises the words of a prompt; the ids of SIDs start at ``size``."""
 
     size: int
 
-    @abstractmethod
     def word(self, text: str) -> list[int]:
         """The ids of one word, at least one."""
 
-    @abstractmethod
     def user(self, number: int) -> list[int]:
         """The word of user ``number`` (from 1); 0 is the one word of all users that training has not seen."""
 
-    @property
-    def separator(self) -> list[int]:
-        """The word between two items: a comma."""
-        return self.word(_SEPARATOR)
 
-
-class WordTokenizer(TextTokenizer):
+class WordTokenizer:
     """One token a word of the prompts, one for the front of a user's word, one for every one or two digits.
 
     Users are written like sequential item numbers, two digits a piece from the left.
@@ -100,12 +91,11 @@ class WordTokenizer(TextTokenizer):
 
     def __init__(self) -> None:
         digits = [str(n) for n in range(10)] + [f"{n:02d}" for n in range(100)]
-        names = dict.fromkeys([*PROMPT_WORDS, _SEPARATOR, _UNKNOWN, _USER, *digits])
+        names = dict.fromkeys([*PROMPT_WORDS, SEPARATOR, _UNKNOWN, _USER, *digits])
         self._ids = {name: SPECIALS + place for place, name in enumerate(names)}
         self.size = SPECIALS + len(self._ids)
 
     def word(self, text: str) -> list[int]:
-        """One id. Raises KeyError for a word that no prompt has."""
         return [self._ids[text]]
 
     def user(self, number: int) -> list[int]:
@@ -114,13 +104,10 @@ class WordTokenizer(TextTokenizer):
         return [self._ids[_USER], *(self._ids[piece] for piece in digit_pieces(number, _WIDTH))]
 
 
-class SubwordTokenizer(TextTokenizer):
-    """Sub-words of a T5 tokenizer. SentencePiece never joins pieces across a space, so word by word is the same as
-    the whole sentence.
+class SubwordTokenizer:
+    """Sub-words of Hugging Face's T5 ``tokenizer`` for an embedding of so many ``rows``.
 
-    Args:
-        tokenizer: Hugging Face's.
-        rows: Rows of the model's embedding; SIDs stand behind them.
+    SentencePiece never joins pieces across a space, so word by word is the same as the whole sentence.
     """
 
     def __init__(self, tokenizer: Any, rows: int) -> None:
@@ -213,13 +200,10 @@ class PromptTensors:
 
     @classmethod
     def of(cls, prompts: tuple[PromptTokens, ...], device: torch.device) -> PromptTensors:
-        """Put them on a device."""
-        return cls(
-            _stacked([prompt.before for prompt in prompts], device),
-            _stacked([prompt.between for prompt in prompts], device),
-            _stacked([prompt.after for prompt in prompts], device),
-            torch.tensor([prompt.user_first for prompt in prompts], device=device),
+        before, between, after = (
+            _stacked([getattr(prompt, run) for prompt in prompts], device) for run in ("before", "between", "after")
         )
+        return cls(before, between, after, torch.tensor([prompt.user_first for prompt in prompts], device=device))
 
 
 def _stacked(runs: list[TokenRun], device: torch.device) -> tuple[Tensor, Tensor]:

@@ -18,6 +18,7 @@ from genrec_unlearn_bench.backbones.p5sid.config import P5Config
 from genrec_unlearn_bench.backbones.p5sid.prompts import (
     EVALUATION,
     PROMPTS,
+    SEPARATOR,
     PromptTensors,
     PromptTokens,
     SubwordTokenizer,
@@ -72,12 +73,8 @@ Industrial (small, validation NDCG@10) 150 steps reach .037 with and .040 withou
 
 
 class UserTokens:
-    """The words of the users: which row a user id has, and the row's token ids.
-
-    Attributes:
-        rows: [user ids] row of each user; 0 for one that training has not seen.
-        tokens: [1 + users, width] token ids, -1 behind the last; row 0 is the word of all unknown users.
-    """
+    """The words of the users: ``rows`` [user ids], 0 for one that training has not seen; ``tokens`` [1 + users, width]
+    of each row, -1 behind the last."""
 
     def __init__(self, rows: IntArray, words: list[list[int]]) -> None:
         self.rows = rows
@@ -87,16 +84,14 @@ class UserTokens:
 
 
 class P5Recommender(T5Recommender):
-    """T5 over prompts; see the module's docstring."""
+    """T5 over prompts."""
 
     name = "p5sid"
     Shape = P5Shape
 
     def __init__(
-        self, model: T5ForConditionalGeneration, shape: T5Shape, sids: SidTable, serving: ServingRules | None = None
+        self, model: T5ForConditionalGeneration, shape: P5Shape, sids: SidTable, serving: ServingRules | None = None
     ) -> None:
-        if not isinstance(shape, P5Shape):
-            raise TypeError(f"a P5 recommender takes a P5Shape, not {type(shape).__name__}")
         super().__init__(model, shape, sids, serving)
         if sids.tree is not None:
             # Only decoded SIDs need an end token: in a prompt the next word ends an item, as in P5.
@@ -127,12 +122,9 @@ class P5Recommender(T5Recommender):
     def pretrained(
         cls, model: Any, shape: P5Shape, sids: SidTable, *, numbers: list[int], seed: int, device: str = "cpu"
     ) -> Self:
-        """A pretrained T5 with SID tokens behind its vocabulary.
+        """A pretrained ``T5ForConditionalGeneration`` of the same shape, with SID tokens behind its vocabulary.
 
-        Args:
-            model: ``T5ForConditionalGeneration``, changed in place.
-            shape: Of the same architecture.
-            numbers: Tokens that are digits. As in P5's later codes they start at random, like the SIDs'.
+        It is changed in place. ``numbers``, its digit tokens, start at random like the SIDs', as in P5's later codes.
         """
         vocabulary = cls._vocabulary_for(shape, sids)
         with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -265,16 +257,9 @@ def untrained_recommender(
     if loaded is not None:
         found = loaded.model.config
         text = SubwordTokenizer(loaded.tokenizer, loaded.model.get_input_embeddings().num_embeddings)
-        content |= {
-            "d_model": found.d_model,
-            "d_kv": found.d_kv,
-            "d_ff": found.d_ff,
-            "layers": found.num_layers,
-            "heads": found.num_heads,
-            "dropout": found.dropout_rate,
-            "gated": found.is_gated_act,
-            "tied": found.tie_word_embeddings,
-        }
+        content |= {name: getattr(found, name) for name in ("d_model", "d_kv", "d_ff")}
+        content |= {"layers": found.num_layers, "heads": found.num_heads, "dropout": found.dropout_rate}
+        content |= {"gated": found.is_gated_act, "tied": found.tie_word_embeddings}
     users = _users(train, text)
     shape = P5Shape.model_validate(
         content
@@ -282,7 +267,7 @@ def untrained_recommender(
             "text_tokens": text.size,
             "prompts": tuple(tokenise_prompt(prompt, text) for prompt in PROMPTS),
             "evaluation": EVALUATION,
-            "separator": tuple(text.separator) if config.separator else (),
+            "separator": tuple(text.word(SEPARATOR)) if config.separator else (),
             "whole_words": 512 if config.whole_words else 0,
             "user_ids": len(users.rows),
             "users": len(users.tokens) - 1,

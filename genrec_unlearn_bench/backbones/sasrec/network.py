@@ -26,12 +26,9 @@ _INITIAL_STD = 0.02
 
 
 class SasRecNetwork(nn.Module):
-    """Hidden states of histories; an item's score is their dot product with its embedding.
+    """Hidden states of histories of up to T (``positions``) of N ``items``; scores are products with item embeddings.
 
-    Args:
-        items: N, the catalogue.
-        positions: T, most items that are read.
-        seed: Of the weights; the global generator is left as it was.
+    Weights are drawn from ``seed``; the global generator is left as it was.
     """
 
     def __init__(self, config: SasRecConfig, *, items: int, positions: int, seed: int) -> None:

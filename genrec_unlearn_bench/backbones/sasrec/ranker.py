@@ -42,12 +42,8 @@ _SCORES = 8_000_000
 
 
 class SasRec(Ranker):
-    """A trained SASRec.
-
-    Attributes:
-        counts: [N] how often each item is a train target.
-        seen: [N] items that occur in training, as input or target.
-    """
+    """A trained SASRec, with ``counts`` [N], how often each item is a train target, and ``seen`` [N], whether it occurs
+    in training at all."""
 
     name: ClassVar[str] = "sasrec"
 
@@ -73,9 +69,7 @@ class SasRec(Ranker):
     ) -> Self:
         """Train on the examples' sequences (see ``train_sequences``); the best epoch on validation NDCG@10 is kept.
 
-        Args:
-            items: N, the catalogue. Items that never occur in training keep their initial vectors, small and random, so
-                that they can still be told apart.
+        Of the N ``items`` those that never occur in training keep their initial vectors, small and random.
 
         Raises:
             DataFault: No train example with a history, or no validation example.
@@ -84,9 +78,8 @@ class SasRec(Ranker):
         limit = max(min(config.history_limit, longest), 1)
         sequences = train_sequences(train, limit)
         if not len(sequences) or not len(valid):
-            raise DataFault(
-                "SASRec has nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples"
-            )
+            examples = f"{len(train)} train, {len(valid)} validation examples"
+            raise DataFault("SASRec has nothing to train on", where=examples)
         seen = np.zeros(items, dtype=np.bool_)
         for part in (sequences.inputs, sequences.targets):
             seen[part[part != PAD]] = True
@@ -115,9 +108,6 @@ class SasRec(Ranker):
         ``log_probs`` are those of a softmax over the catalogue. Items that never occurred in training have a vector
         that means nothing; they stand behind all others, level with each other. A history without any item is
         answered by popularity (add-one smoothed log shares of the train targets).
-
-        Raises:
-            ValueError: ``k`` is not positive.
         """
         if k < 1:
             raise ValueError(f"k must be positive, got {k}")
@@ -147,11 +137,7 @@ class SasRec(Ranker):
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Self:
-        """The inverse of ``save``.
-
-        Raises:
-            CorruptArtefact: A file is missing, does not parse, or does not fit the other.
-        """
+        """The inverse of ``save``; raises CorruptArtefact."""
         try:
             config = SasRecConfig.model_validate_json((folder / _RECORD).read_bytes())
             tensors = load_file(folder / _WEIGHTS)

@@ -31,23 +31,15 @@ _BETAS = (0.9, 0.98)
 
 @dataclass(frozen=True, eq=False)
 class TrainSequences:
-    """S sequences of up to T positions.
-
-    Attributes:
-        inputs: [S, T] item ids, ``PAD`` behind the last one.
-        targets: [S, T] the item after position t, ``PAD`` where there is no loss.
-    """
+    """S sequences of up to T positions."""
 
     inputs: IntArray
+    """[S, T] item ids, ``PAD`` behind the last one."""
     targets: IntArray
+    """[S, T] the item after position t, ``PAD`` where there is no loss."""
 
     def __len__(self) -> int:
         return len(self.inputs)
-
-    @property
-    def lengths(self) -> IntArray:
-        """[S] number of input positions."""
-        return np.asarray((self.inputs != PAD).sum(axis=1), dtype=np.int64)
 
 
 def train_sequences(train: Examples, limit: int) -> TrainSequences:
@@ -58,11 +50,8 @@ def train_sequences(train: Examples, limit: int) -> TrainSequences:
     item, or one whose own row belongs to valid or test) are inputs only.
 
     Where a source cuts its histories (MiniOneRec: ten items), a position sees the run's earlier items as well, up to
-    ``limit``. A run longer than ``limit`` is cut into windows that overlap by half, so its later targets see between
+    ``limit``, T. A run longer than ``limit`` is cut into windows that overlap by half, so its later targets see between
     half of ``limit`` and all of it. Rows with an empty history are left out.
-
-    Args:
-        limit: T, most positions of a sequence.
     """
     rows = np.flatnonzero(train.ends > train.starts)
     rows = rows[np.lexsort((train.ends[rows], train.users[rows]))]
@@ -164,7 +153,7 @@ def train_network(
     """
     optimiser = torch.optim.AdamW(network.parameters(), lr=config.lr, weight_decay=config.weight_decay, betas=_BETAS)
     loss_of = _Loss(network, config, seen, torch_generator(seed, "sasrec", "negatives"))
-    lengths = sequences.lengths
+    lengths = np.asarray((sequences.inputs != PAD).sum(axis=1), dtype=np.int64)
     best, stale, kept = -1.0, 0, _copy(network)
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if torch.device(device).type == "cuda" else []):
         torch.manual_seed(derive(seed, "sasrec", "dropout"))
@@ -199,8 +188,7 @@ class _Loss:
     """The loss of one batch, by the configuration's kind."""
 
     def __init__(self, network: SasRecNetwork, config: SasRecConfig, seen: Tensor, generator: torch.Generator) -> None:
-        self.network, self.kind, self.generator = network, config.loss, generator
-        self.seen = seen
+        self.network, self.kind, self.generator, self.seen = network, config.loss, generator, seen
         self.place = torch.full((network.items.num_embeddings,), PAD, dtype=torch.int64)
         self.place[seen] = torch.arange(len(seen))
 

@@ -39,7 +39,7 @@ def names(column: pa.Array) -> tuple[list[str], NDArray[np.int32]]:
 
 
 def blocks(path: Path, skip: int, columns: Sequence[int]) -> Iterator[list[pa.Array]]:
-    """The wanted columns (places from 0) of block after block, as arrays of strings, behind the first ``skip`` lines."""
+    """The wanted columns (places from 0) of block after block as strings, behind the first ``skip`` lines."""
     import pyarrow as pa
     from pyarrow import csv
 

@@ -1,19 +1,16 @@
 """AUROC and accuracy averaged over splits, with 95 % intervals clustered by item.
 
-Within a split. Examples of one item are alike, which makes a value less certain than its number of examples says:
-its variance is the sum of squared influences of items (Obuchowski 1997, "Nonparametric analysis of clustered ROC curve
-data", Biometrics 53: DeLong's placement values, summed by cluster).
+Within a split, the variance is the sum of squared influences of items, as examples of one item are alike (Obuchowski
+1997, "Nonparametric analysis of clustered ROC curve data", Biometrics 53: DeLong's placement values by cluster).
 
-Between splits. They train and test on overlapping data, so that an average over J of them is not J times as certain.
-With s2 the variance of one, that of the mean is s2 (r + (1 - r) / J), where r = tested / (tested + trained) is Nadeau &
-Bengio's correlation ("Inference for the generalization error", Machine Learning 52, 2003). They estimate s2 from the
-spread of the J values; the clustered variance needs no spread of five numbers.
+Between splits, which train and test on overlapping data: with s2 the variance of one, that of the mean of J is
+s2 (r + (1 - r) / J), where r = tested / (tested + trained) (Nadeau & Bengio, "Inference for the generalization error",
+Machine Learning 52, 2003). They estimate s2 from the spread of the J values; here it is the clustered variance.
 
-The interval. The variance is turned into a number of independent examples of each class that would have it, and that
-into a score interval, which stays inside [0, 1] and keeps a width at 0 and 1: Newcombe 2006 ("Confidence intervals
-for an effect size measure based on the Mann-Whitney statistic, part 2", Statistics in Medicine 25, method 5) for
-AUROC, Wilson's for accuracy. Student's quantile stands for the normal one, with Kish's effective number of items less
-one as degrees of freedom.
+The variance is turned into a number of independent examples of each class that would have it, and that into a score
+interval, which stays inside [0, 1]: Newcombe 2006 ("Confidence intervals for an effect size measure based on the
+Mann-Whitney statistic, part 2", Statistics in Medicine 25, method 5) for AUROC, Wilson's for accuracy, with Student's
+quantile at Kish's effective number of items less one as degrees of freedom.
 """
 
 from __future__ import annotations

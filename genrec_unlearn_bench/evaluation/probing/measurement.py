@@ -1,16 +1,13 @@
 """Probing: is the concept gone from the hidden states, or only from the output? (Alain & Bengio 2016, arXiv 1610.01644)
 
 Logistic probes tell interactions of the forget set from as many retain ones, by layer and site. TRACER's paper probes
-"following ELM", whose repository has no probe, so that the protocol is ours: divisions disjoint in items and users,
-balanced by level-1 code, control tasks with random retain items as concept, and a model with random weights as floor.
+"following ELM", whose repository has no probe, so that the protocol is ours. The target is the retrained model, not
+0.5: a history tells something of its user to any model. Where concept items were given tokens of their own (TRACER),
+``history`` and ``embedding`` can separate *better* than before; only ``prompt`` and ``pooled`` speak of interactions.
 
-The target is the retrained model, not 0.5: a history tells something of its user to any model that reads it. Sites are
-reported one by one. Where concept items were given tokens of their own (TRACER), ``history`` and ``embedding`` can
-separate *better* than before, which says nothing about interactions; ``prompt`` and ``pooled`` do.
-
-Deviation: ``history`` takes one concept item of a history where methods' descriptions take the mean over all of them.
-Items of different parts in one mean could not be kept apart. The places around it are the history's, so that it is
-disjoint in the items and users that are probed, not in what else their histories hold.
+Deviation: ``history`` takes one concept item of a history where methods' descriptions take the mean over all of them,
+as items of different parts in one mean could not be kept apart. It is disjoint in the items and users that are probed,
+not in what else their histories hold.
 """
 
 from __future__ import annotations
@@ -35,11 +32,10 @@ from genrec_unlearn_bench.progress import Progress
 
 __all__ = ["Probing"]
 
-_PACKAGE = "genrec_unlearn_bench.evaluation.probing"
 _NO_FLOOR = "no model with random weights was measured"
 
 
-STATES = SharedPass("hidden-states", f"{_PACKAGE}.states:read_states")
+STATES = SharedPass("hidden-states", "genrec_unlearn_bench.evaluation.probing.states:read_states")
 """Hidden states of the pool by site, [examples, layers, width] each; see ``states.read_states``."""
 
 
@@ -48,7 +44,6 @@ class Probing(Measurement):
 
     name = "probing"
     specs = SPECS
-    modules = (f"{_PACKAGE}.probes",)
     passes = (STATES,)
     untrained = True
 

@@ -52,8 +52,7 @@ class ProbePool:
     Attributes:
         histories: [E, T] as the model is given them, without the target.
         targets: E rows: positive where the interaction is to be forgotten.
-        mentions: H rows, positive where a concept item is mentioned; none for interaction requests, where no item is
-            marked. A (user, item) pair is there once.
+        mentions: H rows, positive for concept items; a (user, item) pair is there once.
         owners: [H] the history of each mention.
         catalogue: The items whose level-1 code the concept has as well.
     """

@@ -1,22 +1,18 @@
 """One attack on one model in one SID space: fine-tune, score held-out interactions, go on after a kill.
 
-The state of an attack (weights, moments, generators and the hits so far) is kept at every scored step like an
-interrupted training (``backbones.snapshots``): on a CPU an attack that was killed ends with the same bits as one that
-was not. Trainings keep their best weights beside the last ones; an attack ends with its last.
+The state (weights, moments, generators and hits) is kept at every scored step (``backbones.snapshots``): on a CPU an
+attack that was killed ends with the same bits as one that was not.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.batches import in_parts
@@ -43,6 +39,7 @@ from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, linear_nam
 __all__ = ["measure_attack"]
 
 _LOG_EVERY = 20
+_FINGERPRINTED = ("users", "targets", "starts", "ends", "events")
 _WEIGHT, _MOMENT, _HITS, _CPU_RNG, _CUDA_RNG = "weight.", "moment.", "hits.", "rng.cpu", "rng.cuda"
 
 Hits = dict[str, Tensor]
@@ -78,8 +75,8 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
             progress=progress,
             space=space,
         )
-    planned = np.asarray(config.steps, dtype=np.int64)
-    passes = np.asarray([data.passes(step) for step in config.steps], dtype=np.float64)
+    planned = np.array(config.steps, dtype=np.int64)
+    passes = np.array([data.passes(step) for step in config.steps], dtype=np.float64)
     train, test = (np.asarray(hits[name].numpy(), dtype=np.bool_) for name in HELD_OUT)
     return AttackTrace(planned, passes, train, test, sides.train.targets).measured(attack, space)
 
@@ -118,15 +115,19 @@ def run_attack(
         start: By part, [n] hits before the attack, which are not decoded again.
     """
     model.module.train(config.dropout)
-    tuning = _FineTuning.of(model, data, config, f"{data.attack}, {space}", seed)
+    tuning = _FineTuning(model, data, config, f"{data.attack}, {space}", seed)
     settings = f"{data.attack}/{space} {config.model_dump_json()} {list(steps)} {seed} {model.device.type}"
-    arrays = [model.sids.codes, *(array for part in (data.examples, *held.values()) for array in _arrays(part))]
+    arrays = [
+        model.sids.codes,
+        *(getattr(part, name) for part in (data.examples, *held.values()) for name in _FINGERPRINTED),
+    ]
     weights = {str(number): parameter for number, parameter in enumerate(tuning.learned)}
     checkpoint = AttackCheckpoint(
         progress.work, fingerprint(settings, arrays, weights), tuning.learned, tuning.optimizer
     )
     lengths, last = tuning.task.lengths, steps[-1]
-    with _own_generators(model, seed):
+    with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
+        torch.manual_seed(derive(seed, "relearning", "dropout"))
         done, hits = checkpoint.restore() or (0, {name: torch.from_numpy(found)[None] for name, found in start.items()})
         if done:
             progress.earlier_seconds += checkpoint.earlier
@@ -142,27 +143,18 @@ def run_attack(
     return hits
 
 
-@dataclass(frozen=True, eq=False)
 class _FineTuning:
     """The optimisation of one attack."""
 
-    task: NextItem
-    terms: NDArray[np.float64]
-    learned: tuple[nn.Parameter, ...]
-    optimizer: torch.optim.Optimizer
-    config: RelearningConfig
-    label: str
-
-    @classmethod
-    def of(cls, model: Recommender, data: AttackSet, config: RelearningConfig, label: str, seed: int) -> _FineTuning:
-        task = NextItem(model, data.examples)
+    def __init__(self, model: Recommender, data: AttackSet, config: RelearningConfig, label: str, seed: int) -> None:
+        self.task, self.config, self.label = NextItem(model, data.examples), config, label
+        self.terms = self.task.terms
         if config.adapters and anatomy(model).causal:
-            learned, lr = _adapters(model, config, seed), config.adapter_lr
+            self.learned, lr = _adapters(model, config, seed), config.adapter_lr
         else:
-            learned = tuple(parameter for parameter in model.module.parameters() if parameter.requires_grad)
+            self.learned = tuple(parameter for parameter in model.module.parameters() if parameter.requires_grad)
             lr = config.lr
-        optimizer = torch.optim.AdamW(learned, lr=lr, weight_decay=config.weight_decay, fused=True)
-        return cls(task, task.terms, learned, optimizer, config, label)
+        self.optimizer = torch.optim.AdamW(self.learned, lr=lr, weight_decay=config.weight_decay, fused=True)
 
     def descend(self, rows: IntArray, step: int, progress: Progress) -> None:
         """One step. Raises NotMeasurable where its loss or gradient is not finite."""
@@ -189,19 +181,6 @@ def _adapters(model: Recommender, config: RelearningConfig, seed: int) -> tuple[
         seed=derive(seed, "relearning", "adapters"),
         adapter="relearning",
     ).parameters
-
-
-@contextmanager
-def _own_generators(model: Recommender, seed: int) -> Iterator[None]:
-    """Torch's generators seeded for dropout, and as they were afterwards."""
-    devices = [model.device] if model.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(derive(seed, "relearning", "dropout"))
-        yield
-
-
-def _arrays(part: Examples) -> tuple[IntArray, ...]:
-    return part.users, part.targets, part.starts, part.ends, part.events
 
 
 class AttackCheckpoint:

@@ -1,10 +1,9 @@
 """Data of the attacks: what the attacker has, what is held out and scored, the batches, and the SID spaces.
 
 After Deeb & Roger, "Do unlearning methods remove information from model weights?" (arXiv 2410.08827): the attacker
-sees one part of the facts and is scored on the rest. An attack that is scored on what it trained on teaches it anew
-whatever the weights held (Feng et al., arXiv 2506.00688). Here the facts are concept interactions: both the items and
-the users are halved, and what is scored shares neither with the attack. All data are functions of the seed and the step
-alone, the same for every model.
+sees one part of the facts and is scored on the rest, as one scored on what it trained on teaches it anew (Feng et al.,
+arXiv 2506.00688). Both items and users are halved, and what is scored shares neither with the attack. All data are
+functions of the seed and the step alone, the same for every model.
 """
 
 from __future__ import annotations
@@ -59,8 +58,7 @@ class AttackSplit:
     Attributes:
         users: [U] the attacker's users; the others are held out.
         items: [N] held-out concept items. No attack sees one, as a target or in a history.
-        concept: Forgotten train interactions of the attacker's users with the attacker's concept items.
-        retain: Retain train interactions of the attacker's users.
+        concept, retain: Forgotten and retain train interactions of the attacker's users, without held-out items.
         train: Forgotten train interactions of held-out users with held-out items, which are scored.
         test: The same of the test part. Empty for interaction requests, as deleted data has no future of its own, and
             where there are fewer than ``LEAST``.

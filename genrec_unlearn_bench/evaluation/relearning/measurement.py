@@ -43,7 +43,6 @@ class Relearning(Measurement):
 
     name = "relearning"
     specs = SPECS
-    modules = ("genrec_unlearn_bench.evaluation.relearning.attack",)
     passes = (START,)
 
     def config(self, scale: str) -> RelearningConfig:

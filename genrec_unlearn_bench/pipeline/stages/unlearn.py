@@ -12,7 +12,7 @@ from genrec_unlearn_bench.pipeline.resources import is_out_of_memory, metered
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.train import MODEL, measured_facts
-from genrec_unlearn_bench.registry import Entry, frame_in_file, source_digest, source_file
+from genrec_unlearn_bench.registry import Entry, frame_in_file, source_file
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest, check_request
 
@@ -87,7 +87,7 @@ def unlearn_stage(
         TOOLKIT_VERSION,
         _config(resolved, method) | dict(config or {}),
         {**data, "sids": sids, "original": original},
-        files={"method": source_digest(entry)},
+        files={"method": resolved.method_digest},
         compute=compute,
         load=lambda inputs, folder: resolved.backbone.load(folder / MODEL, device=device),
         seed=seed,

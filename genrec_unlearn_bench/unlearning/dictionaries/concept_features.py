@@ -33,14 +33,13 @@ FIRES = 0.01
 
 
 def matched_pairs(groups: Groups, level_one: IntArray, limit: int, *, count: int, seed: int) -> Groups:
-    """Pair forget examples with retain examples of the same level-1 target code and history length.
+    """Pair at most ``count`` forget examples with retain examples of the same level-1 target code and history length.
 
     If no retain example has the length, one with the nearest is taken; if none has the code, the pair is omitted.
 
     Args:
         level_one: [N] level-1 code of every item.
         limit: Largest history length.
-        count: Largest number of pairs.
     """
     generator = numpy_generator(seed, "matched")
     forget, retain = groups.forget, groups.retain
@@ -76,8 +75,7 @@ def find_features(
 
     Args:
         concept: [N] items of the concept.
-        least: Smallest AUROC.
-        most: Largest number of features per block.
+        least, most: Smallest AUROC, and largest number of features per block.
     """
     if not len(pairs.forget):
         return []

@@ -66,7 +66,7 @@ class GridPoint:
 
 
 class Gauge:
-    """Measurement of edited models against the original on fixed examples."""
+    """Measures edited models against the original on fixed examples."""
 
     def __init__(self, original: Recommender, request: ForgetRequest, groups: Groups) -> None:
         self._groups = groups

@@ -58,9 +58,8 @@ class TopKSae:
     """A TopK autoencoder of W features in D dimensions; a ``Dictionary``.
 
     Attributes:
-        encoder: [W, D], with ``bias`` [W] and ``centre`` [D], on scaled inputs.
+        encoder: [W, D], with ``bias`` [W] and ``centre`` [D], on inputs divided by ``scale``, their mean norm.
         decoder: [W, D] directions of unit length.
-        scale: Mean norm of the inputs.
         k: Features that fire on one row.
     """
 

@@ -66,11 +66,7 @@ class Contrast:
 
 
 class Contexts:
-    """Sampler of expert and novice contexts.
-
-    Args:
-        count: m, number of oldest items to replace; all items of a shorter history.
-    """
+    """Sampler of expert and novice contexts; ``count`` (m) oldest items are replaced, or all of a shorter history."""
 
     def __init__(self, request: ForgetRequest, table: SidTable, *, count: int) -> None:
         self.forgotten = ForgottenItems(request)

@@ -23,7 +23,6 @@ from genrec_unlearn_bench.unlearning.reference import resting
 
 __all__ = ["GuidedSession", "guided_items"]
 
-BEAM, ROWS = 10, 128
 _IMPLAUSIBLE = -1e4
 """Added to an implausible token's log p0: ranked last and unguided, but available if the trie leaves nothing else."""
 
@@ -39,7 +38,13 @@ class GuidedSession:
     """
 
     def __init__(
-        self, base: DecoderSession, expert: DecoderSession, novice: DecoderSession, *, weight: float, floor: float = 0.0
+        self,
+        base: DecoderSession,
+        expert: DecoderSession,
+        novice: DecoderSession,
+        *,
+        weight: float,
+        floor: float = 0.0,
     ) -> None:
         self._sessions = (base, expert, novice)
         self._weight, self._floor = weight, floor
@@ -67,6 +72,8 @@ def guided_items(
     *,
     weight: float,
     floor: float = 0.0,
+    beam: int = 10,
+    batch_size: int = 128,
 ) -> IntArray:
     """[M] the item decoded from each history under guidance; never one that shares its SID with a concept item.
 
@@ -80,12 +87,12 @@ def guided_items(
     found = np.zeros(len(histories), dtype=np.int64)
     with resting(recommender), torch.inference_mode():
         opened = recommender.server()
-        for rows in length_batches(histories.lengths, ROWS):
+        for rows in length_batches(histories.lengths, batch_size):
             contrast = contexts.draw(histories.rows(rows), generator)
             sessions = [opened(part) for part in (contrast.base, contrast.expert, contrast.novice)]
             session = GuidedSession(*sessions, weight=weight, floor=floor)
             pool, first, number = forgotten.pools(contrast.base.users)
-            wide = max(BEAM, 1 + int(number.max(initial=0))) if forgotten.by_user else BEAM
+            wide = max(beam, 1 + int(number.max(initial=0))) if forgotten.by_user else beam
             leaves = beam_search(session, trie, recommender.vocabulary.offsets, beam=wide).leaves.cpu().numpy()
             items = trie.items[trie.first_item[np.maximum(leaves, 0)]]
             for row, candidates in enumerate(items):
@@ -97,8 +104,9 @@ def guided_items(
 
 def _blocked(recommender: Recommender, contexts: Contexts, sid: IntArray) -> BoolArray:
     """[N] items to remove from the trie: concept items, items that share a SID with them, and items not served."""
-    served = recommender.serving.blocked
-    blocked = np.zeros(len(sid), dtype=np.bool_) if served is None else served.copy()
+    blocked = np.zeros(len(sid), dtype=np.bool_)
+    if recommender.serving.blocked is not None:
+        blocked |= recommender.serving.blocked
     if not contexts.forgotten.by_user:
         pool, _, _ = contexts.forgotten.pools(np.zeros(1, dtype=np.int64))
         blocked |= np.isin(sid, sid[pool])

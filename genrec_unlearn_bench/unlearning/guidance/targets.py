@@ -18,14 +18,7 @@ def tempered(log_probs: Tensor, temperature: float) -> Tensor:
 
 
 def guided_targets(
-    base: Tensor,
-    expert: Tensor,
-    novice: Tensor,
-    forgotten: Tensor,
-    *,
-    eta: float,
-    top: int,
-    floor: float = 0.0,
+    base: Tensor, expert: Tensor, novice: Tensor, forgotten: Tensor, *, eta: float, top: int, floor: float = 0.0
 ) -> Tensor:
     """[..., K] softmax over the ``top`` largest of log p0 - eta (log p+ - log p-).
 
@@ -51,8 +44,7 @@ def guided_targets(
 def soft_cross_entropy(output: StepOutput, targets: Tensor, vocabulary: SidVocabulary) -> Tensor:
     """Scalar: cross-entropy with ``targets`` [R, L, K] over each level's codes, mean over positions with a target.
 
-    The model's distribution is over the full vocabulary, so mass outside the level is penalised. Positions without a
-    target have zeros.
+    The model's distribution is over the full vocabulary, so mass outside the level is penalised.
     """
     values = []
     for level, (first, size) in enumerate(zip(vocabulary.offsets, vocabulary.level_sizes, strict=True)):

@@ -36,9 +36,8 @@ class Answers:
     def __init__(
         self, kind: AnswerKind, recommender: Recommender, request: ForgetRequest, *, neighbours: int = 5
     ) -> None:
-        allowed = ~request.items
-        if recommender.serving.blocked is not None:
-            allowed = allowed & ~recommender.serving.blocked
+        blocked = recommender.serving.blocked
+        allowed = ~request.items if blocked is None else ~request.items & ~blocked
         counts = np.bincount(request.train.retain.targets, minlength=len(allowed))
         ranked = np.argsort(-counts, kind="stable")
         ranked = ranked[allowed[ranked]].astype(np.int64)

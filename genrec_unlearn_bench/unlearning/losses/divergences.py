@@ -36,12 +36,7 @@ NEWTON_STEPS = 12
 
 @dataclass(frozen=True)
 class Divergence:
-    """One row of the table; all functions are elementwise.
-
-    Attributes:
-        activation: g, from probabilities [R] to the domain of f*.
-        conjugate: f*.
-    """
+    """One row of the table, g and f*; both are elementwise."""
 
     activation: Callable[[Tensor], Tensor]
     conjugate: Callable[[Tensor], Tensor]

@@ -14,15 +14,11 @@ __all__ = ["positive_set"]
 def positive_set(
     features: ItemFeatures, table: SidTable, targets: IntArray, concept: BoolArray, count: int
 ) -> IntArray:
-    """[len(targets), count] nearest retain items of each target by cosine of scrubbed text, -1 if there are fewer.
+    """[n, count] nearest retain items of each of ``targets`` [n] by cosine of scrubbed text, -1 if there are fewer.
 
     Scrubbed text, because the plain texts nearest to a branded item are those that share the brand's name. Excluded:
-    concept items, the target itself, and items with the target's quantised codes (a coherence target equal to the
-    suppressed one would work against the forget loss).
-
-    Args:
-        targets: [n] item ids.
-        concept: [N] items to exclude.
+    ``concept`` items [N], the target itself, and items with the target's quantised codes (a coherence target equal to
+    the suppressed one would work against the forget loss).
     """
     codes = table.quantised_codes
     out = np.full((len(targets), count), -1, dtype=np.int64)

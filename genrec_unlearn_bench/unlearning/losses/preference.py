@@ -28,7 +28,6 @@ def simnpo_loss(nll: Tensor, lengths: Tensor, beta: float, delta: float) -> Tens
     Args:
         nll: [R] sequence sums under the student, in nats.
         lengths: [R] |y|, real tokens of each answer.
-        beta: Inverse temperature.
         delta: Margin in nats per token (the paper's γ is βδ).
     """
     return -2 / beta * F.logsigmoid(beta * (nll / lengths - delta)).mean()

@@ -17,10 +17,9 @@ __all__ = ["RefusalPairs", "refusal_pairs"]
 
 @dataclass(frozen=True, eq=False)
 class RefusalPairs:
-    """M pairs, in the order of ``request.train.forget``.
+    """M pairs, in the order of the forget examples of ``request``, which is left with those that have a pair.
 
     Attributes:
-        request: The request without the forget examples that have no pair.
         harmless: [M] retain items.
         differ: [M, L] positions where both SIDs have a content code and the codes differ.
         skipped: Number of forget examples without a pair: P(i) is empty, or the SIDs do not differ.

@@ -79,8 +79,7 @@ def discretise(table: SidTable, items: IntArray, logits: Sequence[Logits], *, ca
         candidates: Number of SIDs to try before the last level takes its best free code. In a tree the search goes on
             until one is free, and ``fallback_items`` counts the items that needed more.
 
-    Raises:
-        BenchError: There is no free SID left under an item's first codes.
+    Raises BenchError if no free SID is left under an item's first codes.
     """
     content = table.quantised_codes[items] >= 0
     others = np.delete(table.codes, items, axis=0)
@@ -159,8 +158,7 @@ def _tails(table: SidTable, own: Codes, depth: int) -> list[Codes]:
     tree = table.tree
     if tree is None or not tree.ordinals:
         return [own[depth:]]
-    rest = [(code, tree.end) for code in range(tree.content, tree.end) if code != own[depth]]
-    return [own[depth:], *rest]
+    return [own[depth:], *((code, tree.end) for code in range(tree.content, tree.end) if code != own[depth])]
 
 
 def _tokens(row: IntArray) -> Codes:

@@ -78,8 +78,7 @@ class PhiTrainer:
         offsets: Sequence[int],
         device: torch.device,
     ) -> None:
-        self.config = config
-        self._offsets = tuple(offsets)
+        self.config, self._offsets = config, tuple(offsets)
         self._table = scrubbed_latents(table, request.features) if config.latents == "scrubbed" else table
         gap = config.temperature_units == "gap"
         self._scale = distance_scale(self._table) if gap else [1.0] * table.quantised_levels
@@ -95,11 +94,7 @@ class PhiTrainer:
         self._masks: list[Tensor] = []
 
     def assignment_probs(self, step: int, total: int, progress: Progress) -> tuple[Tensor, ...]:
-        """q_φ at the step's temperature; notes the entropy at step 0.
-
-        Raises:
-            BenchError: q is one-hot or uniform at step 0, so that φ could not learn.
-        """
+        """q_φ at the step's temperature. Step 0 notes the entropy; raises BenchError if q is one-hot or uniform."""
         config = self.config
         if config.recompute_residuals and step:
             self.tokens.follow_codes(self._table, self._scale)

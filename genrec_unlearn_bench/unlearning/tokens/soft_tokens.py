@@ -58,9 +58,7 @@ def scrubbed_latents(table: SidTable, features: ItemFeatures) -> SidTable:
 
     z_i + W (scrubbed_i − plain_i), with W the least-squares map from plain features to latents. Exact for residual
     k-means, whose latents are linear in the features; a first-order approximation for an RQ-VAE. Codes are unchanged.
-
-    Raises:
-        ValueError: The table has no latents.
+    Raises ValueError for a table without latents.
     """
     if table.latents is None:
         raise ValueError("this table has no latents")

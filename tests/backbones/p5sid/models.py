@@ -6,7 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.p5sid.prompts import END_OF_PROMPT, PROMPTS, WordTokenizer, tokenise_prompt
+from genrec_unlearn_bench.backbones.p5sid.prompts import (
+    END_OF_PROMPT,
+    PROMPTS,
+    SEPARATOR,
+    WordTokenizer,
+    tokenise_prompt,
+)
 from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender, P5Shape, UserTokens
 from genrec_unlearn_bench.sids.p5 import collaborative_table, digit_pieces, sequential_table
 from genrec_unlearn_bench.sids.table import SidTable
@@ -38,7 +44,7 @@ def recommender(kind: str, *, separator: bool = True, whole_words: int = 64, see
         history_limit=5,
         text_tokens=TEXT.size,
         prompts=tuple(tokenise_prompt(prompt, TEXT) for prompt in PROMPTS),
-        separator=tuple(TEXT.separator) if separator else (),
+        separator=tuple(TEXT.word(SEPARATOR)) if separator else (),
         whole_words=whole_words,
         user_ids=6,
         users=5,
@@ -60,7 +66,7 @@ def written(model: P5Recommender, prompt: int, user: int, history: list[int]) ->
         elif word == "{history}":
             for place, item in enumerate(history):
                 if place and model.shape.separator:
-                    words.append(TEXT.separator)
+                    words.append(TEXT.word(SEPARATOR))
                 sid = model.sids.codes[item]
                 tokens = sid + np.asarray(model.vocabulary.offsets)
                 # The end of a tree's SID is decoded, not read.
