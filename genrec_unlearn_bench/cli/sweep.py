@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.state import SweepFacts, SweepFolder
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["sweep"]
+__all__ = ["choose_executor", "sweep"]
 
 EXECUTORS = ("local", "in-process", "slurm")
 STANDINGS = ("missing", "stale")
@@ -124,7 +124,7 @@ def sweep(
         if dry_run:
             _show_jobs(plan, jobs, as_json=as_json)
             return
-        chosen = _executor(executor, folder, cache, processes, cores, memory, slurm)
+        chosen = choose_executor(executor, folder, cache, processes, cores, memory, slurm)
         if jobs:
             places = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
             folder.begin(_facts(spec.name, plan, places, device, executor, tracking), jobs, find_grid(grid))
@@ -161,14 +161,14 @@ def _facts(
     )
 
 
-def _executor(
+def choose_executor(
     name: str,
     folder: SweepFolder,
     cache: Path,
-    processes: int | None,
-    cores: int | None,
-    memory_mib: int | None,
-    slurm: Path | None,
+    processes: int | None = None,
+    cores: int | None = None,
+    memory_mib: int | None = None,
+    slurm: Path | None = None,
 ) -> Executor:
     """The executor of a name. Raises UnknownName, and UsageError where it cannot be used here."""
     from genrec_unlearn_bench.executors.local import InProcess, LocalProcesses, Machine
