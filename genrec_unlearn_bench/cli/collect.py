@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -61,14 +61,8 @@ def collect(
     known_formats(format_, Path("tables"))
     cache = cache_dir or default_cache()
     with progressing() as progress:
-        found, place = _gather(
-            grid,
-            cache,
-            out,
-            {"results_dir": results_dir, "data_dir": data_dir, "tuned_dir": tuned_dir},
-            device,
-            progress,
-        )
+        places = {"results_dir": results_dir, "data_dir": data_dir, "tuned_dir": tuned_dir}
+        found, place = _gather(grid, cache, out, places, device, progress)
     if as_json:
         counts = {str(state): count for state, count in found.counts.items()}
         print_json({"folder": str(place), "counts": counts, **found.model_dump(mode="json")})
@@ -81,7 +75,7 @@ def collect(
 
 
 def _gather(
-    grid: str, cache: Path, out: Path | None, places: dict[str, Path | None], device: str | None, progress: Progress
+    grid: str, cache: Path, out: Path | None, places: dict[str, Any], device: str | None, progress: Progress
 ) -> tuple[Collected, Path]:
     """Gather the grid's cells, with the sweep's own places where the call names none."""
     from genrec_unlearn_bench.executors.slurm import slurm_states
@@ -100,21 +94,15 @@ def _gather(
         # Never swept: its cells may have been run one by one. A wrong name is reported by whoever reads the grid.
         sweep = None
     facts = sweep.facts() if sweep is not None else None
-
-    def place_of(name: str) -> Path | None:
-        kept = getattr(facts, name, "")
-        return places[name] or (Path(kept) if kept else None)
-
-    data_dir = place_of("data_dir")
-    kept_grid = sweep.root / "grid.yaml" if sweep is not None else Path(grid)
-    spec = read_grid(str(kept_grid) if kept_grid.is_file() and not Path(grid).is_file() else grid, data_dir)
-    cells = expand(
-        spec,
-        data_dir=data_dir,
-        results_dir=place_of("results_dir") or Path("results"),
-        tuned_dir=place_of("tuned_dir") or Path("tuned"),
-        device=device or (facts.device if facts and facts.device else None),
+    kept = {name: Path(place) for name in places if (place := getattr(facts, name, ""))}
+    places = (
+        {"results_dir": Path("results"), "tuned_dir": Path("tuned"), "data_dir": None}
+        | kept
+        | {name: place for name, place in places.items() if place is not None}
     )
+    swept = sweep.root / "grid.yaml" if sweep is not None else Path(grid)
+    spec = read_grid(str(swept) if swept.is_file() and not Path(grid).is_file() else grid, places["data_dir"])
+    cells = expand(spec, **places, device=device or getattr(facts, "device", "") or None)
     plan = make_plan(cells, graph_builder(), StageStore(cache, progress), progress)
     place = out or Path("collected") / spec.name
     return gather(spec.name, plan.cells, sweep, place, progress), place

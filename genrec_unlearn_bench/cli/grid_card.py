@@ -11,6 +11,8 @@ from genrec_unlearn_bench.cli.console import Card, Sheet
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pydantic import BaseModel
+
     from genrec_unlearn_bench.grid.expand import GridCell
     from genrec_unlearn_bench.grid.spec import GridSpec
 
@@ -38,63 +40,43 @@ def grid(place: str, data_dir: Path | None) -> Card:
         "counts": counts,
         "spec": spec.model_dump(mode="json"),
     }
+    settings = _flat({**_given(spec.settings), "resources": _given(spec.resources)})
+    varied = [(_where(block.where) or "all cells", _where(block.fields)) for block in spec.vary]
+    excluded = [(_where(entry.where), entry.why) for entry in spec.exclude]
+    changed = []
+    for entry in spec.overrides:
+        changes = ", ".join(f"{name}={value}" for name, value in _flat(_given(entry.set)))
+        changed.append((_where(entry.where), f"{changes}. {entry.why}" if entry.why else changes))
     sheets = [Sheet("Axes", _axes(spec, cells), ("axis", "values")), _by_backbone(cells)]
-    for title, rows in (("Settings", _said(spec)), ("Varied", _varied(spec)), ("Left out", _excluded(spec))):
-        if rows:
-            sheets.append(Sheet(title, rows))
-    if spec.overrides:
-        sheets.append(Sheet("Changed for some (later ones win)", _overridden(spec)))
+    titles = ("Settings", "Varied", "Left out", "Changed for some (later ones win)")
+    for title, rows in zip(titles, (settings, varied, excluded, changed), strict=True):
+        sheets += [Sheet(title, tuple(rows))] if rows else []
     text = spec.description + (f"\n\nCost: {spec.cost}" if spec.cost else "")
     return Card(f"{spec.name}: a grid of {len(cells)} cells", content, text, tuple(sheets))
 
 
 def _axes(spec: GridSpec, cells: Sequence[GridCell]) -> tuple[tuple[str, str], ...]:
     shown = []
-    for name, values in spec.axes.model_dump().items():
-        # An axis that nobody wrote has one value, the default.
-        if name in spec.axes.model_fields_set:
-            # Tasks and methods out of files by their own names.
-            named = (cell.axes[name] for cell in cells) if name in ("task", "method") else values
-            texts = list(dict.fromkeys(map(str, named)))
-            shown.append((name, f"{len(texts)}: {_listed(texts)}" if len(texts) > 1 else texts[0]))
+    # An axis that nobody wrote has one value, the default.
+    for name, values in _given(spec.axes).items():
+        # Tasks and methods out of files by their own names.
+        named = (cell.axes[name] for cell in cells) if name in ("task", "method") else values
+        texts = list(dict.fromkeys(map(str, named)))
+        shown.append((name, f"{len(texts)}: {_listed(texts)}" if len(texts) > 1 else texts[0]))
     return tuple(shown)
 
 
 def _by_backbone(cells: Sequence[GridCell]) -> Sheet:
     """Cells by method and backbone; a dot where there are none."""
-    backbones = list(dict.fromkeys(str(cell.axes["backbone"]) for cell in cells))
-    methods = list(dict.fromkeys(str(cell.axes["method"]) for cell in cells))
     counts = Counter((str(cell.axes["method"]), str(cell.axes["backbone"])) for cell in cells)
+    methods, backbones = (list(dict.fromkeys(pair[place] for pair in counts)) for place in (0, 1))
     rows = [(method, *(str(counts[method, one] or "·") for one in backbones)) for method in methods]
     rows.append(("all", *(str(sum(counts[method, one] for method in methods)) for one in backbones)))
     return Sheet("Cells by method and backbone", tuple(rows), ("method", *backbones))
 
 
-def _said(spec: GridSpec) -> tuple[tuple[str, str], ...]:
-    settings = _flat(spec.settings.model_dump(exclude_unset=True))
-    return (*settings, *_flat({"resources": spec.resources.model_dump(exclude_unset=True)}))
-
-
-def _varied(spec: GridSpec) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (
-            _where(block.where) or "all cells",
-            "; ".join(f"{name}: {_listed(values)}" for name, values in block.fields.items()),
-        )
-        for block in spec.vary
-    )
-
-
-def _excluded(spec: GridSpec) -> tuple[tuple[str, str], ...]:
-    return tuple((_where(entry.where), entry.why) for entry in spec.exclude)
-
-
-def _overridden(spec: GridSpec) -> tuple[tuple[str, str], ...]:
-    out = []
-    for entry in spec.overrides:
-        changes = ", ".join(f"{name}={value}" for name, value in _flat(entry.set.model_dump(exclude_unset=True)))
-        out.append((_where(entry.where), f"{changes}. {entry.why}" if entry.why else changes))
-    return tuple(out)
+def _given(model: BaseModel) -> dict[str, Any]:
+    return model.model_dump(exclude_unset=True)
 
 
 def _where(where: Mapping[str, Sequence[Any]]) -> str:
@@ -106,8 +88,8 @@ def _listed(values: Sequence[Any]) -> str:
     return ", ".join(texts if len(texts) <= LONGEST else [*texts[:LONGEST], "…"])
 
 
-def _flat(content: Mapping[str, Any], above: str = "") -> tuple[tuple[str, str], ...]:
+def _flat(content: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
     out: list[tuple[str, str]] = []
     for name, value in content.items():
         out += _flat(value, f"{above}{name}.") if isinstance(value, dict) else [(f"{above}{name}", str(value))]
-    return tuple(out)
+    return out

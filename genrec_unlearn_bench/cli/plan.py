@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrec_unlearn_bench.cli.console import handled, print_json, progressing, stdout
+from genrec_unlearn_bench.cli.console import duration, handled, print_json, progressing, stdout
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug, ResultsDir, TunedDir
-from genrec_unlearn_bench.cli.status import format_time
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.plan import Explanation, Plan, PlannedCell
     from genrec_unlearn_bench.grid.schedule import Outlook
 
-__all__ = ["format_size", "plan"]
+__all__ = ["plan"]
 
 STYLES = {"done": "green", "missing": "yellow", "stale": "magenta", "impossible": "red"}
 SIGNS = {"done": "✓", "missing": "·", "stale": "~", "impossible": "✗"}
@@ -97,7 +96,6 @@ def plan(
     table = _matrix(planned, console.width)
     if table is not None:
         console.print(table)
-        console.print(_legend())
     for line in [*_reasons(planned), *_shared(planned, console.width), *_totals(planned, whole, cache)]:
         console.print(line, soft_wrap=True)
     if cells or standing is not None:
@@ -106,41 +104,27 @@ def plan(
             console.print(_cell_line(cell), soft_wrap=True)
 
 
-def format_size(size: int) -> str:
-    """``812 KiB``, ``3.4 GiB``."""
-    value = float(size)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if value >= 10 or unit == "bytes" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
-
-
 def _document(name: str, planned: Plan, whole: Outlook, listed: list[PlannedCell]) -> dict[str, Any]:
     def costs(one: Any) -> dict[str, Any]:
-        return {"seconds": one.seconds, "size": one.size, "memory_mib": one.memory_mib}
+        return {"seconds": one.seconds, "size": one.size, "memory_mib": one.memory_mib, "needs": one.needs}
 
-    return {
-        "grid": name,
-        "counts": dict(planned.counts),
-        "outlook": asdict(whole),
-        "shared": [
-            {**costs(stage), "name": stage.name, "until": stage.until, "cells": len(stage.cells), "needs": stage.needs}
-            for stage in planned.shared
-        ],
-        "cells": [
-            {
-                "name": cell.cell.name,
-                "standing": cell.standing,
-                "reason": cell.reason,
-                "hint": cell.hint,
-                "result": str(cell.result) if cell.result else None,
-                "needs": cell.needs,
-                **costs(cell),
-            }
-            for cell in listed
-        ],
-    }
+    shared = [
+        {"name": stage.name, "until": stage.until, "cells": len(stage.cells), **costs(stage)}
+        for stage in planned.shared
+    ]
+    cells = [
+        {
+            "name": cell.cell.name,
+            "standing": cell.standing,
+            "reason": cell.reason,
+            "hint": cell.hint,
+            "result": str(cell.result) if cell.result else None,
+            **costs(cell),
+        }
+        for cell in listed
+    ]
+    counts = {str(standing): count for standing, count in planned.counts.items()}
+    return {"grid": name, "counts": counts, "outlook": asdict(whole), "shared": shared, "cells": cells}
 
 
 def _counts_table(name: str, plan: Plan) -> Table:
@@ -173,40 +157,23 @@ def _matrix(plan: Plan, width: int) -> Table | None:
     from rich.table import Table
     from rich.text import Text
 
-    def signs(counts: Counter[str]) -> Text:
-        text = Text()
-        for standing, sign in SIGNS.items():
-            if counts[standing]:
-                text.append(f"{sign}{counts[standing]} ", style=STYLES[standing])
-        text.rstrip()
-        return text
-
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), caption_justify="left")
+    table.caption = Text("   ").join(Text(f"{sign} {name}", style=STYLES[name]) for name, sign in SIGNS.items())
     backbones = list(dict.fromkeys(planned.cell.request.backbone for planned in plan.cells))
-    methods: dict[str, dict[str, Counter[str]]] = {}
-    for planned in plan.cells:
-        method = str(planned.cell.axes.get("method") or planned.cell.request.method)
-        row = methods.setdefault(method, {backbone: Counter() for backbone in backbones})
-        row[planned.cell.request.backbone][planned.standing] += 1
-    rows = {method: [signs(row[backbone]) for backbone in backbones] for method, row in methods.items()}
-    columns = [max(len(name), *(len(row[place]) for row in rows.values())) for place, name in enumerate(backbones)]
-    needed = max((len(method) for method in rows), default=0) + sum(columns) + 2 * (len(backbones) + 1)
-    if not 1 < len(methods) <= MAX_METHODS or needed > width:
-        return None
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for name in ("method", *backbones):
         table.add_column(name, no_wrap=True)
-    for method, texts in rows.items():
-        table.add_row(method, *texts)
-    return table
-
-
-def _legend() -> Text:
-    from rich.text import Text
-
-    text = Text("  ")
-    for standing, sign in SIGNS.items():
-        text.append(f"{sign} {standing}   ", style=STYLES[standing])
-    return text
+    counts: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for planned in plan.cells:
+        method = str(planned.cell.axes.get("method") or planned.cell.request.method)
+        counts[method][planned.cell.request.backbone, planned.standing] += 1
+    for method, row in counts.items():
+        signs = [
+            [Text(f"{sign}{row[one, name]}", style=STYLES[name]) for name, sign in SIGNS.items() if row[one, name]]
+            for one in backbones
+        ]
+        table.add_row(method, *(Text(" ").join(each) for each in signs))
+    needed = stdout().measure(table).maximum
+    return table if 1 < len(counts) <= MAX_METHODS and needed <= width else None
 
 
 def _reasons(plan: Plan) -> list[str | Text]:
@@ -232,7 +199,7 @@ def _shared(plan: Plan, width: int) -> list[str]:
         return []
     found = ["", f"shared stages to be made: {len(plan.shared)}"]
     for stage in plan.shared[:MAX_SHARED]:
-        time = "unknown" if stage.seconds is None else format_time(stage.seconds)
+        time = "unknown" if stage.seconds is None else duration(stage.seconds)
         indent = max(40, min(width, 100) - 34)
         found.append(f"{f'  {stage.name}':<{indent}} {_count(len(stage.cells), 'cell'):>11}  {time:>14}")
     return [*found, *_more(len(plan.shared), MAX_SHARED, "with --json")]
@@ -240,27 +207,29 @@ def _shared(plan: Plan, width: int) -> list[str]:
 
 def _totals(plan: Plan, whole: Outlook, cache: Path) -> list[str]:
     """Time and disk."""
+    from genrec_unlearn_bench.store.inventory import format_bytes
+
     if not whole.jobs:
         return ["", "everything that can be run is done" if plan.counts["impossible"] else "everything is done"]
     if whole.unknown == whole.jobs:
         return ["", f"time: unknown, as no stage of these {_count(whole.jobs, 'job')} is in the cache"]
-    time = f"time: {format_time(whole.seconds)} on one process"
+    time = f"time: {duration(whole.seconds)} on one process"
     if whole.processes > 1:
-        time += f", {format_time(whole.at_least)} at best on {whole.processes}"
-    lines = ["", f"{time}; {format_time(whole.longest)} however many there are"]
+        time += f", {duration(whole.at_least)} at best on {whole.processes}"
+    lines = ["", f"{time}; {duration(whole.longest)} however many there are"]
     if whole.unknown:
         lines.append(f"      without {_count(whole.unknown, 'job')} of {whole.jobs} whose time is unknown")
     place = next((folder for folder in (cache, *cache.absolute().parents) if folder.is_dir()), None)
-    left = "" if place is None else f"; {format_size(shutil.disk_usage(place).free)} free"
+    left = "" if place is None else f"; {format_bytes(shutil.disk_usage(place).free)} free"
     unknown = f", without {_count(whole.unknown_size, 'job')}" if whole.unknown_size else ""
-    return [*lines, f"disk: {format_size(whole.size)} more in {cache}{unknown}{left}"]
+    return [*lines, f"disk: {format_bytes(whole.size)} more in {cache}{unknown}{left}"]
 
 
 def _cell_line(planned: PlannedCell) -> Text:
     from rich.text import Text
 
     line = Text(f"{planned.standing:<10} ", style=STYLES[planned.standing])
-    time = f" ({format_time(planned.seconds)})" if planned.waits and planned.seconds else ""
+    time = f" ({duration(planned.seconds)})" if planned.waits and planned.seconds else ""
     behind = planned.reason or (str(planned.result) if planned.result else "")
     line.append(f"{planned.cell.name}{time}: {behind}" if behind else f"{planned.cell.name}{time}", style="default")
     return line

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from genrec_unlearn_bench.cli.console import handled, print_json, stdout
+from genrec_unlearn_bench.cli.console import duration, handled, print_json, stdout
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
 from genrec_unlearn_bench.errors import UnknownName
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.grid.status import Axis, FailedJob, SweepStatus
 
-__all__ = ["format_time", "running_lines", "status"]
+__all__ = ["running_lines", "status"]
 
 ASK_SECONDS = 60.0
 """Time between two questions to Slurm, which has all its users to answer."""
@@ -75,9 +75,7 @@ def status(
         return
     console = stdout()
     if once or not console.is_terminal:
-        console.print(_table(now))
-        for line in _lines(now, others, all_failed=failed):
-            console.print(line, soft_wrap=True)
+        console.print(_drawn(now, others, failed), soft_wrap=True)
         return
     from rich.live import Live
 
@@ -95,17 +93,6 @@ def status(
         return
 
 
-def format_time(seconds: float) -> str:
-    """``1.5 s``, ``42 s``, ``12 min``, ``3 h 05 min``, ``2 d 4 h``."""
-    if seconds < 100:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
-
-
 def running_lines(now: SweepStatus, most: int = MAX_RUNNING) -> list[str]:
     """The jobs that run, one a line."""
     found = []
@@ -113,7 +100,7 @@ def running_lines(now: SweepStatus, most: int = MAX_RUNNING) -> list[str]:
         where = f"{job.host} {job.place}".strip()
         attempt = f", attempt {job.attempt}" if job.attempt > 1 else ""
         late = f" ({job.late})" if job.late else ""
-        found.append(f"  {job.job}: {job.stage or 'starting'}, {format_time(job.seconds)}{attempt}, {where}{late}")
+        found.append(f"  {job.job}: {job.stage or 'starting'}, {duration(job.seconds)}{attempt}, {where}{late}")
     return [*found, *_more(len(now.running), most, "--json has all")]
 
 
@@ -121,8 +108,7 @@ def _drawn(now: SweepStatus, others: list[str], failed: bool) -> Any:
     from rich.console import Group
     from rich.text import Text
 
-    lines = _lines(now, others, all_failed=failed)
-    return Group(_table(now), *(Text(line, overflow="ellipsis", no_wrap=True) for line in lines))
+    return Group(_table(now), Text("\n".join(_lines(now, others, all_failed=failed))))
 
 
 def _table(now: SweepStatus) -> Table:
@@ -144,10 +130,10 @@ def _table(now: SweepStatus) -> Table:
 
 def _lines(now: SweepStatus, others: list[str], *, all_failed: bool) -> list[str]:
     """Below the table: cells, time, results, what runs, what failed."""
-    left = "" if now.seconds_left is None else f", about {format_time(now.seconds_left)} left"
+    left = "" if now.seconds_left is None else f", about {duration(now.seconds_left)} left"
     found = [f"cells ready: {now.ready} of {now.cells}{left}"]
     if now.last is not None:
-        found.append(f"last sign: {format_time(max(0.0, time.time() - now.last))} ago")
+        found.append(f"last sign: {duration(max(0.0, time.time() - now.last))} ago")
     if now.results:
         found.append(f"results: {now.results}")
     if not now.moves and now.counts["queued"] + now.counts["lost"]:
@@ -168,11 +154,7 @@ def _failed_lines(job: FailedJob, *, whole: bool) -> list[str]:
     error = job.error.splitlines() or [""]
     lines = [f"  {job.job}, attempt {job.attempt}: {job.state}: {error[0]}"]
     if whole:
-        lines += [
-            *(f"    {line}" for line in error[1:]),
-            f"    log: {job.log}",
-            *(f"    | {line}" for line in job.tail),
-        ]
+        lines += [f"    {line}" for line in [*error[1:], f"log: {job.log}", *(f"| {line}" for line in job.tail)]]
     return lines
 
 

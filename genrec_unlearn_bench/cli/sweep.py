@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrec_unlearn_bench.cli.console import handled, print_json, progressing, stdout
+from genrec_unlearn_bench.cli.console import duration, handled, print_json, print_line, progressing, stdout
 from genrec_unlearn_bench.cli.options import (
     AsJson,
     CacheDir,
@@ -24,12 +24,11 @@ from genrec_unlearn_bench.cli.options import (
     Trackers,
     TunedDir,
 )
-from genrec_unlearn_bench.cli.status import format_time
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from genrec_unlearn_bench.executors.base import Executor, SweepOutcome
     from genrec_unlearn_bench.executors.trackers import Tracking
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.state import SweepFacts, SweepFolder
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["EXECUTORS", "choose_executor", "sweep"]
+__all__ = ["choose_executor", "sweep"]
 
 EXECUTORS = ("local", "in-process", "slurm")
 STANDINGS = ("missing", "stale")
@@ -109,7 +108,7 @@ def sweep(
     from genrec_unlearn_bench.grid.state import SweepFolder
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
-    wanted = _standings(standing)
+    wanted = {"done", "impossible", *_standings(standing or STANDINGS)}
     tracking = tracking_of(named(tracker or []), tracker_dir.absolute())
     cache = cache_dir or default_cache()
     spec = read_grid(grid, data_dir)
@@ -127,40 +126,32 @@ def sweep(
             return
         chosen = choose_executor(executor, folder, cache, processes, cores, memory, slurm)
         if jobs:
-            facts = _facts(spec.name, plan, (data_dir, results_dir, tuned_dir), device, executor, tracking)
-            folder.begin(facts, jobs, find_grid(grid))
-        options = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry}
-        _run(plan, jobs, chosen, folder, _DoneCheck(cells, build, store), results_dir, as_json=as_json, **options)
+            places = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
+            folder.begin(_facts(spec.name, plan, places, device, executor, tracking), jobs, find_grid(grid))
+        options: dict[str, Any] = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry}
+        options["is_done"] = _done_check(cells, build, store)
+        _run(plan, jobs, chosen, folder, (cache, results_dir), as_json, options)
 
 
-def _standings(names: list[str] | None) -> set[str]:
-    """Standings of the cells that a sweep deals with. Raises UnknownName."""
-    for name in names or ():
+def _standings(names: Sequence[str]) -> Sequence[str]:
+    for name in names:
         if name not in STANDINGS:
             raise UnknownName("standing", name, STANDINGS)
-    return {"done", "impossible", *(names or STANDINGS)}
+    return names
 
 
 def _facts(
-    grid: str,
-    plan: Plan,
-    places: tuple[Path | None, Path, Path],
-    device: str | None,
-    executor: str,
-    tracking: Tracking | None,
+    grid: str, plan: Plan, places: dict[str, Path | None], device: str | None, executor: str, tracking: Tracking | None
 ) -> SweepFacts:
     """How this call is made, for ``bench status`` and ``bench collect``."""
     from genrec_unlearn_bench.grid.state import SweepFacts
 
-    data_dir, results_dir, tuned_dir = places
     return SweepFacts(
         grid=grid,
         started=time.time(),
         host=platform.node(),
         command=shlex.join(["bench", *sys.argv[1:]]),
-        results_dir=str(results_dir.absolute()),
-        data_dir=str(data_dir.absolute()) if data_dir else "",
-        tuned_dir=str(tuned_dir.absolute()),
+        **{name: str(place.absolute()) if place else "" for name, place in places.items()},
         device=device or "",
         executor=executor,
         trackers=tracking.names if tracking else (),
@@ -179,53 +170,37 @@ def choose_executor(
     memory_mib: int | None = None,
     slurm: Path | None = None,
 ) -> Executor:
-    """The executor of a name.
-
-    Args:
-        processes: Jobs at a time; None for as many as there are cores for.
-        cores, memory_mib: For all jobs together; None for the machine's.
-        slurm: File of the settings for Slurm.
-
-    Raises:
-        UnknownName: There is no such executor.
-        UsageError: It cannot be used here.
-    """
-    from genrec_unlearn_bench.executors.limits import Machine, cores_here
-    from genrec_unlearn_bench.executors.local import InProcess, LocalProcesses
+    """The executor of a name. Raises UnknownName, and UsageError where it cannot be used here."""
+    from genrec_unlearn_bench.executors.local import InProcess, LocalProcesses, Machine
     from genrec_unlearn_bench.executors.slurm import Slurm
     from genrec_unlearn_bench.executors.slurm_settings import read_slurm_settings
 
     if name == "in-process":
         return InProcess(folder, cache)
     if name == "local":
-        machine = Machine(cores=cores or cores_here(), memory_mib=memory_mib)
+        machine = Machine()
+        machine = replace(machine, cores=cores or machine.cores, memory_mib=memory_mib or machine.memory_mib)
         return LocalProcesses(folder, cache, processes=processes, machine=machine)
     if name == "slurm":
-        return Slurm(folder, cache, read_slurm_settings(slurm), info=_info)
+        return Slurm(folder, cache, read_slurm_settings(slurm), info=lambda text: print_line(text, stderr=True))
     raise UnknownName("executor", name, EXECUTORS)
 
 
-def _info(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def _done_check(cells: Sequence[GridCell], build: Build, store: StageStore) -> Callable[[Job], Path | None]:
+    """A function that says where the result is of a job that another sweep claims to have done."""
+    from genrec_unlearn_bench.grid.plan import make_plan
+    from genrec_unlearn_bench.progress import Progress
 
+    by_name = {cell.name: cell for cell in cells}
 
-class _DoneCheck:
-    """Whether a job is done that another sweep claims to have done."""
-
-    def __init__(self, cells: Sequence[GridCell], build: Build, store: StageStore) -> None:
-        self._cells = {cell.name: cell for cell in cells}
-        self._build = build
-        self.store = store
-
-    def __call__(self, job: Job) -> Path | None:
-        from genrec_unlearn_bench.grid.plan import make_plan
-        from genrec_unlearn_bench.progress import Progress
-
+    def is_done(job: Job) -> Path | None:
         if job.keys:
-            goal = self.store.folder(job.until, job.keys[-1])
-            return goal if self.store.contains(job.until, job.keys[-1]) else None
-        planned = make_plan([self._cells[job.name]], self._build, self.store, Progress()).cells[0]
+            key = job.keys[-1]
+            return store.folder(job.until, key) if store.contains(job.until, key) else None
+        planned = make_plan([by_name[job.name]], build, store, Progress()).cells[0]
         return planned.result if planned.standing == "done" else None
+
+    return is_done
 
 
 def _selected(cells: Sequence[GridCell], only: list[str] | None, grid: str) -> list[GridCell]:
@@ -244,11 +219,9 @@ def _run(
     jobs: list[Job],
     executor: Executor,
     folder: SweepFolder,
-    is_done: _DoneCheck,
-    results_dir: Path,
-    *,
+    places: tuple[Path, Path],
     as_json: bool,
-    **options: Any,
+    options: dict[str, Any],
 ) -> None:
     """Run the jobs, show how they go, and end with the exit code.
 
@@ -260,16 +233,15 @@ def _run(
     from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
     from genrec_unlearn_bench.store.inventory import old_store_notice
 
+    cache, results_dir = places
     if not jobs:
         _conclude(plan, jobs, SweepOutcome(), results_dir, as_json=as_json)
         return
     # Jobs of an earlier call that Slurm has ended cannot write that themselves.
     slurm_states(folder)
     with displayed(folder, len(jobs)) as display:
-        for notice in (old_store_notice(is_done.store.root), format_version_mismatches()):
-            if notice:
-                display.info(notice)
-        display.info(_summary(plan, jobs))
+        for notice in filter(None, (old_store_notice(cache), format_version_mismatches(), _summary(plan, jobs))):
+            display.info(notice)
         tables = EarlyTables(plan.cells, display.show)
 
         def ended(job: Job, outcome: SweepOutcome) -> None:
@@ -278,14 +250,14 @@ def _run(
                 tables.ended(job, outcome)
 
         watcher = Watcher(ended=ended, tick=display.tick)
-        outcome = run_jobs(jobs, executor, folder, display, is_done=is_done, watcher=watcher, **options)
+        outcome = run_jobs(jobs, executor, folder, display, watcher=watcher, **options)
     _conclude(plan, jobs, outcome, results_dir, as_json=as_json)
 
 
 def _summary(plan: Plan, jobs: list[Job]) -> str:
     counts = ", ".join(f"{count} {standing}" for standing, count in plan.counts.items() if count)
     known = [job.seconds for job in jobs if job.seconds is not None]
-    time_ = f", {format_time(sum(known))} on one core" if known else ""
+    time_ = f", {duration(sum(known))} on one core" if known else ""
     more = f" (of {len(jobs) - len(known)} nothing is known)" if known and len(known) < len(jobs) else ""
     return f"{len(plan.cells)} cells: {counts}; {len(jobs)} jobs{time_}{more}"
 
@@ -320,11 +292,10 @@ def _conclude(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir: P
             console.print(f"impossible: {planned.cell.name}: {planned.reason}", soft_wrap=True)
         for name in diverged:
             console.print(f"diverged, so not ranked: {name}", soft_wrap=True)
-        done = len(outcome.done) + len(outcome.elsewhere)
-        counts = [f"{done} of {len(jobs)} jobs done", f"{len(outcome.failed)} failed" if outcome.failed else ""]
-        counts += [f"{len(outcome.skipped)} skipped" if outcome.skipped else ""]
-        counts += [f"{len(outcome.left)} left" if outcome.left else "", format_time(outcome.seconds)]
-        console.print(f"{', '.join(filter(None, counts))}; results: {results_dir}", soft_wrap=True)
+        counts = [f"{len(outcome.done) + len(outcome.elsewhere)} of {len(jobs)} jobs done"]
+        for name in ("failed", "skipped", "left"):
+            counts += [f"{len(getattr(outcome, name))} {name}"] if getattr(outcome, name) else []
+        console.print(f"{', '.join(counts)}, {duration(outcome.seconds)}; results: {results_dir}", soft_wrap=True)
     if outcome.interrupted:
         raise KeyboardInterrupt
     if outcome.storage:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.cli.console import stdout
-from genrec_unlearn_bench.cli.status import format_time, running_lines
+from genrec_unlearn_bench.cli.console import duration, print_line, stdout
+from genrec_unlearn_bench.cli.status import running_lines
 from genrec_unlearn_bench.grid.schedule import RESULT
 from genrec_unlearn_bench.grid.status import SweepStatus, SweepView
 from genrec_unlearn_bench.progress import Progress
@@ -37,7 +37,7 @@ FRESH = 5.0
 """Seconds for which a look at the sweep's folder is good enough."""
 MAX_RUNNING = 12
 MAX_LISTED = 30
-"""Cells that the last table lists one by one; more are counted."""
+"""Cells of the last table; of more there is no table."""
 BEAM = 10
 
 
@@ -53,7 +53,7 @@ class Display(Progress):
 
     def info(self, text: str) -> None:
         self._shown = time.monotonic()
-        print(text, file=sys.stderr, flush=True)
+        print_line(text, stderr=True)
 
     def show(self, table: RenderableType) -> None:
         """A table, between the lines."""
@@ -63,7 +63,7 @@ class Display(Progress):
     def ended(self, job: Job, outcome: SweepOutcome) -> None:
         """Show that a job is over."""
         if job.name in outcome.done:
-            how = format_time(outcome.done[job.name].seconds)
+            how = duration(outcome.done[job.name].seconds)
         elif job.name in outcome.elsewhere:
             how = "done by another sweep"
         elif job.name in outcome.failed:
@@ -92,7 +92,7 @@ class Display(Progress):
         if outcome.failed or outcome.skipped:
             parts.append(f"{len(outcome.failed)} failed, {len(outcome.skipped)} skipped")
         if status.seconds_left is not None:
-            parts.append(f"about {format_time(status.seconds_left)} left")
+            parts.append(f"about {duration(status.seconds_left)} left")
         return " · ".join(parts)
 
 
@@ -118,7 +118,7 @@ class _LiveDisplay(Display):
         from rich.text import Text
 
         status = self.look()
-        text = f"{self.summary(outcome, status)} · {format_time(time.monotonic() - self._began)}"
+        text = f"{self.summary(outcome, status)} · {duration(time.monotonic() - self._began)}"
         bar = ProgressBar(total=max(1, self.jobs), completed=outcome.over, width=40)
         lines = [Text(line, no_wrap=True, overflow="ellipsis") for line in running_lines(status, MAX_RUNNING)]
         self._live.update(Group(Columns([bar, Text(text)]), *lines))
@@ -186,9 +186,11 @@ def _block(request: RunRequest) -> tuple[Any, ...]:
 
 
 def show_outcome(outcome: SweepOutcome, jobs: list[Job], results: Path) -> None:
-    """Print how the cells ended, one by one or counted, and of every failure the end of its log."""
+    """Print how the cells ended, unless they are too many, and of every failure the end of its log."""
     console = stdout()
-    console.print(_final_table(outcome, [job for job in jobs if job.until == RESULT], results))
+    cells = [job for job in jobs if job.until == RESULT]
+    if len(cells) <= MAX_LISTED:
+        console.print(_final_table(outcome, cells, results))
     for failure in outcome.failed.values():
         console.print(f"{failure.how}: {failure.job.name} ({failure.attempts} attempts)", soft_wrap=True)
         for line in [*failure.error.splitlines(), "  the end of its log:", *(f"  | {row}" for row in failure.tail)]:
@@ -201,35 +203,17 @@ def _final_table(outcome: SweepOutcome, cells: list[Job], results: Path) -> Tabl
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    if len(cells) > MAX_LISTED:
-        counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        for job in cells:
-            counts[job.request.task, job.request.backbone][_state(job, outcome).partition(" ")[0]] += 1
-        states = ("done", "failed", "skipped", "left")
-        for column in ("task", "backbone", *states):
-            table.add_column(column, overflow="fold")
-        for place, found in counts.items():
-            table.add_row(*place, *(str(found[state]) if found[state] else "·" for state in states))
-        return table
     for column in ("cell", "", "time", "result"):
         table.add_column(column, overflow="fold")
     for job in cells:
         ended = outcome.done.get(job.name)
-        folder = Path(ended.result if ended else outcome.elsewhere.get(job.name, ""))
-        shown = str(folder.relative_to(results)) if folder.is_relative_to(results) else str(folder)
-        state = _state(job, outcome)
-        table.add_row(job.name, state, format_time(ended.seconds) if ended else "", shown if "done" in state else "")
+        state = "failed" if job.name in outcome.failed else "skipped" if job.name in outcome.skipped else "left"
+        folder = ended.result if ended else outcome.elsewhere.get(job.name, "")
+        if folder:
+            state = "done" if ended else "done elsewhere"
+            folder = str(Path(folder).relative_to(results) if Path(folder).is_relative_to(results) else folder)
+        table.add_row(job.name, state, duration(ended.seconds) if ended else "", folder)
     return table
-
-
-def _state(job: Job, outcome: SweepOutcome) -> str:
-    if job.name in outcome.done:
-        return "done"
-    if job.name in outcome.elsewhere:
-        return "done elsewhere"
-    if job.name in outcome.failed:
-        return "failed"
-    return "skipped" if job.name in outcome.skipped else "left"
 
 
 def document(outcome: SweepOutcome) -> dict[str, Any]:
@@ -240,21 +224,7 @@ def document(outcome: SweepOutcome) -> dict[str, Any]:
             for name, one in outcome.done.items()
         ],
         "elsewhere": [{"job": name, "result": place} for name, place in outcome.elsewhere.items()],
-        "failed": [
-            {
-                "job": name,
-                "how": one.how,
-                "error": one.error,
-                "attempts": one.attempts,
-                "log": str(one.log),
-                "tail": list(one.tail),
-            }
-            for name, one in outcome.failed.items()
-        ],
+        "failed": [{**vars(one), "job": name, "log": str(one.log)} for name, one in outcome.failed.items()],
         "skipped": [{"job": name, "reason": reason} for name, reason in outcome.skipped.items()],
-        "left": list(outcome.left),
-        "handed": outcome.handed,
-        "seconds": outcome.seconds,
-        "storage": outcome.storage,
-        "interrupted": outcome.interrupted,
+        **{name: getattr(outcome, name) for name in ("left", "handed", "seconds", "storage", "interrupted")},
     }

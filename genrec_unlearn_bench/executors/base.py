@@ -11,9 +11,10 @@ import os
 import platform
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -29,9 +30,7 @@ __all__ = ["Ended", "Executor", "Failure", "How", "SweepOutcome", "Watcher", "ru
 TICK = 1.0
 """Seconds between two looks at everything, where nothing ends meanwhile."""
 MAX_LOOKED_AT = 64
-"""Ready jobs without capacity that are looked at before the rest is left for later."""
-TAIL = 12
-"""Lines of a failed job's log in the outcome."""
+"""Ready jobs that are looked at before the rest is left for later."""
 PAUSES = (2.0, 10.0, 60.0, 300.0)
 """Seconds before the second, third … attempt, so that what is down has time to come up."""
 STOPPED = "stopped before it was done; finished stages are kept"
@@ -149,90 +148,55 @@ def run_jobs(
     minutes: float | None = None,
     is_done: Callable[[Job], Path | None] = lambda job: None,
     watcher: Watcher | None = None,
-    pause: Callable[[int], float] = lambda attempt: PAUSES[min(attempt, len(PAUSES)) - 1],
     hurry: threading.Event | None = None,
 ) -> SweepOutcome:
     """Run jobs. Returns what came of them, also where the user or the file system put an end to it.
 
     Args:
-        jobs: In the order in which they are to be tried.
+        jobs: In the order in which they are to be tried, each behind what it needs.
         retries: Further attempts after a transient fault.
         minutes: No job begins later than this after the start.
         is_done: The result of a job that another sweep claims to have done, if that is so; None else.
-        pause: Seconds to wait after an attempt of that number.
         hurry: Once set, an interrupted sweep kills what still runs.
     """
     ends = None if minutes is None else time.monotonic() + minutes * 60
-    sweep = _Sweep(executor, folder, progress, _Waiting(jobs), retries, ends, is_done, watcher or Watcher(), pause)
-    return sweep.run(hurry)
-
-
-class _Waiting:
-    """Jobs that wait, in their order. A need that is no job of this sweep counts as done."""
-
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self.jobs = {job.name: job for job in jobs}
-        self._order = {job.name: place for place, job in enumerate(jobs)}
-        self._needs = {job.name: {need for need in job.needs if need in self.jobs} for job in jobs}
-        self._behind: dict[str, list[Job]] = defaultdict(list)
-        for job in jobs:
-            for need in self._needs[job.name]:
-                self._behind[need].append(job)
-        self.pausing: dict[str, float] = {}
-
-    def ready(self) -> Iterator[Job]:
-        """Jobs whose needs are done, without those that pause."""
-        now = time.monotonic()
-        self.pausing = {name: until for name, until in self.pausing.items() if until > now}
-        for name, job in list(self.jobs.items()):
-            if not self._needs[name] and name not in self.pausing:
-                yield job
-
-    def again(self, job: Job, pause: float) -> None:
-        """Try a job that was taken again after ``pause`` seconds, at its old place in the order."""
-        self.pausing[job.name] = time.monotonic() + pause
-        jobs = [*self.jobs.values(), job]
-        self.jobs = {one.name: one for one in sorted(jobs, key=lambda one: self._order[one.name])}
-
-    def done(self, job: Job) -> None:
-        """A job is done: what needed nothing else may start."""
-        for one in self._behind[job.name]:
-            self._needs[one.name].discard(job.name)
-
-    def failed(self, job: Job) -> Iterator[Job]:
-        """A job has failed: take out what cannot be done without it."""
-        for one in self._behind[job.name]:
-            if self.jobs.pop(one.name, None) is not None:
-                yield one
-                yield from self.failed(one)
+    return _Sweep(jobs, executor, folder, progress, retries, ends, is_done, watcher or Watcher()).run(hurry)
 
 
 @dataclass
 class _Sweep:
     """One sweep while it runs."""
 
+    jobs: Sequence[Job]
     executor: Executor
     folder: SweepFolder
     progress: Progress
-    waiting: _Waiting
     retries: int
     ends: float | None
     is_done: Callable[[Job], Path | None]
     watcher: Watcher
-    pause: Callable[[int], float]
     outcome: SweepOutcome = field(default_factory=SweepOutcome)
     running: dict[str, Job] = field(default_factory=dict)
     tries: Counter[str] = field(default_factory=Counter)
-    numbers: dict[str, int] = field(default_factory=dict)
+    """Attempts in this sweep."""
+    attempts: dict[str, int] = field(default_factory=dict)
+    """Number of the latest attempt, those of earlier sweeps included."""
+    pauses: dict[str, float] = field(default_factory=dict)
+    """When a job may be tried again."""
     blocked: bool = False
+    """Whether a job is ready and waits for capacity or for another sweep."""
     began: float = field(default_factory=time.time)
+
+    def __post_init__(self) -> None:
+        self.waiting = {job.name for job in self.jobs}
 
     def run(self, hurry: threading.Event | None) -> SweepOutcome:
         try:
             if self.executor.detached:
-                self._hand_over()
+                self.executor.submit(self.jobs, [self._next_attempt(job) for job in self.jobs])
+                self.outcome.handed = len(self.jobs)
             else:
-                self._feed_all()
+                self._run_all()
         except StorageError as fault:
             self._refused(fault.render())
         except KeyboardInterrupt:
@@ -245,77 +209,71 @@ class _Sweep:
             self._write(job, "lost", error="stopped with the sweep; finished stages are kept")
             self.progress.info(f"stopped: {name}")
         if not self.outcome.handed:
-            self.outcome.left = (*self.running, *self.waiting.jobs)
+            self.outcome.left = (*self.running, *(job.name for job in self.jobs if job.name in self.waiting))
         self.outcome.seconds = time.time() - self.began
         return self.outcome
 
-    def _hand_over(self) -> None:
-        jobs = list(self.waiting.jobs.values())
-        self.executor.submit(jobs, [self._next_attempt(job, self.folder.state(job.name)) for job in jobs])
-        self.outcome.handed = len(jobs)
-
-    def _feed_all(self) -> None:
+    def _run_all(self) -> None:
         while True:
             self._feed()
             self.watcher.tick(self.outcome)
-            if not self.running and self._over():
+            if self.running:
+                for ended in self.executor.ended(TICK):
+                    self._ended(ended)
+            elif self._stops() or not self.waiting:
                 return
-            if not self.running:
+            elif self.blocked or self.pauses or next(self._ready(), None) is not None:
                 time.sleep(TICK / 4)
-                continue
-            for ended in self.executor.ended(TICK):
-                self._ended(ended)
-
-    def _over(self) -> bool:
-        """Whether nothing will start any more."""
-        if self._stops() or not self.waiting.jobs:
-            return True
-        if self.blocked or next(self.waiting.ready(), None) is not None or self.waiting.pausing:
-            return False
-        raise BenchError(
-            f"jobs wait for each other: {', '.join(list(self.waiting.jobs)[:5])}",
-            hint="this is a fault of the suite: please report it with the grid file",
-        )
+            else:
+                raise BenchError(
+                    f"jobs wait for each other: {', '.join(sorted(self.waiting)[:5])}",
+                    hint="this is a fault of the suite: please report it with the grid file",
+                )
 
     def _stops(self) -> bool:
+        """Whether no further job may begin."""
         return bool(self.outcome.storage) or (self.ends is not None and time.monotonic() > self.ends)
+
+    def _ready(self) -> Iterator[Job]:
+        """Jobs whose needs are done, in their order, without those that pause. What is no job here counts as done."""
+        now = time.monotonic()
+        self.pauses = {name: until for name, until in self.pauses.items() if until > now}
+        for job in self.jobs:
+            if job.name not in self.waiting or job.name in self.pauses:
+                continue
+            if not any(need in self.waiting or need in self.running for need in job.needs):
+                yield job
 
     def _feed(self) -> None:
         """Start what can start."""
         self.blocked = False
-        without_capacity = 0
-        for job in self.waiting.ready():
-            if self._stops() or without_capacity >= MAX_LOOKED_AT:
+        for job in islice(self._ready(), MAX_LOOKED_AT):
+            if self._stops():
                 return
             try:
-                capacity = self.executor.has_capacity(job)
+                started = self.executor.has_capacity(job) and self._start(job)
             except UsageError as fault:
-                del self.waiting.jobs[job.name]
+                self.waiting.remove(job.name)
                 self._failed(job, "failed", fault.render())
-                continue
-            if not capacity:
-                self.blocked = True
-                without_capacity += 1
-            elif not self._start(job):
-                self.blocked = True
+            else:
+                self.blocked = self.blocked or not started
 
     def _start(self, job: Job) -> bool:
         """Start a job, or take it from another sweep that has done it; False where another one runs it now."""
         with self.folder.claiming():
             state = self.folder.state(job.name)
-            if state is not None and state.owned and not (state.pid == os.getpid() and state.host == platform.node()):
+            if state is not None and state.owned and (state.pid, state.host) != (os.getpid(), platform.node()):
                 return False
             if state is not None and state.state == "done" and state.updated >= self.began:
                 result = self.is_done(job)
                 if result is not None:
-                    del self.waiting.jobs[job.name]
-                    self.waiting.done(job)
+                    self.waiting.remove(job.name)
                     self.outcome.elsewhere[job.name] = str(result) if job.until == RESULT else ""
                     self.watcher.ended(job, self.outcome)
                     return True
-            attempt = self._next_attempt(job, state)
+            attempt = self._next_attempt(job)
             self._write(job, "queued")
-        del self.waiting.jobs[job.name]
+        self.waiting.remove(job.name)
         self.running[job.name] = job
         try:
             self.executor.submit([job], [attempt])
@@ -327,28 +285,29 @@ class _Sweep:
             self._ended(Ended(job=job.name, how="failed", seconds=0.0, error=error, transient=True))
         return True
 
-    def _next_attempt(self, job: Job, state: JobState | None) -> int:
-        """The number of an attempt, those of earlier sweeps included."""
+    def _next_attempt(self, job: Job) -> int:
         self.tries[job.name] += 1
-        before = state.attempts if state is not None else 0
-        self.numbers[job.name] = self.numbers.get(job.name, before) + 1
-        return self.numbers[job.name]
+        if job.name not in self.attempts:
+            state = self.folder.state(job.name)
+            self.attempts[job.name] = state.attempts if state is not None else 0
+        self.attempts[job.name] += 1
+        return self.attempts[job.name]
 
     def _ended(self, ended: Ended) -> None:
         job = self.running.pop(ended.job)
         for damage in ended.quarantined:
             self.progress.info(f"warning: {job.name}: {damage}")
         if ended.how == "done":
-            self.waiting.done(job)
             self.outcome.done[job.name] = ended
             self.watcher.ended(job, self.outcome)
         elif self._deserves_another(job, ended):
-            wait = self.pause(self.tries[job.name])
+            wait = PAUSES[min(self.tries[job.name], len(PAUSES)) - 1]
             self.progress.info(f"once more in {wait:.0f} s: {job.name}: {_first_line(ended.error)}")
             self._write(job, "queued", error=ended.error)
-            self.waiting.again(job, wait)
+            self.waiting.add(job.name)
+            self.pauses[job.name] = time.monotonic() + wait
         elif ended.storage:
-            self.waiting.again(job, 0.0)
+            self.waiting.add(job.name)
             self._refused(ended.error)
         else:
             self._failed(job, ended.how, ended.error, seconds=ended.seconds)
@@ -363,14 +322,17 @@ class _Sweep:
 
     def _failed(self, job: Job, how: str, error: str, seconds: float | None = None) -> None:
         log = self.folder.log(job.name)
-        self.outcome.failed[job.name] = Failure(job, how, error, self.tries[job.name], log, tuple(tail(log, TAIL)))
+        self.outcome.failed[job.name] = Failure(job, how, error, self.tries[job.name], log, tuple(tail(log)))
         self._write(job, "failed", error=error, seconds=seconds)
         self.watcher.ended(job, self.outcome)
-        for fallen in self.waiting.failed(job):
-            reason = f"it needs {job.name}, which failed: {_first_line(error)}"
-            self.outcome.skipped[fallen.name] = reason
-            self._write(fallen, "skipped", error=reason)
-            self.watcher.ended(fallen, self.outcome)
+        reason, without = f"it needs {job.name}, which failed: {_first_line(error)}", {job.name}
+        for one in self.jobs:
+            if one.name in self.waiting and not without.isdisjoint(one.needs):
+                without.add(one.name)
+                self.waiting.remove(one.name)
+                self.outcome.skipped[one.name] = reason
+                self._write(one, "skipped", error=reason)
+                self.watcher.ended(one, self.outcome)
 
     def _refused(self, error: str) -> None:
         if not self.outcome.storage:
@@ -379,17 +341,8 @@ class _Sweep:
 
     def _write(self, job: Job, state: State, *, error: str = "", seconds: float | None = None) -> None:
         """Write a job's state; a refusal of the file system stops the sweep."""
-        written = JobState(
-            job=job.name,
-            state=state,
-            attempts=max(1, self.numbers.get(job.name, 1)),
-            executor=self.executor.name,
-            host=platform.node(),
-            pid=os.getpid(),
-            updated=time.time(),
-            seconds=seconds,
-            error=error,
-        )
+        attempts = self.attempts.get(job.name, 1)
+        written = JobState.now(job.name, state, self.executor.name, attempts=attempts, seconds=seconds, error=error)
         try:
             self.folder.write(written)
         except StorageError as fault:

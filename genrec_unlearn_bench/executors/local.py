@@ -11,40 +11,43 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import connection
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.errors import BenchError
+import psutil
+
+from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.executors.base import Ended, How
-from genrec_unlearn_bench.executors.limits import Machine, resident_mib, stop_tree
-from genrec_unlearn_bench.executors.task import Assignment, Work, ended_from, interruptible, perform
+from genrec_unlearn_bench.executors.task import Assignment, ended_from, interruptible, perform
 from genrec_unlearn_bench.executors.trackers import JobLog
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.grid.schedule import Job
-from genrec_unlearn_bench.grid.state import OPTION, SweepFolder
+from genrec_unlearn_bench.grid.state import OPTION, SweepFolder, tail
 from genrec_unlearn_bench.pipeline.stage import SessionCache
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
 
-__all__ = ["InProcess", "Interrupts", "LocalProcesses"]
+__all__ = ["BY_SCALE", "InProcess", "Interrupts", "LocalProcesses", "Machine", "cores_here", "gpus_here"]
 
+MIB = 1 << 20
+BY_SCALE = {"smoke": 1024, "small": 3072, "paper": 8192, "official": 24576}
+"""MiB assumed of a job whose grid names no memory."""
 LOOK = 0.5
 """Seconds between two looks at what the jobs take."""
 GRACE = 15.0
 """Seconds between a polite stop and a hard one. A draft that is left behind is removed by whoever computes it next."""
-LARGE_SHARE = 0.5
-"""Share of the machine's memory from which on a killed process is taken to have been killed for it."""
 PRELOADED = ["torch", "sklearn.utils", "genrec_unlearn_bench.executors.local", "genrec_unlearn_bench.pipeline.run"]
 """Imported once, by the fork server. None of them starts threads or touches a GPU."""
 
@@ -83,13 +86,13 @@ class InProcess:
     name = "in-process"
     detached = False
 
-    def __init__(self, folder: SweepFolder, cache: Path, *, work: Work | None = None) -> None:
+    def __init__(self, folder: SweepFolder, cache: Path, *, work: str = "") -> None:
         self._folder = folder
         self._cache = cache
         self._work = work
         self._session = SessionCache()
         self._task = ""
-        self._waiting: deque[Assignment] = deque()
+        self._waiting: list[Assignment] = []
 
     def has_capacity(self, job: Job) -> bool:
         """Whether nothing waits to be done."""
@@ -97,19 +100,19 @@ class InProcess:
 
     def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
         """Take jobs; ``ended`` does them."""
+        place: dict[str, Any] = {"folder": self._folder.root, "cache": self._cache, "work": self._work}
         for job, attempt in zip(jobs, attempts, strict=True):
-            place = {"folder": self._folder.root, "cache": self._cache, "executor": self.name}
-            self._waiting.append(Assignment.model_validate({"job": job, "attempt": attempt, **place}))
+            self._waiting.append(Assignment(job=job, attempt=attempt, executor=self.name, **place))
 
     def ended(self, timeout: float) -> list[Ended]:
         """Do the next job, whatever time that takes. Raises KeyboardInterrupt where the user stops it."""
         if not self._waiting:
             return []
-        given = self._waiting.popleft()
+        given = self._waiting.pop(0)
         if given.job.request.task != self._task:
             # What the cells of a task share stays in memory; never two tasks at a time.
             self._task, self._session = given.job.request.task, SessionCache()
-        done = perform(given, self._session, self._work)
+        done = perform(given, self._session)
         if done.how == "stopped":
             raise KeyboardInterrupt
         return [done]
@@ -117,6 +120,68 @@ class InProcess:
     def close(self, hurry: threading.Event | None = None) -> None:
         """Forget what was not begun."""
         self._waiting.clear()
+
+
+def cores_here() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def gpus_here() -> tuple[str, ...]:
+    """GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them; torch is not needed to know."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        # Everything behind the first negative number is hidden.
+        names = [name.strip() for name in visible.partition("-")[0].split(",")]
+        return tuple(name for name in names if name)
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return ()
+    command = [tool, "--query-gpu=index", "--format=csv,noheader"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return tuple(listed.stdout.split())
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What local jobs may use together.
+
+    Attributes:
+        gpus: As ``CUDA_VISIBLE_DEVICES`` names them.
+        memory_mib: By default what is available when the sweep starts.
+    """
+
+    cores: int = field(default_factory=cores_here)
+    gpus: tuple[str, ...] = field(default_factory=gpus_here)
+    memory_mib: float = field(default_factory=lambda: psutil.virtual_memory().available / MIB)
+
+    def check(self, job: Job) -> None:
+        """Raise UsageError for a job that asks for more than there is."""
+        need = job.resources
+        faults = []
+        if need.cores > self.cores:
+            faults.append(f"{need.cores} cores, and {self.cores} may be used")
+        if need.gpus > len(self.gpus):
+            faults.append(f"{need.gpus} GPUs, and {len(self.gpus)} may be used")
+        if (need.memory_mib or 0) > self.memory_mib:
+            faults.append(f"{need.memory_mib} MiB of memory, and {self.memory_mib:.0f} MiB may be used")
+        if faults:
+            hint = "lower its resources in the grid file, raise --cores or --memory, or use another machine or executor"
+            raise UsageError(f"the job {job.name!r} can never start here: it needs {'; '.join(faults)}", hint=hint)
+
+    def gpus_for(self, job: Job) -> int:
+        """GPUs to give to a job: on a machine with GPUs one, even if its grid asks for none; 0 where its request names
+        the CPU, or a GPU by number."""
+        device = job.request.device
+        return 0 if device == "cpu" or ":" in device else job.resources.gpus or min(1, len(self.gpus))
+
+    def memory_for(self, job: Job) -> int:
+        """MiB that a job is promised: by its grid, else a guess by scale."""
+        scale = job.request.scale or ("smoke" if job.request.task.startswith("demo") else "small")
+        return job.resources.memory_mib or BY_SCALE[scale]
 
 
 @dataclass
@@ -132,13 +197,36 @@ class _Running:
     stopped: How | None = None
     peak: float = 0.0
 
+    def tree(self) -> list[psutil.Process]:
+        """The process and its children; empty once it is gone."""
+        try:
+            process = psutil.Process(self.process.pid)
+            return [process, *process.children(recursive=True)]
+        except psutil.Error:
+            return []
+
+    def resident_mib(self) -> float:
+        """Resident memory of the process and its children."""
+        resident = 0
+        for process in self.tree():
+            with suppress(psutil.Error):
+                resident += process.memory_info().rss
+        return resident / MIB
+
     def stop(self, grace: float) -> None:
         """End the process and its children, politely for ``grace`` seconds."""
-        pid = self.process.pid or 0
-        stop_tree(pid, grace)
+        tree = self.tree()
+        if grace > 0 and tree:
+            with suppress(psutil.Error):
+                tree[0].terminate()
+            psutil.wait_procs(tree[:1], timeout=grace)
+        for process in tree:
+            with suppress(psutil.Error):
+                process.kill()
         with suppress(OSError):
             # What its children left behind is still in its process group.
-            os.killpg(pid, signal.SIGKILL)
+            if self.process.pid:
+                os.killpg(self.process.pid, signal.SIGKILL)
 
 
 class LocalProcesses:
@@ -170,36 +258,33 @@ class LocalProcesses:
         self._work = work
         self._free_gpus = list(self._machine.gpus)
         self._running: dict[str, _Running] = {}
-        self._alone: set[str] = set()
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([*PRELOADED[:-1], work.partition(":")[0]] if work else PRELOADED)
 
     def has_capacity(self, job: Job) -> bool:
         """Whether the job could start now beside those that run. Raises UsageError where it never could."""
         self._machine.check(job)
-        busy = list(self._running.values())
-        # What was killed, perhaps for its memory, is tried again with nothing beside it.
-        alone = job.name in self._alone or any(one.job.name in self._alone for one in busy)
-        cores = sum(one.job.resources.cores for one in busy) + job.resources.cores
-        if len(busy) >= self._most or (busy and alone) or cores > self._machine.cores:
-            return False
-        if (self._machine.gpus_for(job) or 0) > len(self._free_gpus):
-            return False
-        return self._machine.has_memory(job, [(one.promised, resident_mib(one.process.pid or 0)) for one in busy])
+        busy = self._running.values()
+        # A job alone on the machine may always try. Of the others each holds what it was promised, taken or not: two
+        # large cells that start in the same minute would both see an empty machine.
+        memory = sum(max(one.promised, one.peak) for one in busy) + self._machine.memory_for(job)
+        return not busy or (
+            len(busy) < self._most
+            and sum(one.job.resources.cores for one in busy) + job.resources.cores <= self._machine.cores
+            and self._machine.gpus_for(job) <= len(self._free_gpus)
+            and memory <= self._machine.memory_mib
+        )
 
     def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
         """Start jobs, one process each. Raises StorageError, and OSError where the system starts no process."""
+        place: dict[str, Any] = {"folder": self._folder.root, "cache": self._cache, "work": self._work}
         for job, attempt in zip(jobs, attempts, strict=True):
-            place = {"folder": self._folder.root, "cache": self._cache, "executor": self.name, "work": self._work}
-            given = Assignment.model_validate({"job": job, "attempt": attempt, **place})
-            wanted = self._machine.gpus_for(job)
-            gpus = tuple(self._free_gpus[: wanted or 0])
+            given = Assignment(job=job, attempt=attempt, executor=self.name, **place)
+            gpus = tuple(self._free_gpus[: self._machine.gpus_for(job)])
             output, began = self._folder.log(job.name).with_suffix(".out"), time.time()
             with guarded(output, OPTION):
                 output.parent.mkdir(parents=True, exist_ok=True)
-                process = self._context.Process(
-                    target=_child, args=(given.model_dump_json(), str(output), None if wanted is None else gpus)
-                )
+                process = self._context.Process(target=_child, args=(given.model_dump_json(), str(output), gpus))
                 process.start()
             self._free_gpus = self._free_gpus[len(gpus) :]
             self._running[job.name] = _Running(job, process, output, gpus, self._machine.memory_for(job), began)
@@ -225,59 +310,40 @@ class LocalProcesses:
                 break
             time.sleep(0.05)
         for one in list(self._running.values()):
-            one.stop(0.0)
             self._release(one)
 
     def _over(self, one: _Running) -> Ended:
         """How a job whose process is gone ended."""
         one.process.join()
-        # Nothing of it is left, also where the fork server has died and not the job.
-        one.stop(0.0)
         self._release(one)
-        seconds = time.time() - one.began
+        seconds, need = time.time() - one.began, one.job.resources
         ended = ended_from(self._folder.state(one.job.name), one.began)
         if ended is not None and (ended.how != "stopped" or one.stopped is None):
-            self._alone.discard(one.job.name)
             return ended
         if one.stopped is None:
-            return self._died(one, seconds)
-        need = one.job.resources
-        if one.stopped == "over time":
-            what = f"stopped after {seconds:.0f} s: it may take {need.minutes} minutes"
+            error = self._death(one)
         else:
-            what = f"stopped at {one.peak:.0f} MiB of memory: it may take {need.memory_mib} MiB"
-        hint = "raise its minutes or memory_mib in the grid file; finished stages are kept"
-        error = BenchError(what, hint=hint).render()
-        self._log(one, error)
-        return Ended(one.job.name, one.stopped, seconds, error=error)
-
-    def _died(self, one: _Running, seconds: float) -> Ended:
-        code = one.process.exitcode or 0
-        known = -code in set(signal.Signals)
-        how = f"by signal {signal.Signals(-code).name if known else -code}" if code < 0 else f"with exit code {code}"
-        output = []
-        with suppress(OSError):
-            output = one.output.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-15:]
-        error = f"its process ended without a word, {how}" + (f": {output[-1]}" if output else "")
-        killed = code == -signal.SIGKILL
-        large = one.peak > LARGE_SHARE * self._machine.total() or one.peak > one.promised
-        if killed and large:
-            error += f" (it had {one.peak:.0f} MiB of memory: perhaps the system killed it for that)"
-        if killed or large:
-            self._alone.add(one.job.name)
-        self._log(one, "\n".join([error, *output]))
-        return Ended(one.job.name, "died", seconds, error=error, transient=True)
-
-    def _log(self, one: _Running, error: str) -> None:
-        log = JobLog(self._folder.log(one.job.name))
+            what = f"stopped after {seconds:.0f} s: it may take {need.minutes} minutes"
+            if one.stopped == "over memory":
+                what = f"stopped at {one.peak:.0f} MiB of memory: it may take {need.memory_mib} MiB"
+            hint = "raise its minutes or memory_mib in the grid file; finished stages are kept"
+            error = BenchError(what, hint=hint).render()
         with suppress(BenchError, OSError):
-            log.write(f"error: {error}")
-        log.close()
+            JobLog(self._folder.log(one.job.name)).write(f"error: {error}")
+        return Ended(one.job.name, one.stopped or "died", seconds, error=error, transient=one.stopped is None)
+
+    @staticmethod
+    def _death(one: _Running) -> str:
+        code = one.process.exitcode or 0
+        name = next((known.name for known in signal.Signals if known == -code), str(-code))
+        how = f"by signal {name}" if code < 0 else f"with exit code {code}"
+        memory = f" (it had {one.peak:.0f} MiB of memory)" if code == -signal.SIGKILL else ""
+        return "\n".join([f"its process ended without a word, {how}{memory}", *tail(one.output, 5)])
 
     def _watch(self) -> None:
         """Stop jobs that have taken more than they may."""
         for one in self._running.values():
-            need, resident = one.job.resources, resident_mib(one.process.pid or 0)
+            need, resident = one.job.resources, one.resident_mib()
             one.peak = max(one.peak, resident)
             if one.stopped is not None:
                 continue
@@ -291,6 +357,8 @@ class LocalProcesses:
                 threading.Thread(target=one.stop, args=(grace,), daemon=True).start()
 
     def _release(self, one: _Running) -> None:
+        # Nothing of it is left, also where the fork server has died and not the job.
+        one.stop(0.0)
         del self._running[one.job.name]
         self._free_gpus += one.gpus
         with suppress(OSError):
@@ -298,7 +366,7 @@ class LocalProcesses:
                 one.output.unlink()
 
 
-def _child(assignment: str, output: str, gpus: tuple[str, ...] | None) -> None:
+def _child(assignment: str, output: str, gpus: tuple[str, ...]) -> None:
     """Do an assignment in a process of its own, and end with it."""
     os.setsid()
     handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
@@ -308,7 +376,7 @@ def _child(assignment: str, output: str, gpus: tuple[str, ...] | None) -> None:
     interruptible()
     # Nothing is left running when the sweep is killed.
     threading.Thread(target=_end_with_parent, daemon=True, name="parent").start()
-    if gpus is not None:
+    if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
     with suppress(KeyboardInterrupt):
         perform(Assignment.model_validate_json(assignment))

@@ -7,13 +7,14 @@ or the loss of its node simply goes on.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.errors import BenchError, MissingExtra, StorageError, UsageError
 from genrec_unlearn_bench.executors.base import Ended
-from genrec_unlearn_bench.executors.slurm_settings import JobArray, Placement, SlurmSettings, job_arrays
+from genrec_unlearn_bench.executors.slurm_settings import MINUTES, JobArray, Placement, SlurmSettings, job_arrays
 from genrec_unlearn_bench.executors.task import Assignment, perform
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import JobState, JobStates, State, SweepFolder, tail
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from submitit import Executor as Submitter
     from submitit.helpers import DelayedSubmission
 
-__all__ = ["GONE", "UNKNOWN", "Slurm", "SlurmState", "SlurmTask", "slurm_states"]
+__all__ = ["Slurm", "SlurmTask", "slurm_states", "waits"]
 
 SLURM = "slurm"
 UNKNOWN, GONE = "UNKNOWN", "GONE"
@@ -38,32 +39,25 @@ PATIENCE = 60.0
 """Seconds for which a state that another node wrote may not be seen yet: NFS caches folders for up to a minute."""
 LOOK = 2.0
 SUBMITIT_OPTIONS = (
-    "account",
-    "constraint",
-    "partition",
-    "qos",
-    "time",
-    "cpus-per-task",
-    "gpus-per-node",
-    "mem",
-    "nodes",
-    "ntasks-per-node",
+    *("account", "constraint", "partition", "qos", "time"),
+    *("cpus-per-task", "gpus-per-node", "mem", "nodes", "ntasks-per-node"),
 )
 """Options of sbatch that submitit knows by name; it passes the others on as they are."""
 
-_ENDS: dict[str, tuple[State, str]] = {
-    "CANCELLED": ("lost", "it was cancelled"),
-    "TIMEOUT": ("lost", "it was killed at its time limit\n  hint:  raise `minutes` for it"),
-    "DEADLINE": ("lost", "it could not end before its deadline"),
-    "OUT_OF_MEMORY": ("lost", "it was killed for using more memory than asked for\n  hint:  raise `memory_mib`"),
-    "NODE_FAIL": ("lost", "its node failed"),
-    "BOOT_FAIL": ("lost", "its node did not start"),
-    "PREEMPTED": ("lost", "another job took its place, and it was not queued again"),
-    "REVOKED": ("lost", "it was revoked"),
-    "FAILED": ("failed", "it ended with an error before it could say which"),
-    "COMPLETED": ("lost", "it ended without a word"),
-    GONE: ("lost", "it is no longer in the queue, and left no word"),
+_ENDS = {
+    "CANCELLED": "it was cancelled",
+    "TIMEOUT": "it was killed at its time limit\n  hint:  raise `minutes` for it",
+    "DEADLINE": "it could not end before its deadline",
+    "OUT_OF_MEMORY": "it was killed for using more memory than asked for\n  hint:  raise `memory_mib`",
+    "NODE_FAIL": "its node failed",
+    "BOOT_FAIL": "its node did not start",
+    "PREEMPTED": "another job took its place, and it was not queued again",
+    "REVOKED": "it was revoked",
+    "FAILED": "it ended with an error before it could say which",
+    "COMPLETED": "it ended without a word",
+    GONE: "it is no longer in the queue, and left no word",
 }
+"""Slurm's words for the end of a job."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +126,6 @@ class Slurm:
     """Submits jobs to Slurm; they run elsewhere and later.
 
     Args:
-        local: Use submitit's own executor on this machine, one process a job and nothing waiting: for tests.
         work: ``module:function`` that does a job, in place of ``task.run_job``.
         info: Shows lines to the user.
 
@@ -144,35 +137,19 @@ class Slurm:
     folder: SweepFolder
     cache: Path
     settings: SlurmSettings = field(default_factory=SlurmSettings)
-    local: bool = False
     work: str = ""
     info: Callable[[str], None] = lambda text: None
     name: str = SLURM
     detached: bool = True
 
     def __post_init__(self) -> None:
-        try:
-            import submitit  # noqa: F401
-        except ImportError:
-            raise MissingExtra("submitit", "slurm", "the executor 'slurm'") from None
-        missing = [] if self.local else [tool for tool in ("sbatch", "srun", "squeue") if shutil.which(tool) is None]
-        if missing:
-            raise UsageError(
-                f"this machine has no Slurm: the command {missing[0]!r} is not found",
-                where="--executor slurm",
-                hint="start the sweep on a login node of the cluster, or use --executor local on this machine",
-            )
+        self._check_installed()
         # Jobs start in folders of their own choice.
         self.folder = SweepFolder(self.folder.root.absolute())
         self.cache = self.cache.absolute()
-        self._tested: set[Placement] = set()
 
     def has_capacity(self, job: Job) -> bool:
-        """Always: the queue takes everything. Raises UsageError where Slurm would refuse it, in Slurm's own words."""
-        placement = self.settings.place(job)
-        if not self.local and placement not in self._tested:
-            _test(job, placement)
-            self._tested.add(placement)
+        """Always: the queue takes everything."""
         return True
 
     def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
@@ -182,14 +159,15 @@ class Slurm:
         cannot be. Raises UsageError in Slurm's words, StorageError.
         """
         attempt = {job.name: number for job, number in zip(jobs, attempts, strict=True)}
-        states = {} if self.local else slurm_states(self.folder)
-        ids = {name: state.place for name, state in states.items() if state.waits or state.state == UNKNOWN}
+        words = slurm_states(self.folder)
+        queued = {name for name, word in words.items() if waits(word) or word == UNKNOWN}
+        ids = {name: state.place for name in queued if (state := self.folder.state(name)) is not None}
         fresh = [job for job in jobs if job.name not in ids]
         if len(fresh) < len(jobs):
             self.info(f"{len(jobs) - len(fresh)} jobs are in Slurm's queue, or running, since an earlier call")
-        for job in fresh:
-            self.has_capacity(job)
         arrays = job_arrays(fresh, self.settings, ids)
+        for placement, array in {array.placement: array for array in reversed(arrays)}.items():
+            self._test(array.jobs[0], placement)
         for array in arrays:
             ids |= self._submit(array, ids, attempt)
         if fresh:
@@ -202,22 +180,27 @@ class Slurm:
     def close(self, hurry: threading.Event | None = None) -> None:
         """Nothing is stopped: what was submitted goes on (``scancel --name=…`` stops it)."""
 
+    def _check_installed(self) -> None:
+        try:
+            import submitit  # noqa: F401
+        except ImportError:
+            raise MissingExtra("submitit", "slurm", "the executor 'slurm'") from None
+        for tool in ("sbatch", "srun", "squeue"):
+            if shutil.which(tool) is None:
+                raise UsageError(
+                    f"this machine has no Slurm: the command {tool!r} is not found",
+                    where="--executor slurm",
+                    hint="start the sweep on a login node of the cluster, or use --executor local on this machine",
+                )
+
     def _submit(self, array: JobArray, ids: Mapping[str, str], attempt: Mapping[str, int]) -> dict[str, str]:
         given = []
+        place: dict[str, Any] = {"folder": self.folder.root, "cache": self.cache, "work": self.work}
         for job in array.jobs:
             # What is done by now, or was never a job, is nothing to wait for.
             needs = tuple(need for need in job.needs if need in ids)
             own = job.model_copy(update={"needs": needs, "resources": array.placement.resources})
-            given.append(
-                Assignment(
-                    job=own,
-                    folder=self.folder.root,
-                    cache=self.cache,
-                    attempt=attempt[job.name],
-                    executor=SLURM,
-                    work=self.work,
-                )
-            )
+            given.append(Assignment(job=own, attempt=attempt[job.name], executor=SLURM, **place))
             # Before a job can start and write its own; its id follows, unless it has started by then.
             self.folder.write(given[-1].state("queued"))
         # Not afterok: a job whose need has failed would stay in the queue for ever (DependencyNeverSatisfied), or be
@@ -233,24 +216,22 @@ class Slurm:
                 self.folder.write(one.model_copy(update={"place": found[one.job.name]}).state("queued"))
         return found
 
+    def _grace(self, array: JobArray) -> int:
+        """Seconds; a short job is not asked to stop before it has begun."""
+        return min(self.settings.grace_seconds, math.ceil((array.placement.resources.minutes or MINUTES) * 30))
+
     def _executor(self, array: JobArray, dependency: str | None) -> Submitter:
         """Submitit's executor for one array. Raises UsageError."""
         import submitit
 
         placement, settings = array.placement, self.settings
-        # A short job is not asked to stop before it has begun.
-        grace = min(settings.grace_seconds, placement.minutes * 30)
-        if self.local:
-            local = submitit.LocalExecutor(self.folder.slurm, max_num_timeout=placement.restarts)
-            local.update_parameters(timeout_min=placement.minutes, signal_delay_s=grace, setup=list(placement.setup))
-            return local
         executor = submitit.SlurmExecutor(self.folder.slurm, max_num_timeout=placement.restarts, python=settings.python)
-        options = placement.options()
+        options = dict(placement.sbatch)
         known = {name.replace("-", "_"): options.pop(name) for name in SUBMITIT_OPTIONS if name in options}
         executor.update_parameters(
             **known,
             job_name=f"bench-{self.folder.root.name}",
-            signal_delay_s=grace,
+            signal_delay_s=self._grace(array),
             setup=list(placement.setup),
             dependency=dependency,
             array_parallelism=settings.max_parallel or len(array.jobs),
@@ -259,6 +240,22 @@ class Slurm:
             srun_args=[f"--cpus-per-task={placement.resources.cores}"],
         )
         return executor
+
+    def _test(self, job: Job, placement: Placement) -> None:
+        """Ask Slurm whether it would take such a job. Raises UsageError in its words."""
+        options = [f"--{name}" if value is True else f"--{name}={value}" for name, value in placement.sbatch]
+        command = ["sbatch", "--test-only", *options, "--wrap", "true"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
+        except (OSError, subprocess.TimeoutExpired) as fault:
+            raise BenchError(f"Slurm does not answer: {fault}", where="sbatch --test-only") from fault
+        if done.returncode != 0:
+            words = [line.split("error: ", 1)[-1] for line in done.stderr.splitlines() if line.strip()]
+            raise UsageError(
+                f"Slurm refuses the job {job.name!r}: {'; '.join(words) or f'sbatch ended with {done.returncode}'}",
+                where=" ".join(options),
+                hint="change its resources in the grid file, or partition, account, overrides in the file of --slurm",
+            )
 
 
 def _submitted(executor: Submitter, tasks: Sequence[SlurmTask]) -> Sequence[Any]:
@@ -276,48 +273,17 @@ def _submitted(executor: Submitter, tasks: Sequence[SlurmTask]) -> Sequence[Any]
         ) from fault
 
 
-def _test(job: Job, placement: Placement) -> None:
-    """Ask Slurm whether it would take such a job. Raises UsageError in its words."""
-    options = [f"--{name}" if value is True else f"--{name}={value}" for name, value in placement.options().items()]
-    command = ["sbatch", "--test-only", *options, "--wrap", "true"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired) as fault:
-        raise BenchError(f"Slurm does not answer: {fault}", where="sbatch --test-only") from fault
-    if done.returncode == 0:
-        return
-    words = [line.split("error: ", 1)[-1] for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-    raise UsageError(
-        f"Slurm refuses the job {job.name!r}: {'; '.join(words) or f'sbatch ended with {done.returncode}'}",
-        where=" ".join(options),
-        hint="change its resources in the grid file, or partition, account and overrides in the file of --slurm",
-    )
+def waits(word: str) -> bool:
+    """Whether a job of which Slurm says this goes on by itself: queued, running or between the two."""
+    return word not in _ENDS and word not in (UNKNOWN, "COMPLETING")
 
 
-@dataclass(frozen=True)
-class SlurmState:
-    """A job of a sweep as Slurm sees it.
-
-    Attributes:
-        place: Slurm's job id, ``123`` or ``123_4``.
-        state: Slurm's word (PENDING, RUNNING, COMPLETED …); GONE where it has forgotten the job, UNKNOWN where it
-            could not be asked.
-    """
-
-    place: str
-    state: str
-
-    @property
-    def waits(self) -> bool:
-        """Whether it will go on by itself: queued, running or between the two."""
-        return self.state not in _ENDS and self.state not in (UNKNOWN, "COMPLETING")
-
-
-def slurm_states(folder: SweepFolder) -> dict[str, SlurmState]:
+def slurm_states(folder: SweepFolder) -> dict[str, str]:
     """The jobs of a sweep that are in Slurm's hands by their state files, and what Slurm says of them.
 
-    Of those that ended without writing it themselves, the end is written for them, as far as the folder may be written.
-    Nothing is asked where no job is in Slurm's hands, and where Slurm does not answer, states are UNKNOWN.
+    The words are Slurm's own (PENDING, RUNNING, COMPLETED …), GONE for a job that it has forgotten, UNKNOWN where it
+    does not answer. Of jobs that ended without writing it themselves, the end is written for them, as far as the folder
+    may be written. Nothing is asked where no job is in Slurm's hands.
     """
     if not folder.slurm.is_dir():
         return {}
@@ -329,57 +295,44 @@ def slurm_states(folder: SweepFolder) -> dict[str, SlurmState]:
     }
     if not watched:
         return {}
-    asked = _ask(sorted({state.place for state in watched.values()}))
-    found = {name: asked[state.place] for name, state in watched.items()}
+    words = _squeue(state.place for state in watched.values())
+    found = {name: UNKNOWN if words is None else words.get(state.place, GONE) for name, state in watched.items()}
     for name in watched:
         with suppress(StorageError):
             # What was written while Slurm was asked counts.
             state = folder.state(name)
-            if state is not None and state.place == found[name].place:
-                _amend(folder, state, found[name].state)
-    return {name: found[name] for name, state in watched.items() if state.state != "lost" or found[name].waits}
+            if state is not None and state.place == watched[name].place:
+                _amend(folder, state, found[name])
+    return {name: found[name] for name, state in watched.items() if state.state != "lost" or waits(found[name])}
 
 
 def _amend(folder: SweepFolder, state: JobState, word: str) -> None:
     """Write what Slurm knows and the state file does not say."""
-    if state.state == "lost":
-        if word == "PENDING":
-            again = {"state": "queued", "updated": time.time(), "error": "it is queued again"}
-            folder.write(state.model_copy(update=again))
-        return
-    silent = time.time() - state.updated
+    now = time.time()
+    if state.state == "lost" and word == "PENDING":
+        again = {"state": "queued", "updated": now, "error": "it is queued again"}
+        folder.write(state.model_copy(update=again))
     if state.state not in ("queued", "running") or word not in _ENDS:
         return
-    if word in ("COMPLETED", GONE) and silent < PATIENCE:
+    if word in ("COMPLETED", GONE) and now - state.updated < PATIENCE:
         # Its own last word may only not be seen yet.
         return
-    ends, error = _ENDS[word]
+    ends: State = "failed" if word == "FAILED" else "lost"
     output = tail(folder.slurm / f"{state.place}_0_log.err") if ends == "failed" else []
-    error = "\n".join([f"Slurm says of the job {state.place}: {error}", *output])
-    folder.write(state.model_copy(update={"state": ends, "updated": time.time(), "error": error}))
+    error = "\n".join([f"Slurm says of the job {state.place}: {_ENDS[word]}", *output])
+    folder.write(state.model_copy(update={"state": ends, "updated": now, "error": error}))
 
 
-def _ask(places: Sequence[str]) -> dict[str, SlurmState]:
-    """Slurm's states by job id; every id that was asked for has one."""
+def _squeue(places: Iterable[str]) -> dict[str, str] | None:
+    """Slurm's words by job id; None where it does not answer."""
     # One id for a whole array: asking for each of its jobs would take long.
     bases = ",".join(sorted({place.partition("_")[0] for place in places}))
-    try:
-        found = _by_squeue(bases)
-    except (OSError, subprocess.SubprocessError):
-        return {place: SlurmState(place, UNKNOWN) for place in places}
-    return {place: SlurmState(place, found.get(place, GONE)) for place in places}
-
-
-def _by_squeue(bases: str) -> dict[str, str]:
-    """By the queue. Raises CalledProcessError where it cannot be asked."""
     command = ["squeue", "--noheader", "--states=all", "--array", "--format=%i|%T", f"--jobs={bases}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
     if done.returncode != 0 and "Invalid job id" not in done.stderr:
-        done.check_returncode()
+        return None
     rows = [line.strip().split("|") for line in done.stdout.splitlines()]
-    return {row[0]: _word(row[1]) for row in rows if len(row) > 1}
-
-
-def _word(state: str) -> str:
-    """``CANCELLED by 1000`` and ``FAILED+`` without what follows."""
-    return state.split()[0].rstrip("+") if state else UNKNOWN
+    return {row[0]: row[1] for row in rows if len(row) > 1}

@@ -6,7 +6,7 @@ A grid file says what its cells need on any machine; this file says what they ge
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,7 +19,7 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.spec import Resources
 
-__all__ = ["FIELDS", "JobArray", "Placement", "SlurmSettings", "job_arrays", "read_slurm_settings"]
+__all__ = ["JobArray", "Placement", "SlurmSettings", "job_arrays", "read_slurm_settings"]
 
 FIELDS = ("task", "method", "backbone", "scale", "suite", "ruleset", "seed", "until")
 """What an override may match: fields of a job's request, and the stage it ends with."""
@@ -102,21 +102,29 @@ class SlurmSettings(SlurmOptions):
 
     def place(self, job: Job) -> Placement:
         """What a job gets."""
-        own = job.resources.model_dump()
-        for name in ("memory_mib", "minutes"):
-            own[name] = getattr(self, name) if own[name] is None else own[name]
-        options = {name: getattr(self, name) for name in ("partition", "account", "qos", "constraint", "setup")}
-        sbatch = dict(self.sbatch)
+        given = self.model_dump(include={*SlurmOptions.model_fields}, exclude_none=True)
+        given |= job.resources.model_dump(exclude_none=True)
         for changes in (override.set for override in self.overrides if override.matches(job)):
-            named = changes.model_dump(exclude={"sbatch"}, exclude_none=True)
-            own |= {name: value for name, value in named.items() if name in Resources.model_fields}
-            options |= {name: value for name, value in named.items() if name in options}
-            sbatch |= changes.sbatch
+            sbatch = {**given["sbatch"], **changes.sbatch}
+            given |= {**changes.model_dump(exclude_none=True), "sbatch": sbatch}
+        wanted = Resources.model_validate({name: given[name] for name in Resources.model_fields if name in given})
+        options = {name: given.get(name) for name in ("partition", "account", "qos", "constraint")}
+        options |= {
+            "time": math.ceil(wanted.minutes or MINUTES),
+            "cpus-per-task": wanted.cores,
+            "gpus-per-node": wanted.gpus or None,
+            "mem": None if wanted.memory_mib is None else f"{wanted.memory_mib}M",
+            "nodes": 1,
+            "ntasks-per-node": 1,
+            # After a preemption or the loss of a node; finished stages are in the store.
+            "requeue": True,
+            **given["sbatch"],
+        }
         return Placement(
-            resources=Resources.model_validate(own),
-            sbatch=tuple(sorted(sbatch.items())),
+            resources=wanted,
+            sbatch=tuple((name, value) for name, value in options.items() if value is not None),
+            setup=tuple(given.get("setup", ())),
             restarts=self.restarts if job.until in RESUMED else min(1, self.restarts),
-            **{**options, "setup": tuple(options["setup"] or ())},
         )
 
 
@@ -125,42 +133,16 @@ class Placement:
     """What Slurm is asked for; jobs that ask for the same may stand in one array.
 
     Attributes:
+        sbatch: Options by their long names, without those of arrays and dependencies; ``time`` is in minutes.
+        setup: Shell lines that are run on the node first.
         restarts: How often the job may be queued again after its time limit. What is no training begins its stage
             anew, so that more than one more attempt would only repeat the first.
     """
 
     resources: Resources
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    constraint: str | None = None
-    setup: tuple[str, ...] = ()
-    sbatch: tuple[tuple[str, str | int | bool], ...] = ()
-    restarts: int = 0
-
-    @property
-    def minutes(self) -> int:
-        """Slurm counts whole minutes."""
-        return math.ceil(self.resources.minutes or MINUTES)
-
-    def options(self) -> dict[str, str | int | bool]:
-        """Options of sbatch by their long names, without those of arrays and dependencies."""
-        wanted = self.resources
-        named: Mapping[str, str | int | bool | None] = {
-            "partition": self.partition,
-            "account": self.account,
-            "qos": self.qos,
-            "constraint": self.constraint,
-            "time": self.minutes,
-            "cpus-per-task": wanted.cores,
-            "gpus-per-node": wanted.gpus or None,
-            "mem": None if wanted.memory_mib is None else f"{wanted.memory_mib}M",
-            "nodes": 1,
-            "ntasks-per-node": 1,
-            # After a preemption or the loss of a node; finished stages are in the store.
-            "requeue": True,
-        }
-        return {**{name: value for name, value in named.items() if value is not None}, **dict(self.sbatch)}
+    sbatch: tuple[tuple[str, Any], ...]
+    setup: tuple[str, ...]
+    restarts: int
 
 
 def read_slurm_settings(path: Path | None) -> SlurmSettings:

@@ -16,24 +16,17 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench import launch
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.errors import (
-    BenchError,
-    DataFault,
-    OutOfMemory,
-    ProtocolMismatch,
-    StorageError,
-    UsageError,
-)
+from genrec_unlearn_bench.errors import BenchError, DataFault, OutOfMemory, ProtocolMismatch, StorageError, UsageError
 from genrec_unlearn_bench.executors.base import STOPPED, Ended
 from genrec_unlearn_bench.executors.trackers import JobLog, JobProgress, Tracking, tracked
 from genrec_unlearn_bench.files import atomic_text
@@ -48,9 +41,7 @@ from genrec_unlearn_bench.store.store import StageStore
 if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.stage import Stage
 
-__all__ = ["Assignment", "Work", "WorkResult", "is_transient", "launch_command", "make_stages", "perform"]
-
-T = TypeVar("T")
+__all__ = ["Assignment", "WorkResult", "is_transient", "launch_command", "make_stages", "perform"]
 
 HEARTBEAT = 20.0
 """Seconds between two signs of life; a stage that has begun is reported within ``LOOK``."""
@@ -75,21 +66,9 @@ class Assignment(StrictModel):
     work: str = ""
     """``module:function`` that does the job, in place of ``run_job``."""
 
-    def state(self, state: State, **fields: object) -> JobState:
+    def state(self, state: State, **fields: Any) -> JobState:
         """The state of the job, written by this process now."""
-        return JobState.model_validate(
-            {
-                "job": self.job.name,
-                "state": state,
-                "attempts": self.attempt,
-                "executor": self.executor,
-                "place": self.place,
-                "host": platform.node(),
-                "pid": os.getpid(),
-                "updated": time.time(),
-                **fields,
-            }
-        )
+        return JobState.now(self.job.name, state, self.executor, attempts=self.attempt, place=self.place, **fields)
 
 
 @dataclass(frozen=True)
@@ -98,9 +77,6 @@ class WorkResult:
 
     folder: Path | None = None
     diverged: bool = False
-
-
-Work = Callable[[Job, StageStore, Progress, SessionCache], WorkResult]
 
 
 def run_job(job: Job, store: StageStore, progress: Progress, session: SessionCache) -> WorkResult:
@@ -134,7 +110,7 @@ def make_stages(job: Job, stages: Iterable[Stage], context: StageContext) -> Non
         materialise(by_key[key], context)
 
 
-def perform(given: Assignment, session: SessionCache | None = None, work: Work | None = None) -> Ended:
+def perform(given: Assignment, session: SessionCache | None = None) -> Ended:
     """Do a job, keep its log and state, and return how it ended; the job's faults are returned, not raised.
 
     A job of several GPUs is started in as many processes.
@@ -154,7 +130,7 @@ def perform(given: Assignment, session: SessionCache | None = None, work: Work |
         if first:
             folder.write(given.state("running", started=began))
         with _heartbeat(given if first else None, folder, progress, began):
-            result = _work(given, folder, progress, store, session or SessionCache(), work)
+            result = _work(given, folder, progress, store, session or SessionCache())
         place = str(result.folder) if result.folder is not None else ""
         ended = Ended(job.name, "done", 0.0, result=place, diverged=result.diverged)
     except (Exception, SystemExit, KeyboardInterrupt) as fault:
@@ -171,19 +147,13 @@ def perform(given: Assignment, session: SessionCache | None = None, work: Work |
         with suppress(StorageError, OSError):
             fields = {name: value for name, value in vars(ended).items() if name not in ("job", "how")}
             folder.write(given.state(state, started=began, **fields))
-    log.close()
     if leaving is not None:
         raise leaving
     return ended
 
 
 def _work(
-    given: Assignment,
-    folder: SweepFolder,
-    progress: Progress,
-    store: StageStore,
-    session: SessionCache,
-    work: Work | None,
+    given: Assignment, folder: SweepFolder, progress: Progress, store: StageStore, session: SessionCache
 ) -> WorkResult:
     job = given.job
     facts = folder.facts()
@@ -191,11 +161,11 @@ def _work(
     # Sums depend on the number of threads in their last bits, so it is the same under every executor.
     threads = job.request.threads or job.resources.cores
     own = job.model_copy(update={"request": job.request.model_copy(update={"threads": threads})})
-    if work is None and given.work:
-        module, _, name = given.work.partition(":")
-        work = getattr(importlib.import_module(module), name)
+    module, _, name = given.work.partition(":")
+    work = getattr(importlib.import_module(module), name) if module else run_job
     with _thread_limit(threads), tracked(progress, tracking, job.name) as reporting:
-        return (work or run_job)(own, store, reporting, session)
+        result: WorkResult = work(own, store, reporting, session)
+    return result
 
 
 def _failed(given: Assignment, fault: BaseException, log: JobLog) -> Ended:
@@ -252,28 +222,10 @@ def _thread_limit(count: int) -> Iterator[None]:
         yield
 
 
-_CODES = frozenset(
-    getattr(errno, name)
-    for name in (
-        *("EIO", "EREMOTEIO", "ESTALE", "ETIMEDOUT", "ECONNRESET", "ECONNABORTED", "ECONNREFUSED", "ENETDOWN"),
-        *("ENETUNREACH", "ENETRESET", "EHOSTDOWN", "EHOSTUNREACH", "EAGAIN"),
-    )
-    if hasattr(errno, name)
-)
-_GPU = (
-    "unspecified launch failure",
-    "launch timed out",
-    "uncorrectable ecc",
-    "hardware error",
-    "gpu has fallen off the bus",
-    "busy or unavailable",
-    "cuda driver error: unknown",
-    "nccl remote process exited",
-    "nccl communicator was aborted",
-    "unhandled system error",
-)
-"""How CUDA and NCCL name faults of the device, its driver or the network between devices. An illegal address or a
-failed assertion in a kernel is not among them: those are faults of the code."""
+_CODES = (errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH)
+"""Of a file server or a network; refused, reset and timed-out connections have classes of their own."""
+_GPU = ("launch failure", "uncorrectable ecc", "hardware error", "fallen off the bus", "busy or unavailable")
+"""How CUDA names faults of the device. An illegal address or a failed assertion in a kernel is a fault of the code."""
 _NETWORK = frozenset(["ConnectionError", "ConnectTimeout", "ReadTimeout", "Timeout", "ChunkedEncodingError"])
 """Errors of HTTP libraries, which give them no error number."""
 
@@ -283,10 +235,10 @@ def is_transient(fault: BaseException) -> bool:
     fell over, by the fault itself and its causes. Anything else would come back and is not tried again."""
     if isinstance(fault, UsageError | DataFault | OutOfMemory | ProtocolMismatch) or is_out_of_memory(fault):
         return False
-    if isinstance(fault, OSError):
-        unnamed = fault.errno is None and type(fault).__name__ in _NETWORK
-        if isinstance(fault, ConnectionError | TimeoutError) or fault.errno in _CODES or unnamed:
-            return True
+    if isinstance(fault, ConnectionError | TimeoutError) or type(fault).__name__ in _NETWORK:
+        return True
+    if isinstance(fault, OSError) and fault.errno in _CODES:
+        return True
     if isinstance(fault, RuntimeError) and any(sign in str(fault).lower() for sign in _GPU):
         return True
     cause = fault.__cause__ or (None if fault.__suppress_context__ else fault.__context__)

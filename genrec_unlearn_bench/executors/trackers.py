@@ -8,8 +8,6 @@ a warning, while the run goes on.
 from __future__ import annotations
 
 import logging
-import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -148,28 +146,18 @@ class TrackedProgress(Progress):
 
 
 class JobLog:
-    """Appends to the log of one job, one system call a line; threads may share it."""
+    """The log of one job; threads and processes may share it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._handle: int | None = None
-        self._mutex = threading.Lock()
 
     def write(self, text: str) -> None:
         """Append text behind the time of day; it is in the file when this returns. Raises StorageError."""
         line = f"{time.strftime('%H:%M:%S')} {text.rstrip()}\n".encode("utf-8", errors="replace")
-        with self._mutex, guarded(self._path, "--cache-dir"):
-            if self._handle is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-            os.write(self._handle, line)
-
-    def close(self) -> None:
-        """Close the file; a later line opens it again."""
-        with self._mutex:
-            if self._handle is not None:
-                os.close(self._handle)
-            self._handle = None
+        with guarded(self._path, "--cache-dir"):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab", buffering=0) as file:
+                file.write(line)
 
 
 class JobProgress(Progress):

@@ -13,29 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from genrec_unlearn_bench.data.catalogue import find_dataset
-from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE, candidate_folders
+from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
 from genrec_unlearn_bench.grid.estimate import Costs, total
 from genrec_unlearn_bench.grid.explain import Difference, ResultIndex, first_difference, nearest_difference
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.spec import DatasetSpec
     from genrec_unlearn_bench.grid.expand import Build, CellGraph, GridCell
     from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.pipeline.stage import Stage
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = [
-    "Explanation",
-    "Plan",
-    "PlannedCell",
-    "SharedStage",
-    "Standing",
-    "Step",
-    "explain_cell",
-    "make_plan",
-]
+__all__ = ["Explanation", "Plan", "PlannedCell", "SharedStage", "Standing", "Step", "explain_cell", "make_plan"]
 
 Standing = Literal["done", "missing", "stale", "impossible"]
 """``done``: the result that would be written now is there. ``stale``: a result of the cell is there, made from
@@ -204,26 +194,16 @@ class _Planner:
         return known
 
     def _can_download(self, cell: GridCell) -> bool:
+        """Whether all files of its dataset have a public address, and downloads are not switched off."""
         name, data_dir = str(cell.axes.get("dataset", "")), cell.request.data_dir
         if (name, data_dir) not in self._downloads:
             try:
-                self._downloads[name, data_dir] = _downloadable(find_dataset(name, data_dir), data_dir)
+                files = find_dataset(name, data_dir).files
             except BenchError:
-                self._downloads[name, data_dir] = False
+                files = ()
+            offline = os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0")
+            self._downloads[name, data_dir] = bool(files) and not offline and all(file.url for file in files)
         return self._downloads[name, data_dir]
-
-
-def _downloadable(spec: DatasetSpec, data_dir: Path | None) -> bool:
-    """Whether the files that are missing all have a public address, and downloads are not switched off."""
-    if not spec.files or os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0"):
-        return False
-    folders = candidate_folders(spec, data_dir)
-    lacking = [
-        [file for file in spec.files if not any((folder / name).is_file() for name in file.names)] for folder in folders
-    ]
-    # A folder with some of the files is the one that a download would complete.
-    begun = next((files for files in lacking if len(files) < len(spec.files)), list(spec.files))
-    return all(file.url is not None for file in begun)
 
 
 class _Sharing:

@@ -21,7 +21,6 @@ __all__ = [
     "Exclude",
     "GridSpec",
     "Override",
-    "ResourceChanges",
     "Resources",
     "Settings",
     "Vary",
@@ -90,22 +89,13 @@ class Settings(StrictModel):
     """Fields of the measurements' configurations: ``relearning.lr``."""
 
 
-class ResourceChanges(StrictModel):
-    """Fields of ``Resources`` that an override sets."""
-
-    cores: int | None = Field(default=None, ge=1)
-    gpus: int | None = Field(default=None, ge=0)
-    fsdp: bool = False
-    memory_mib: int | None = Field(default=None, ge=1)
-    minutes: float | None = Field(default=None, gt=0)
-
-
 class Changes(Settings):
     """What an override sets: any setting, the methods' configurations, and resources."""
 
     method_set: dict[str, Any] = Field(default_factory=dict)
     """Fields of the methods' configurations; reference rows have none, and take none."""
-    resources: ResourceChanges = Field(default_factory=ResourceChanges)
+    resources: Resources = Field(default_factory=Resources)
+    """Only the fields that are named here."""
 
 
 class Vary(StrictModel):

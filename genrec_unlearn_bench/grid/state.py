@@ -82,6 +82,12 @@ class JobState(StrictModel):
     quarantined: tuple[str, ...] = ()
     """Damaged stages that the attempt found and computed again."""
 
+    @classmethod
+    def now(cls, job: str, state: State, executor: str, **fields: Any) -> JobState:
+        """A state written by this process now."""
+        here: dict[str, Any] = {"host": platform.node(), "pid": os.getpid(), "updated": time.time()}
+        return cls(job=job, state=state, executor=executor, **{**here, **fields})
+
     @property
     def owned(self) -> bool:
         """Whether a living process runs the job, or is going to: by its process on this machine, elsewhere by its
@@ -234,9 +240,7 @@ class JobStates:
 
 def sweeps(cache: Path) -> list[SweepFolder]:
     """All sweeps of a cache, the one that was active last first."""
-    place = cache / "sweeps"
-    folders = [path for path in place.iterdir() if (path / "jobs.jsonl").is_file()] if place.is_dir() else []
-    found = [SweepFolder(path) for path in folders]
+    found = [SweepFolder(path.parent) for path in cache.glob("sweeps/*/jobs.jsonl")]
     return sorted(found, key=lambda folder: (-_last_change(folder.root), folder.root.name))
 
 
@@ -290,8 +294,4 @@ def _file_name(name: str) -> str:
 
 
 def _last_change(folder: Path) -> float:
-    times = []
-    for name in ("jobs.jsonl", "sweep.json", "jobs"):
-        with suppress(OSError):
-            times.append((folder / name).stat().st_mtime)
-    return max(times, default=0.0)
+    return max(path.stat().st_mtime for path in (folder / "jobs.jsonl", folder / "jobs") if path.exists())

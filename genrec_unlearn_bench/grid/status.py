@@ -122,6 +122,7 @@ class SweepView:
         known = {job["name"]: states[job["name"]] for job in listed if job["name"] in states}
         cells = [job["name"] for job in listed if job["until"] == RESULT]
         ready = sum(name in known and known[name].state == "done" for name in cells)
+        done = facts.done if facts else 0
         return SweepStatus(
             grid=facts.grid if facts else self._folder.root.name,
             folder=str(self._folder.root),
@@ -130,8 +131,8 @@ class SweepView:
             last=max((state.updated for state in known.values()), default=None),
             counts={name: counts[name] for name in STATES},
             groups={name: {state: found[state] for state in STATES} for name, found in sorted(groups.items())},
-            cells=max(facts.cells if facts else 0, len(cells) + (facts.done if facts else 0)),
-            ready=ready + (facts.done if facts else 0),
+            cells=max(facts.cells if facts else 0, len(cells) + done),
+            ready=ready + done,
             running=tuple(sorted(running, key=lambda one: -one.seconds)),
             failed=tuple(failed),
             queued=tuple(queued),
@@ -154,40 +155,35 @@ class SweepView:
 def seconds_left(listed: Iterable[Mapping[str, Any]], states: Mapping[str, JobState], now: float) -> float | None:
     """Seconds of wall-clock until all jobs are done, if as many run at a time as now.
 
-    A job takes its estimate, times the median of how much longer than estimated finished jobs took; without one, the
-    median of finished jobs of its kind. None where nothing runs, or where the time of some job is unknown.
+    A job takes the median of finished jobs of its kind, else its estimate. None where nothing runs, or where the time
+    of some job is unknown.
 
     Args:
         listed: Jobs as plain JSON.
     """
     at_a_time = sum(state.state == "running" for state in states.values())
-    if not at_a_time:
-        return None
-    ratios, by_kind = [], defaultdict(list)
-    open_jobs = []
+    took, waiting = defaultdict(list), []
     for job in listed:
         state = states.get(job["name"])
         if state is None or state.state in ("queued", "running"):
-            open_jobs.append((job, state))
+            waiting.append((job, state))
         elif state.state == "done" and state.seconds is not None:
-            by_kind[_kind(job)].append(state.seconds)
-            if job.get("seconds"):
-                ratios.append(state.seconds / job["seconds"])
-    ratio = median(ratios) if ratios else 1.0
+            took[_kind(job)].append(state.seconds)
     left = 0.0
-    for job, state in open_jobs:
-        alike = by_kind[_kind(job)]
-        if job.get("seconds") is None and not alike:
+    for job, state in waiting:
+        alike = took[_kind(job)]
+        whole = median(alike) if alike else job.get("seconds")
+        if whole is None:
             return None
-        whole = median(alike) if job.get("seconds") is None else job["seconds"] * ratio
         began = state.started if state is not None and state.state == "running" else None
         left += max(0.0, whole - (now - began if began is not None else 0.0))
-    return left / at_a_time
+    return left / at_a_time if at_a_time else None
 
 
-def _kind(job: Mapping[str, Any]) -> tuple[str, bool]:
+def _kind(job: Mapping[str, Any]) -> tuple[str, str, bool]:
     """Jobs that take about as long. A reference row is ready in a moment, and no measure of a method."""
-    return job["until"], job["request"]["method"] in REFERENCE_ROWS and job["until"] == RESULT
+    request = job["request"]
+    return job["until"], request["backbone"], request["method"] in REFERENCE_ROWS and job["until"] == RESULT
 
 
 def _shown(state: JobState | None, started: float) -> State:

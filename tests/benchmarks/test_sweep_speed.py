@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.executors.base import run_jobs
-from genrec_unlearn_bench.executors.limits import Machine
-from genrec_unlearn_bench.executors.local import LocalProcesses
+from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest

@@ -62,10 +62,11 @@ def light(monkeypatch: pytest.MonkeyPatch) -> Iterator[Light]:
     found = Light()
 
     def choose(name: str, folder: SweepFolder, cache: Path, *_: Any) -> InProcess:
-        return InProcess(folder, cache, work=found.work)
+        return InProcess(folder, cache)
 
     monkeypatch.setattr("genrec_unlearn_bench.grid.expand.graph_builder", lambda **_: LightBuilder())
     monkeypatch.setattr(verb, "choose_executor", choose)
+    monkeypatch.setattr("genrec_unlearn_bench.executors.task.run_job", found.work)
     monkeypatch.setattr("genrec_unlearn_bench.cli.sweep_display.EarlyTables.ended", lambda *_: None)
     before = signal.getsignal(signal.SIGINT)
     yield found

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from genrec_unlearn_bench.executors import base
 from genrec_unlearn_bench.executors.base import Executor, SweepOutcome, run_jobs
-from genrec_unlearn_bench.executors.limits import Machine
-from genrec_unlearn_bench.executors.local import InProcess, LocalProcesses
+from genrec_unlearn_bench.executors.local import InProcess, LocalProcesses, Machine
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from genrec_unlearn_bench.progress import Progress
@@ -53,10 +53,9 @@ class World:
         )
 
     def in_process(self) -> InProcess:
-        return InProcess(self.folder, self.cache, work=light_work.do)
+        return InProcess(self.folder, self.cache, work=light_work.WORK)
 
     def sweep(self, jobs: Sequence[Job], executor: Executor | None = None, **options: Any) -> SweepOutcome:
-        options.setdefault("pause", lambda attempt: 0.01)
         return run_jobs(jobs, executor or self.in_process(), self.folder, self.shown, **options)
 
     def state(self, job: str) -> JobState:
@@ -74,6 +73,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(base, "PAUSES", (0.01,))
     # The fork server imports the light work by its name.
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return World(tmp_path, Lines())

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from genrec_unlearn_bench.executors.base import SweepOutcome, run_jobs
-from genrec_unlearn_bench.executors.limits import Machine
-from genrec_unlearn_bench.executors.local import InProcess, LocalProcesses
+from genrec_unlearn_bench.executors.local import InProcess, LocalProcesses, Machine
 from genrec_unlearn_bench.grid.expand import GridCell, graph_builder
 from genrec_unlearn_bench.grid.plan import make_plan
 from genrec_unlearn_bench.grid.schedule import Job, schedule

@@ -7,14 +7,17 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from genrec_unlearn_bench.errors import MissingExtra, UsageError
+from genrec_unlearn_bench.executors import task
 from genrec_unlearn_bench.executors.base import Executor
-from genrec_unlearn_bench.executors.slurm import Slurm, SlurmState, slurm_states
-from genrec_unlearn_bench.executors.slurm_settings import SlurmSettings, job_arrays
+from genrec_unlearn_bench.executors.slurm import Slurm, slurm_states, waits
+from genrec_unlearn_bench.executors.slurm_settings import JobArray, Placement, SlurmSettings, job_arrays
 from genrec_unlearn_bench.executors.task import Assignment, WorkResult, perform
+from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from tests.executors import light_work
 from tests.executors.conftest import World
@@ -33,9 +36,25 @@ def over(world: World, *jobs: str) -> bool:
     return all(state is not None and state.state in ("done", "failed", "lost", "skipped") for state in found)
 
 
-def local(world: World, **settings: object) -> Slurm:
-    chosen = SlurmSettings.model_validate({"grace_seconds": 5, **settings})
-    return Slurm(world.folder, world.cache, chosen, local=True, work=light_work.WORK)
+class LocalSlurm(Slurm):
+    """Submits to submitit's own executor on this machine: one process a job, and nothing waits."""
+
+    def _check_installed(self) -> None:
+        pass
+
+    def _test(self, job: Job, placement: Placement) -> None:
+        pass
+
+    def _executor(self, array: JobArray, dependency: str | None) -> Any:
+        from submitit import LocalExecutor
+
+        executor = LocalExecutor(self.folder.slurm, max_num_timeout=array.placement.restarts)
+        executor.update_parameters(timeout_min=60, signal_delay_s=self._grace(array))
+        return executor
+
+
+def local(world: World) -> Slurm:
+    return LocalSlurm(world.folder, world.cache, SlurmSettings(grace_seconds=5), work=light_work.WORK)
 
 
 def test_a_sweep_is_handed_over_and_done_elsewhere(world: World) -> None:
@@ -74,14 +93,17 @@ def test_a_job_whose_time_is_over_is_queued_again_and_goes_on(world: World) -> N
     assert "original: from the cache" in world.log("slow")
 
 
-def test_a_job_at_its_time_limit_that_may_not_be_queued_again_has_failed(world: World) -> None:
+def test_a_job_at_its_time_limit_that_may_not_be_queued_again_has_failed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from submitit.core.utils import UncompletedJobError
 
     def work(*_: object) -> WorkResult:
         raise UncompletedJobError("Job not requeued because: timed-out too many times.")
 
     given = {"job": world.job("endless"), "folder": world.folder.root, "cache": world.cache, "executor": "slurm"}
-    ended = perform(Assignment.model_validate({**given, "place": "7"}), work=work)
+    monkeypatch.setattr(task, "run_job", work)
+    ended = perform(Assignment.model_validate({**given, "place": "7"}))
     assert (ended.how, world.state("endless").state) == ("failed", "failed")
     assert "its time was over" in ended.error
     assert "raise `minutes`" in ended.error
@@ -193,8 +215,8 @@ def test_the_queue_says_what_became_of_jobs_that_cannot(folder: SweepFolder, clu
     rows = ("PENDING", "RUNNING", "CANCELLED", "OUT_OF_MEMORY", "COMPLETED", "COMPLETED")
     cluster.queue(*(f"7_{number}|{row}" for number, row in enumerate(rows)))
     found = slurm_states(folder)
-    assert found["waits"] == SlurmState("7_0", "PENDING")
-    assert sorted(name for name, state in found.items() if state.waits) == ["runs", "waits"]
+    assert found["waits"] == "PENDING"
+    assert sorted(name for name, word in found.items() if waits(word)) == ["runs", "waits"]
     ended = dict.fromkeys(("cancelled", "killed", "ended", "gone"), "lost")
     assert states_of(folder, *names) == {"waits": "queued", "runs": "running", "late": "running", **ended}
     assert "7_2: it was cancelled" in error_of(folder, "cancelled")
@@ -207,14 +229,14 @@ def test_a_preempted_job_is_lost_by_its_own_word_and_queued_again(folder: SweepF
     for name, place in (("preempted", "3"), ("cancelled", "4"), ("leaving", "5")):
         write(folder, name, "lost", place)
     cluster.queue("3|PENDING", "4|CANCELLED", "5|COMPLETING")
-    assert {name: state.place for name, state in slurm_states(folder).items() if state.waits} == {"preempted": "3"}
+    assert [name for name, word in slurm_states(folder).items() if waits(word)] == ["preempted"]
     assert states_of(folder, "preempted", "cancelled", "leaving") == {
         "preempted": "queued",
         "cancelled": "lost",
         "leaving": "lost",
     }
     cluster.queue("3|CANCELLED")
-    assert slurm_states(folder)["preempted"].state == "CANCELLED"
+    assert slurm_states(folder)["preempted"] == "CANCELLED"
     assert states_of(folder, "preempted") == {"preempted": "lost"}
 
 
@@ -229,7 +251,7 @@ def test_what_failed_before_it_could_speak_shows_its_error_output(folder: SweepF
 
 def test_silence_decides_nothing(folder: SweepFolder, cluster: FakeSlurm) -> None:
     write(folder, "a", "running", "5")
-    assert slurm_states(folder)["a"].state == "UNKNOWN"
+    assert slurm_states(folder)["a"] == "UNKNOWN"
     assert states_of(folder, "a") == {"a": "running"}
 
 

@@ -34,7 +34,7 @@ def settings(tmp_path: Path) -> SlurmSettings:
 
 def test_the_grid_file_wins_over_defaults_and_overrides_over_both(settings: SlurmSettings, tmp_path: Path) -> None:
     plain = settings.place(job("rmu", tmp_path, memory_mib=500, minutes=1.5))
-    assert plain.options() == {
+    assert dict(plain.sbatch) == {
         "partition": "gpu",
         "account": "lab",
         "time": 2,
@@ -48,17 +48,17 @@ def test_the_grid_file_wins_over_defaults_and_overrides_over_both(settings: Slur
     }
     for method, seed, partition in (("npo", 0, "long"), ("tracer", 0, "long"), ("tracer", 1, "gpu")):
         placed = settings.place(job(method, tmp_path, seed=seed, minutes=5))
-        assert placed.partition == partition
-        assert placed.options()["time"] == (600 if partition == "long" else 5)
-        assert placed.options()["mem"] == "8000M"
-        assert placed.options()["nice"] == (0 if partition == "long" else 100)
+        assert dict(placed.sbatch)["partition"] == partition
+        assert dict(placed.sbatch)["time"] == (600 if partition == "long" else 5)
+        assert dict(placed.sbatch)["mem"] == "8000M"
+        assert dict(placed.sbatch)["nice"] == (0 if partition == "long" else 100)
 
 
 def test_trainings_may_be_queued_again_more_often(settings: SlurmSettings, tmp_path: Path) -> None:
     training = settings.place(job("rmu", tmp_path, until="original"))
     assert (training.restarts, settings.place(job("rmu", tmp_path)).restarts) == (10, 1)
     assert training.resources.fsdp
-    assert training.options()["gpus-per-node"] == 4
+    assert dict(training.sbatch)["gpus-per-node"] == 4
     assert training.setup == ()
 
 

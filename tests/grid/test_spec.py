@@ -13,7 +13,7 @@ from genrec_unlearn_bench.errors import ConfigError, UnknownName
 from genrec_unlearn_bench.grid.expand import expand
 from genrec_unlearn_bench.grid.grid_file import find_grid, ready_grids
 from genrec_unlearn_bench.grid.reader import groups
-from genrec_unlearn_bench.grid.spec import GridSpec, ResourceChanges, Resources, read_grid
+from genrec_unlearn_bench.grid.spec import GridSpec, read_grid
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
 
 PAPER = {"tracer", "elm", "rmu", "repnoise", "flat", "blur", "pisces"}
@@ -230,10 +230,6 @@ def test_a_grid_is_found_by_name_or_path(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="page of text"):
         read_grid(str(large))
     assert "groups" not in ready_grids()
-
-
-def test_overrides_know_every_field_of_resources() -> None:
-    assert set(ResourceChanges.model_fields) == set(Resources.model_fields)
 
 
 def test_the_examples_of_the_guide_are_one_grid(tmp_path: Path) -> None:
