@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict, margin, tost
-from genrec_unlearn_bench.reporting.statistics.paired import holm, paired_tests, sign_flip
-from genrec_unlearn_bench.reporting.statistics.power import detectable_difference
+from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, holm, paired_tests, sign_flip
 from genrec_unlearn_bench.reporting.statistics.users import compare_users
 from genrec_unlearn_bench.seeding import numpy_generator
 from tests.reporting.statistics.null_worlds import SEEDS, USER_NOISE, USERS, WORLDS, World, user_table

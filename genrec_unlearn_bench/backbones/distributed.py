@@ -49,17 +49,8 @@ class Processes:
             cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no", kwargs_handlers=waiting
         )
 
-    @property
-    def number(self) -> int:
-        return int(self.accelerator.num_processes)
-
-    @property
-    def index(self) -> int:
-        return int(self.accelerator.process_index)
-
-    @property
-    def first(self) -> bool:
-        return self.index == 0
+        self.number, self.index = int(self.accelerator.num_processes), int(self.accelerator.process_index)
+        self.first = self.index == 0
 
     def agree(self, value: T) -> T:
         """The first process's value, everywhere."""

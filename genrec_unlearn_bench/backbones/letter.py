@@ -1,17 +1,14 @@
 """LETTER on TIGER (Wang et al. 2024, "Learnable item tokenization for generative recommendation", arXiv 2405.07314).
 
 Three steps: SASRec on the train interactions gives item vectors; the tokenizer (``sids.letter``) fits semantic IDs to
-texts and these vectors; with the IDs fixed, a T5 is trained from scratch to generate them. No gradient reaches the
-tokenizer from the recommender. TRACER (arXiv 2606.07688) lists LETTER under joint training; LETTER's code has none. Of
-our backbones ETEGRec alone trains jointly.
+texts and these vectors; with the IDs fixed, a T5 is trained from scratch to generate them. TRACER (arXiv
+2606.07688) lists LETTER under joint training; LETTER's code has none.
 
-Retraining. ``retrain`` keeps the deployed IDs, made from texts and vectors with the concept. ``retrain-full`` repeats
-all three steps without it: SASRec on cleaned interactions, the tokenizer on retain items and scrubbed texts, the T5 on
-cleaned interactions. Concept items then have SASRec's initial vectors, which the tokenizer is not fitted on; their IDs
-come from their scrubbed texts.
+``retrain-full`` repeats all three steps without the concept, whose items then have SASRec's initial vectors, which the
+tokenizer is not fitted on; their IDs come from their scrubbed texts.
 
-The recommender's loss is LETTER's ranking-guided one: cross-entropy of logits divided by a temperature
-(``TrainingConfig.temperature``). The repository ships 1.0, which is plain cross-entropy, and so do the presets.
+The loss is LETTER's ranking-guided one: cross-entropy of logits divided by ``TrainingConfig.temperature``. The
+repository ships 1.0, which is plain cross-entropy, and so do the presets.
 
 Deviations from the official code: a collision level where the preset says so (``official`` does without, as the
 repository does: items that share an ID then share its score); no end-of-sequence token, because all IDs have the same

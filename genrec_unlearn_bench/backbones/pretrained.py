@@ -61,8 +61,7 @@ def load_pretrained(source: str, architecture: _Architecture, *, dtype: torch.dt
     highest = max(tokenizer.get_vocab().values(), default=-1)
     if not 0 <= highest < rows:
         raise CorruptArtefact(
-            f"tokenizer and weights do not belong together: the tokenizer has ids up to {highest}, the embedding "
-            f"{rows} rows",
+            f"tokenizer and weights do not belong together: ids go up to {highest}, and the embedding has {rows} rows",
             where=source,
             hint="take both from the same checkpoint; a tokenizer that was extended needs a resized embedding saved",
         )
@@ -128,10 +127,10 @@ def _check_weights(folder: Path, source: str) -> None:
         return
     index = folder / _INDEX
     if not index.is_file():
-        pickled = [name for name in ("pytorch_model.bin", "pytorch_model.bin.index.json") if (folder / name).exists()]
+        pickled = next(folder.glob("pytorch_model.bin*"), None)
         if pickled:
             raise UsageError(
-                f"the weights come as {pickled[0]} alone, a pickle, which is never opened here",
+                f"the weights come as {pickled.name} alone, a pickle, which is never opened here",
                 where=source,
                 hint="take a revision with model.safetensors, or convert it where you trust it: "
                 "load it with transformers and call save_pretrained",

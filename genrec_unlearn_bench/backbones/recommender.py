@@ -1,7 +1,7 @@
 """The interface of all recommenders; methods and measurements are written against it alone.
 
 It hides what differs between families: T5 labels are unshifted while causal models predict the next position; padding
-is on the right for encoders and on the left for causal models; input embeddings, output head or both may be tied.
+is on the right for encoders and on the left for causal models.
 """
 
 from __future__ import annotations
@@ -28,17 +28,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.decoding.session import DecoderSession
 
-__all__ = [
-    "Capability",
-    "Context",
-    "Ranker",
-    "Recommender",
-    "ServingRules",
-    "SidVocabulary",
-    "SoftSids",
-    "StepOutput",
-    "eval_mode",
-]
+__all__ = ["Capability", "Context", "Ranker", "Recommender", "ServingRules", "SidVocabulary", "SoftSids", "StepOutput"]
 
 PAD_TOKEN = 0
 """Padding, and T5's decoder start."""
@@ -59,19 +49,14 @@ class Capability(StrEnum):
 
 @dataclass(frozen=True)
 class SidVocabulary:
-    """Token = base + offset of the level + code (+ user tokens at the end).
-
-    Levels never share token ids, unless ``shared``: then a code is the same token on every level (trees: the digit
-    piece 12 is one word wherever it stands in a number).
-
-    Attributes:
-        base: Tokens in front of the SIDs': the specials, or all tokens of a text model.
-    """
+    """Token = base + offset of the level + code (+ user tokens at the end)."""
 
     level_sizes: tuple[int, ...]
     user_tokens: int = 0
     base: int = SPECIALS
+    """Tokens in front of the SIDs': the specials, or all tokens of a text model."""
     shared: bool = False
+    """Whether a code is the same token on every level (trees: the digit piece 12 is one word wherever it stands)."""
 
     @property
     def size(self) -> int:

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import Tensor, nn
+from torch import Tensor
 
 from genrec_unlearn_bench.backbones.distributed import Processes, alike, whole
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.files import guarded
-from genrec_unlearn_bench.progress import Progress, StepLog
+from genrec_unlearn_bench.progress import StepLog
 
 __all__ = ["SECONDS_BETWEEN", "Resumption", "Snapshot", "Snapshots", "TrainingPosition", "fingerprint"]
 
@@ -98,10 +98,8 @@ class Snapshots:
                     parts[role] = load(content)
         except (OSError, ValidationError, SafetensorError):
             return None
-        whole = parts.keys() == record.files.keys() and parts.keys() >= (
-            {"best"} if record.place.finished else {"best", "current"}
-        )
-        if record.fingerprint != self._fingerprint or not whole:
+        needed = {"best", *record.files} | (set() if record.place.finished else {"current"})
+        if record.fingerprint != self._fingerprint or parts.keys() != needed:
             return None
         self._best_of = record.place.score
         self._best_file = (record.files["best"], record.digests["best"])
@@ -168,19 +166,10 @@ class Resumption:
     Several processes call it together: split tensors are saved whole, the first process writes, all of them read.
     """
 
-    def __init__(
-        self,
-        snapshots: Snapshots | None,
-        module: nn.Module,
-        optimizer: Any,
-        best: EarlyStopping,
-        progress: Progress,
-        processes: Processes,
-    ) -> None:
-        self._processes = processes
-        self._snapshots, self._module, self._optimizer = snapshots, module, optimizer
-        self._best, self._progress = best, progress
-        self._first = len(progress.steps)
+    def __init__(self, snapshots: Snapshots | None, optimizer: Any, best: EarlyStopping, processes: Processes) -> None:
+        self._processes, self._snapshots, self._optimizer, self._best = processes, snapshots, optimizer, best
+        self._module, self._progress = best.recommender.module, best.progress
+        self._first = len(self._progress.steps)
         self._began = self._last = time.monotonic()
         self._cost = self._earlier = 0.0
 

@@ -2,7 +2,7 @@
 
 AdamW with linear warm-up and cosine decay, batches of similar length, clipping at norm 1, early stopping on
 validation NDCG@10 (beam 10), best checkpoint returned. Public reproductions of TIGER differ by a factor of two at equal
-architecture: warm-up, learning rate and best-on-validation decide. An interrupted training resumes where it was.
+architecture: warm-up, learning rate and best-on-validation decide.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _ARRAYS = ("users", "targets", "starts", "ends", "events")
 
 
 class TrainingTask(Protocol):
-    """M samples and their loss; a step takes some of them. Backbones with other than next-item samples have their own.
+    """M samples and their loss; a step takes some of them.
 
     A loss may depend on the rows, the weights and torch's global generator only: a snapshot holds nothing else.
     """
@@ -153,7 +153,6 @@ def train_recommender(
     """Train ``recommender`` in place; it ends with its best weights. Only parameters that require gradients move.
 
     Args:
-        seed: Order of the batches, dropout and the validation sample depend on it alone.
         device: ``cpu``, ``cuda`` … ; bf16 autocast on CUDA, fp32 elsewhere.
         task: Samples and loss; the next items of ``train`` where none is given.
         work: Folder of snapshots, written every minute, from which the same call resumes after a kill
@@ -191,10 +190,8 @@ def train_recommender(
         arrays = [getattr(part, name) for part in (train, valid) for name in _ARRAYS]
         weights = {name: whole(tensor) for name, tensor in best.weights.items()}
         snapshots = Snapshots(folder, fingerprint(settings, [task.lengths, *arrays], weights))
-    resumption = Resumption(snapshots, recommender.module, optimizer, best, progress, processes)
-    loop = _Loop(
-        config, task, recommender.module, learned, optimizer, processes, shards, best, resumption, progress, stage
-    )
+    resumption = Resumption(snapshots, optimizer, best, processes)
+    loop = _Loop(config, task, learned, optimizer, processes, shards, best, resumption)
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
         torch.manual_seed(derive(seed, "dropout", *([processes.index] if processes.index else [])))
         return loop.run(seed, minutes)
@@ -218,18 +215,15 @@ class _Loop:
 
     config: TrainingConfig
     task: TrainingTask
-    module: torch.nn.Module
     learned: list[torch.nn.Parameter]
     optimizer: Any
     processes: Processes
     shards: Shards | None
     best: EarlyStopping
     resumption: Resumption
-    progress: Progress
-    stage: str
 
     def run(self, seed: int, minutes: float | None) -> Outcome:
-        config, resumption = self.config, self.resumption
+        config, resumption, stage, progress = self.config, self.resumption, self.best.stage, self.best.progress
         lengths, terms, kinds = self.task.lengths, self.task.terms, self.task.kinds
         total = config.steps(len(lengths))
         schedule = Schedule.of(config, total)
@@ -238,16 +232,16 @@ class _Loop:
         first, finished = (place.step, place.finished) if place else (0, False)
         step = first
         if place:
-            self.progress.info(f"{self.stage}: going on after step {first} of {total}")
+            progress.info(f"{stage}: going on after step {first} of {total}")
         batches = training_batches(lengths, config.batch_size, seed=seed, total=total, first=first)
-        for rows in self.progress.track(self.stage, () if finished else batches, total=total - first):
+        for rows in progress.track(stage, () if finished else batches, total=total - first):
             for group in self.optimizer.param_groups:
                 group["lr"] = config.lr * schedule.factor(step)
             loss = self._descend(rows, terms, kinds, int(lengths[rows].max(initial=1)))
             if step % 20 == 0:
-                self.progress.log(self.stage, step, {"loss": float(self.processes.mean(loss))})
+                progress.log(stage, step, {"loss": float(self.processes.mean(loss))})
             step += 1
-            stopped = self.progress.diverged
+            stopped = progress.diverged
             if not stopped and (step % every == 0 or step == total):
                 stopped = self.best.stop_after(step)
             finished = stopped or step == total
@@ -262,12 +256,12 @@ class _Loop:
         if self.shards:
             self.shards.undo()
         if self.processes.number > 1:
-            self.progress.note(f"{self.stage}.processes", self.processes.number)
+            progress.note(f"{stage}.processes", self.processes.number)
         return Outcome(first, step, total, finished, self.best.score, resumption.seconds)
 
     def _descend(self, rows: IntArray, terms: NDArray[np.float64], kinds: IntArray, longest: int) -> Tensor:
         """One step; each process takes its share of the rows."""
-        self.module.train()
+        self.best.recommender.module.train()
         processes = self.processes
         accelerator, index, number = processes.accelerator, processes.index, processes.number
         size = self._at_once(len(rows), longest)

@@ -10,7 +10,7 @@ from typer import Option
 
 from genrec_unlearn_bench.cli.console import handled, print_first, print_json, print_line, progressing, stdout
 from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug, examples
-from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -81,8 +81,8 @@ def gc(
     Nothing that a process has locked goes, and nothing that was read within the last day unless --recent is given.
     Without --yes nothing is removed.
     """
-    from genrec_unlearn_bench.store.inventory import parse_bytes, parse_seconds
     from genrec_unlearn_bench.store.collection import Policy, collect, keys_of_results
+    from genrec_unlearn_bench.store.inventory import parse_bytes, parse_seconds
 
     root = _root(cache_dir)
     policy = Policy(
@@ -160,12 +160,12 @@ def _listing_table(found: Listing) -> Table:
 
     unreadable = f"{found.unreadable} whose manifest cannot be read: see `bench cache verify`"
     caption = unreadable if found.unreadable else None
-    table = Table("stage", "backbone", title=str(found.root), title_justify="left", caption=caption)
+    table = Table("stage", "backbone", title=printable(str(found.root)), title_justify="left", caption=caption)
     for name in ("stages", "size", "to compute", "oldest", "last read"):
         table.add_column(name, justify="right")
     for row in found.rows:
         times = (format_seconds(row.seconds), format_seconds(row.oldest), f"{format_seconds(row.last_read)} ago")
-        table.add_row(row.stage, row.backbone or "–", str(row.stages), format_bytes(row.size), *times)
+        table.add_row(row.stage, printable(row.backbone) or "–", str(row.stages), format_bytes(row.size), *times)
     table.add_section()
     stages, size, seconds = (sum(getattr(row, name) for row in found.rows) for name in ("stages", "size", "seconds"))
     table.add_row("all", "", str(stages), format_bytes(size), format_seconds(seconds))

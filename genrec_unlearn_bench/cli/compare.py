@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -10,11 +10,6 @@ from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.console import handled, print_json, stdout
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import UsageError
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.reporting.compare_rows import PairedBlock
-    from genrec_unlearn_bench.reporting.measure import Measure
-    from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 
 __all__ = ["compare"]
 
@@ -53,6 +48,9 @@ def compare(
             "--seed chooses checkpoints, and methods are compared over all seeds that they share",
             hint="leave it out, or add --users",
         )
+    from genrec_unlearn_bench.reporting import comparisons
+    from genrec_unlearn_bench.reporting.compare_rows import compare_rows, find_pair
+    from genrec_unlearn_bench.reporting.compare_users import compare_checkpoints
     from genrec_unlearn_bench.reporting.measure import Measure
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.selection import selected_board
@@ -64,37 +62,19 @@ def compare(
     found = results.gathered(results_dir, published=published, skip_broken=skip_broken)
     wanted = results.selection(task, backbone, None, ruleset, scale, suite)
     board = found.with_faults(selected_board(found.results, protocol, wanted))
-    from genrec_unlearn_bench.reporting import compare_rows as pairs
-
-    blocks = pairs.find_pair(board, first, second)
-    compared = tuple(pairs.compare_rows(block, first, second, measures, protocol) for block in blocks)
-    if users:
-        _users(compared, measures, protocol, seeds=seed or (), as_json=as_json)
+    blocks = find_pair(board, first, second)
+    compared = tuple(compare_rows(block, first, second, measures, protocol) for block in blocks)
+    if not users:
+        if as_json:
+            print_json(comparisons.pairs_document(compared, protocol))
+        else:
+            comparisons.draw_pairs(stdout(), compared, protocol)
         return
-    from genrec_unlearn_bench.reporting.comparisons import draw_pairs, pairs_document
-
-    if as_json:
-        print_json(pairs_document(compared, protocol).model_dump(mode="json"))
-        return
-    draw_pairs(stdout(), compared, protocol)
-
-
-def _users(
-    compared: tuple[PairedBlock, ...],
-    measures: tuple[Measure, ...],
-    protocol: StatisticsProtocol,
-    *,
-    seeds: list[int] | tuple[int, ...],
-    as_json: bool,
-) -> None:
-    from genrec_unlearn_bench.reporting.compare_users import compare_checkpoints
-    from genrec_unlearn_bench.reporting.comparisons import draw_checkpoints, users_document
-
-    found = tuple(
-        (each.block.key, compare_checkpoints(each.block, each.first, each.second, measures, protocol, seeds=seeds))
+    checkpoints = tuple(
+        (each.block.key, compare_checkpoints(each.block, each.first, each.second, measures, protocol, seeds=seed or ()))
         for each in compared
     )
     if as_json:
-        print_json(users_document(found, protocol).model_dump(mode="json"))
-        return
-    draw_checkpoints(stdout(), found, protocol)
+        print_json(comparisons.users_document(checkpoints, protocol))
+    else:
+        comparisons.draw_checkpoints(stdout(), checkpoints, protocol)

@@ -228,7 +228,8 @@ class BarProgress(Progress):
             self._bars.console.print(printable(text, keep="\n"), markup=False, highlight=False)
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
-        bars, outermost = self._opened()
+        outermost = self._bars is None
+        bars = self._bars = self._bars or _started_bars()
         task = bars.add_task(printable(label), total=total if total is not None else _length(sequence))
         try:
             for part in sequence:
@@ -245,25 +246,16 @@ class BarProgress(Progress):
             self._bars.stop()
             self._bars = None
 
-    def _opened(self) -> tuple[RichBars, bool]:
-        if self._bars is not None:
-            return self._bars, False
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichBars
 
-        self._bars = RichBars(
-            TextColumn("  {task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._bars.start()
-        return self._bars, True
+def _started_bars() -> RichBars:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichBars
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    bars = RichBars(TextColumn("  {task.description}"), *columns, console=Console(stderr=True), transient=True)
+    bars.start()
+    return bars
 
 
 @dataclass(frozen=True)

@@ -128,18 +128,18 @@ def _beam(beam: int | None) -> int:
 
 def _give(page: Page, name: str, output: Path | None, *, standalone: bool) -> None:
     from genrec_unlearn_bench.files import atomic_text
-    from genrec_unlearn_bench.reporting.examples import documents, terminal
+    from genrec_unlearn_bench.reporting.examples import render
 
     if output is None and name == "terminal":
-        terminal.draw(stdout(), page)
+        render.draw(stdout(), page)
     elif output is None and name == "json":
         print_json(page.model_dump(mode="json"))
     else:
         text = {
-            "html": lambda: documents.render_html(page),
-            "latex": lambda: documents.render_latex(page, standalone=standalone),
+            "html": lambda: render.render_html(page),
+            "latex": lambda: render.render_latex(page, standalone=standalone),
             "json": lambda: f"{page.model_dump_json(indent=2)}\n",
-            "terminal": lambda: terminal.render_terminal(page),
+            "terminal": lambda: render.render_terminal(page),
         }[name]()
         if output is None:
             # No line break is added: a redirected file is the one that --output would write.

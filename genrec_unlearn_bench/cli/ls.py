@@ -120,7 +120,7 @@ def _measurements(data_dir: Path | None) -> Listing:
     from genrec_unlearn_bench.evaluation.catalogue import metric_specs
     from genrec_unlearn_bench.evaluation.suites import measurements
 
-    records = tuple(
+    records: tuple[dict[str, Any], ...] = tuple(
         {"name": name, "metrics": [metric for metric in metric_specs() if metric.startswith(f"{name}.")], "asks": asks}
         for name, asks in measurements().items()
     )

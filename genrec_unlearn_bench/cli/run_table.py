@@ -212,9 +212,8 @@ def _add_methods(table: Table, records: Sequence[RunRecord], beam: int, *, seede
         rows = [record for record in records if record.cell.method == name]
         values_of = [[one.value if (one := _find(row, column, beam)) else None for column in COLUMNS] for row in rows]
         for record, values in zip(rows, values_of, strict=True):
-            label = f"{name} (diverged)" if record.diverged else name
-            seed = [str(record.cell.seed)] if seeded else []
-            table.add_row(label, *seed, *_numbers(values), _seconds(record.cost.unlearn_seconds))
+            names = [f"{name} (diverged)" if record.diverged else name, *([str(record.cell.seed)] * seeded)]
+            table.add_row(*names, *_numbers(values), _seconds(record.cost.unlearn_seconds))
         if len(rows) > 1:
             means = [_mean(values) for values in zip(*values_of, strict=True)]
             seconds = _mean([record.cost.unlearn_seconds for record in rows])

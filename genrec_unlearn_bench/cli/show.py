@@ -182,9 +182,9 @@ def _backbone(name: str) -> Card:
     from genrec_unlearn_bench.backbones.catalogue import load_backbone
 
     found = load_backbone(name)
-    presets = {scale.value: found.preset(scale).model_dump(mode="json") for scale in Scale}
-    sids = {scale.value: found.sid_preset(scale).model_dump(mode="json") for scale in Scale}
-    flags = {scale.value: sorted(found.capabilities(found.preset(scale), found.sid_preset(scale))) for scale in Scale}
+    presets = {scale.value: found.presets[scale].model_dump(mode="json") for scale in Scale}
+    sids = {scale.value: found.sid_presets[scale].model_dump(mode="json") for scale in Scale}
+    flags = {scale.value: sorted(found.capabilities(found.presets[scale], found.sid_presets[scale])) for scale in Scale}
     content = {"kind": "backbone", "name": name, "doc": _doc(found), "capabilities": flags}
     content |= {"presets": presets, "sid_presets": sids}
     rows = tuple((scale, ", ".join(names) or "none") for scale, names in flags.items())
@@ -196,7 +196,7 @@ def _backbone(name: str) -> Card:
     return Card(f"{name}: a backbone", content, _doc(found), sheets)
 
 
-def _doc(found: type) -> str:
+def _doc(found: object) -> str:
     return inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""
 
 

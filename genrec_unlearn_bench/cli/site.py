@@ -31,6 +31,7 @@ def site(
 
     The same results give the same bytes on every machine, so whoever doubts a page can make it again.
     """
+    from genrec_unlearn_bench.files import atomic_folder
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.results import load_results
     from genrec_unlearn_bench.reporting.site import FOLDER, differences, site_files
@@ -57,15 +58,9 @@ def site(
             )
         stdout().print(f"{place}: {len(files)} files, as {len(results)} results make them")
         return
-    _write(files, place)
-    stdout().print(f"{place}: {len(files)} files from {len(results)} results")
-
-
-def _write(files: dict[str, bytes], place: Path) -> None:
-    from genrec_unlearn_bench.files import atomic_folder
-
     with atomic_folder(place, "--out", replace=True) as draft:
         for name, content in files.items():
             path = draft / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+    stdout().print(f"{place}: {len(files)} files from {len(results)} results")

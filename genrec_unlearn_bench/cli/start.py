@@ -41,21 +41,13 @@ def _open_standard_streams() -> None:
 
     A closed descriptor would be taken by the next file that is opened, and libraries would print into it.
     """
-    closed = [number for number in (0, 1, 2) if not _is_open(number)]
+    opened = []
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
+        opened.append(number)
     os.close(number)
-    if 1 in closed:
+    if 1 in opened:
         os.write(2, b"error: stdout is closed\n  hint:  redirect it to a file, or to /dev/null\n")
         os._exit(2)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-
-
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True

@@ -69,8 +69,8 @@ def submit(
     """
     from genrec_unlearn_bench.files import atomic_text
     from genrec_unlearn_bench.submissions import submit as submissions
-    from genrec_unlearn_bench.submissions.archive import pack
-    from genrec_unlearn_bench.submissions.pull_request import pull_request
+    from genrec_unlearn_bench.submissions.inventory import pack
+    from genrec_unlearn_bench.submissions.submit import pull_request
 
     words: dict[str, Any] = {
         "title": title,
@@ -101,7 +101,7 @@ def submit(
     if not as_json:
         _draw(done, archive, text)
         return
-    content = {"folder": str(done.folder), "archive": str(archive), "pull_request": str(text)}
+    content: dict[str, Any] = {"folder": str(done.folder), "archive": str(archive), "pull_request": str(text)}
     content |= {"results": len(done.records), "passed_over": done.passed_over}
     print_json({**content, "verification": done.verification.model_dump(mode="json")})
 

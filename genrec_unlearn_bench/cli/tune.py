@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import handled, open_store, print_json, stdout
+from genrec_unlearn_bench.cli.console import handled, open_store, print_json, print_line, stdout
 from genrec_unlearn_bench.cli.run import chosen_names
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
@@ -94,7 +94,11 @@ def tune(
             from genrec_unlearn_bench.tuning.fixed_rules import update_fixed
 
             update_fixed(fixed, [(one.choice, dict(one.changes)) for one, _ in tuned])
-        _show(tuned, as_json=as_json)
+        if as_json:
+            print_json([{"file": str(path), "choice": one.choice.model_dump(mode="json")} for one, path in tuned])
+        for one, path in () if as_json else tuned:
+            stdout().print(_table(one.choice))
+            print_line(f"  {path}\n")
     for request, fault in failed:
         typer.echo(f"error: {request.run.backbone}, {request.run.method}: {fault.render()}", err=True)
     if failed:
@@ -128,16 +132,6 @@ def _tune(
         path = choice_path(out, task=choice.task, backbone=choice.backbone, scale=choice.scale, method=choice.method)
         tuned.append((found, write_choice(out, choice) if place() == 0 else path))
     return tuned, failed
-
-
-def _show(tuned: Sequence[tuple[Tuned, Path]], *, as_json: bool) -> None:
-    if as_json:
-        print_json([{"file": str(path), "choice": one.choice.model_dump(mode="json")} for one, path in tuned])
-        return
-    console = stdout()
-    for one, path in tuned:
-        console.print(_table(one.choice))
-        console.print(f"  {path}\n", soft_wrap=True)
 
 
 def _table(choice: Choice) -> RenderableType:

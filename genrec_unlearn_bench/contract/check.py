@@ -21,7 +21,7 @@ from genrec_unlearn_bench.contract.calls import MethodCall, call_method
 from genrec_unlearn_bench.contract.declarations import Method, class_rules, file_rules, import_rule
 from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult, broken, judged, kept, left_out
 from genrec_unlearn_bench.data.forget import ConceptKind
-from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, UsageError
+from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, UnknownName, UsageError
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.graph import recommender_stages
 from genrec_unlearn_bench.pipeline.request import RunRequest
@@ -100,7 +100,7 @@ def check_method(
     try:
         entry = find_method(text)
     except UsageError as fault:
-        if not file.is_file():
+        if isinstance(fault, UnknownName) or not file.is_file():
             raise
         result = broken("file", fault.what, hint=fault.hint or f"see {fault.where}")
         return CheckReport(method=text, file=text, findings=(result,), seconds=time.perf_counter() - began)

@@ -18,7 +18,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import Message
 from pathlib import Path
@@ -31,7 +30,7 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import atomic_text, guarded
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["ExpectedFile", "PartNote", "download", "fetch_part", "note_path", "size_of"]
+__all__ = ["PartNote", "download", "fetch_part", "note_path", "size_of"]
 
 CHUNK = 1 << 16
 """Bytes; a connection that breaks loses at most one chunk."""
@@ -44,27 +43,20 @@ _LASTING = (socket.gaierror, ConnectionRefusedError, ssl.SSLCertVerificationErro
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
-@dataclass(frozen=True)
-class ExpectedFile:
-    """Size and digest of the public file, where known."""
-
-    size: int | None = None
-    blake2b: str | None = None
-
-
 def download(
     url: str,
     target: Path,
     progress: Progress,
     *,
-    expected: ExpectedFile | None = None,
+    size: int | None = None,
+    blake2b: str | None = None,
     wait: Callable[[float], None] = time.sleep,
     timeout: float = 30.0,
 ) -> DownloadRecord:
     """Fetch ``url`` into ``target``; two processes that want the same file fetch it once.
 
     Args:
-        expected: Size and digest of the public file, where known.
+        size, blake2b: Of the public file, where known.
         wait: Called with the seconds between two attempts.
         timeout: Seconds without a byte after which a connection counts as dead.
 
@@ -84,12 +76,12 @@ def download(
             return record
         part = target.with_name(f"{target.name}.part")
         note = fetch_part(url, part, progress, wait, timeout)
-        return _finish(part, target, note, expected or ExpectedFile())
+        return _finish(part, target, note, size, blake2b)
 
 
-def _finish(part: Path, target: Path, note: PartNote, expected: ExpectedFile) -> DownloadRecord:
-    size, digest = size_of(part), file_digest(part)
-    for name, wanted, found in (("size", expected.size, size), ("digest", expected.blake2b, digest)):
+def _finish(part: Path, target: Path, note: PartNote, size: int | None, blake2b: str | None) -> DownloadRecord:
+    came, digest = size_of(part), file_digest(part)
+    for name, wanted, found in (("size", size, came), ("digest", blake2b, digest)):
         if wanted is not None and wanted != found:
             part.unlink()
             note_path(part).unlink(missing_ok=True)
@@ -99,7 +91,7 @@ def _finish(part: Path, target: Path, note: PartNote, expected: ExpectedFile) ->
                 hint="the public file may have changed; nothing was kept",
             )
     fetched = datetime.now(UTC).isoformat(timespec="seconds")
-    record = DownloadRecord(**note.model_dump(), size=size, blake2b=digest, fetched=fetched)
+    record = DownloadRecord(**note.model_dump(), size=came, blake2b=digest, fetched=fetched)
     # The record goes first: a crash between the two leaves a record without a file, which is harmless.
     atomic_text(record_path(target), record.model_dump_json(indent=2) + "\n", "--data-dir")
     os.replace(part, target)

@@ -201,14 +201,16 @@ def parse_price(value: object) -> Price:
     if text.lower() in _FREE:
         return Price(0.0)
     match = _PRICE.match(text) if len(text) <= _LONGEST_PRICE else None
+    if match is None:
+        return Price(math.nan, PriceFault.JUNK)
     prices: list[float] = []
-    for end in ("", "_high") if match else ():
+    for end in ("", "_high"):
         if match[f"number{end}"] is not None:
             number = _number(match[f"number{end}"])
             if number is None:
                 return Price(math.nan, PriceFault.JUNK)
             prices.append(-number if match[f"minus{end}"] or match[f"minus_inside{end}"] else number)
-    return _checked(min(prices)) if prices else Price(math.nan, PriceFault.JUNK)
+    return _checked(min(prices))
 
 
 def _number(digits: str) -> float | None:

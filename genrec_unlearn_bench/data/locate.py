@@ -120,14 +120,14 @@ def _refusal(missing: list[FileSpec]) -> str | None:
 
 def _fetch(missing: list[FileSpec], target: Path, progress: Progress) -> str | None:
     """Download the missing files; the reason if that cannot be done."""
-    from genrec_unlearn_bench.data.download import ExpectedFile, download
+    from genrec_unlearn_bench.data.download import download
 
     for file in missing:
         if file.url is None:
             continue
         progress.info(f"fetching {file.url} into {target}")
         try:
-            download(file.url, target / file.names[0], progress, expected=ExpectedFile(file.size, file.blake2b))
+            download(file.url, target / file.names[0], progress, size=file.size, blake2b=file.blake2b)
         except DataMissing as fault:
             return fault.what
     return None

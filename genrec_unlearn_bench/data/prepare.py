@@ -126,11 +126,8 @@ def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) ->
     items, parts, interactions = _split(spec, raw, dropped, where)
     for name, part in zip(("train", "valid", "test"), parts, strict=True):
         if not len(part):
-            raise DataFault(
-                f"the {name} part is empty",
-                where=where,
-                hint="more interactions, a smaller k_core or another split are needed",
-            )
+            hint = "more interactions, a smaller k_core or another split are needed"
+            raise DataFault(f"the {name} part is empty", where=where, hint=hint)
     notes = raw.notes
     del raw  # The log is in the parts by now; a large one need not be held twice while these are hashed.
     progress.info("hashing what was prepared")

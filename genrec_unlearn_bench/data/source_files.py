@@ -149,7 +149,9 @@ def _read_cache() -> dict[str, str]:
         content = json.loads(_cache_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        return {}
+    return {name: digest for name, digest in content.items() if isinstance(digest, str) and len(digest) == 32}
 
 
 def _add_to_cache(name: str, digest: str) -> None:

@@ -11,6 +11,7 @@ import math
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,15 @@ from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 __all__ = ["ARRAYS", "content_digest", "item_lines", "load_dataset", "save_dataset"]
 
 _SHARED = ("events", "event_users")
+_TEXTS = {
+    "item_id": "ids",
+    "title": "titles",
+    "description": "descriptions",
+    "brand": "brands",
+    "brand_raw": "brands_raw",
+    "text": "texts",
+}
+"""Field of an item in ``items.jsonl`` -> column of ``ItemTable``."""
 _FILES = ("manifest.json", "items.jsonl", "examples.safetensors")
 
 
@@ -63,9 +73,7 @@ def load_dataset(folder: Path) -> Dataset:
 
 
 def _items(path: Path) -> ItemTable:
-    texts: dict[str, list[str]] = {
-        name: [] for name in ("item_id", "title", "description", "brand", "brand_raw", "text")
-    }
+    texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
     prices = array("d")
     categories: list[tuple[str, ...]] = []
     # Brands and categories repeat: each different one is kept once.
@@ -80,17 +88,8 @@ def _items(path: Path) -> ItemTable:
             prices.append(math.nan if record["price"] is None else record["price"])
             names_of = tuple(record["categories"])
             categories.append(paths.setdefault(names_of, names_of))
-    ids, titles, descriptions, brands, brands_raw, plain = map(tuple, texts.values())
-    return ItemTable(
-        ids=ids,
-        titles=titles,
-        descriptions=descriptions,
-        brands=brands,
-        brands_raw=brands_raw,
-        prices=np.array(prices, dtype=np.float64),
-        categories=tuple(categories),
-        texts=plain,
-    )
+    columns: dict[str, Any] = {_TEXTS[name]: tuple(column) for name, column in texts.items()}
+    return ItemTable(**columns, prices=np.array(prices, dtype=np.float64), categories=tuple(categories))
 
 
 def _examples(tensors: dict[str, IntArray], part: str) -> Examples:
@@ -116,19 +115,10 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", 
 
 def item_lines(items: ItemTable) -> Iterator[str]:
     """One canonical JSON object for each item: sorted keys, no spaces, null for a missing price."""
-    for row, item_id in enumerate(items.ids):
-        price = float(items.prices[row])
-        record = {
-            "brand": items.brands[row],
-            "brand_raw": items.brands_raw[row],
-            "categories": items.categories[row],
-            "description": items.descriptions[row],
-            "item_id": item_id,
-            "price": None if math.isnan(price) else price,
-            "text": items.texts[row],
-            "title": items.titles[row],
-        }
-        yield _ENCODE(record)
+    columns = {name: getattr(items, column) for name, column in _TEXTS.items()}
+    for row, (price, categories) in enumerate(zip(items.prices.tolist(), items.categories, strict=True)):
+        texts = {name: column[row] for name, column in columns.items()}
+        yield _ENCODE({**texts, "categories": categories, "price": None if math.isnan(price) else price})
 
 
 def content_digest(items: ItemTable, parts: SplitParts, split: str) -> str:

@@ -171,7 +171,7 @@ def _margin(block: Block, measure: Measure, oracle: int | None, protocol: Statis
     None where being like the oracle means nothing: for token overlap and cost, as the oracle keeps the original's table
     and pays for the retraining. A gap of the oracle's row is 0 in every seed, so its margin is that of the measure.
     """
-    own = measure._replace(metric=measure.metric.removeprefix(GAP))
+    own = measure.base
     if oracle is None or block.oracle is None or f"{GAP}{own.metric}" not in metric_specs():
         return None
     examples = block.oracle.first.examples.get(own)

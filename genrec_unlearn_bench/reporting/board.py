@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
-from genrec_unlearn_bench.reporting.measure import GAP, Measure
+from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Badge, Result
 
@@ -107,7 +107,7 @@ class Block:
 
         A ``gap.`` measure is the base measure minus the oracle's of the same seed.
         """
-        base = _base(measure)
+        base = measure.base
         out = np.full((len(self.rows), len(self.seeds)), np.nan)
         for i, row in enumerate(self.rows):
             for j, seed in enumerate(self.seeds):
@@ -115,7 +115,7 @@ class Block:
                 value = result.values.get(base) if result is not None and not result.diverged else None
                 if value is not None:
                     out[i, j] = value
-        if base is measure:
+        if base == measure:
             return out
         if self.oracle is None:
             return np.full_like(out, np.nan)
@@ -181,12 +181,6 @@ def _once(results: Sequence[Result]) -> list[Result]:
 
 def _agree(one: Result, other: Result) -> bool:
     return all(one.values[measure] == other.values[measure] for measure in one.values.keys() & other.values.keys())
-
-
-def _base(measure: Measure) -> Measure:
-    if not measure.metric.startswith(GAP):
-        return measure
-    return Measure(measure.metric.removeprefix(GAP), measure.group, measure.beam)
 
 
 def _regime(result: Result) -> str:

@@ -10,20 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 from genrec_unlearn_bench.reporting.analysis import Cell, Verdict, analyse_block
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
+from genrec_unlearn_bench.reporting.families import scores
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, holm, paired_tests, sign_flip
-from genrec_unlearn_bench.reporting.statistics.power import detectable_difference, smallest_attainable
-from genrec_unlearn_bench.reporting.wording import p_text
+from genrec_unlearn_bench.reporting.statistics.paired import (
+    PairedTest,
+    detectable_difference,
+    holm,
+    paired_tests,
+    sign_flip,
+    smallest_p,
+)
+from genrec_unlearn_bench.reporting.wording import finite, p_text
 
 __all__ = ["PairedBlock", "PairedMeasure", "compare_rows", "find_pair"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -117,9 +121,11 @@ def compare_rows(
     differences = values[:, places[0]] - values[:, places[1]]
     shown = paired_tests(differences, confidence=protocol.confidence)
     # Tested is what the verdict says: for a measure that is best near the oracle the distance, not the sign.
-    scores = np.stack([_turned(values[i], measure) for i, measure in enumerate(measures)])
-    tests = paired_tests(scores[:, places[0]] - scores[:, places[1]])
-    corrected, flips = holm(tests.p), sign_flip(scores[:, places[0]] - scores[:, places[1]])
+    # Without a better side it is the difference itself.
+    turned = [scores(v, m) if m.score(1.0) is not None else v for v, m in zip(values, measures, strict=True)]
+    gains = np.stack([one[places[0]] - one[places[1]] for one in turned])
+    tests = paired_tests(gains)
+    corrected, flips = holm(tests.p), sign_flip(gains)
     family = int(np.isfinite(tests.p).sum())
     shared = tuple(seed for j, seed in enumerate(block.seeds) if np.isfinite(differences[:, j]).any())
     level = protocol.alpha / max(family, 1)
@@ -131,14 +137,14 @@ def compare_rows(
             measure=measure,
             first=analysis.cell(one, measure),
             second=analysis.cell(two, measure),
-            estimate=_number(shown.estimate[i]),
-            low=_number(shown.low[i]),
-            high=_number(shown.high[i]),
+            estimate=finite(shown.estimate[i]),
+            low=finite(shown.low[i]),
+            high=finite(shown.high[i]),
             n=n,
-            p=_number(tests.p[i]),
-            p_holm=_number(corrected[i]),
-            p_sign_flip=_number(flips[i]) if n >= protocol.sign_flip_from else None,
-            effect=_number(shown.effect[i]),
+            p=finite(tests.p[i]),
+            p_holm=finite(corrected[i]),
+            p_sign_flip=finite(flips[i]) if n >= protocol.sign_flip_from else None,
+            effect=finite(shown.effect[i]),
             exact=exact,
             verdict=_verdict(measure, float(tests.estimate[i]), float(corrected[i]), n, exact=exact, of=protocol),
             detectable=detectable_difference(sd, n, level, power=protocol.power) if sd > 0.0 else None,
@@ -154,16 +160,8 @@ def _row(block: Block, name: str) -> Row | None:
     return exact[0] if exact else named[0] if len(named) == 1 else None
 
 
-def _turned(values: FloatArray, measure: Measure) -> FloatArray:
-    """Turned so that more is better; as it is where no side is better."""
-    up, down = measure.score(1.0), measure.score(-1.0)
-    if up is None:
-        return values
-    return -np.abs(values) if up == down else values * up
-
-
 def _verdict(measure: Measure, estimate: float, p: float, n: int, *, exact: bool, of: StatisticsProtocol) -> Verdict:
-    if n < 2 or (exact and smallest_attainable(n, 1, PairedTest.SIGN_FLIP) > of.alpha):
+    if n < 2 or (exact and smallest_p(n, PairedTest.SIGN_FLIP) > of.alpha):
         return Verdict.UNDERPOWERED
     if not p <= of.alpha or measure.score(1.0) is None:
         return Verdict.NOT_SEPARABLE
@@ -177,7 +175,7 @@ def _sentence(found: PairedMeasure, first: str, second: str, protocol: Statistic
         return f"{title}: no seed was measured for both, so nothing can be said."
     if found.verdict is Verdict.UNDERPOWERED:
         test = PairedTest.SIGN_FLIP if found.exact else PairedTest.T
-        least = p_text(smallest_attainable(n, 1, test))
+        least = p_text(smallest_p(n, test))
         return f"{title}: underpowered; with {seeds} the smallest p there is, before correction, is {least}."
     if found.low == found.high == 0.0:
         return f"{title}: both have the same value in each of {seeds}."
@@ -207,7 +205,3 @@ def _notes(
     if block.oracle is None:
         out.append(f"There is no row {protocol.oracle}, so nothing can be said about equivalence to retraining.")
     return tuple(out)
-
-
-def _number(value: np.float64 | float) -> float | None:
-    return float(value) if np.isfinite(value) else None

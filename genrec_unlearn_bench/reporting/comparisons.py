@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import AfterValidator
-
-from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.reporting.analysis import Cell
 from genrec_unlearn_bench.reporting.board import BlockKey
 from genrec_unlearn_bench.reporting.compare_rows import PairedBlock, PairedMeasure
 from genrec_unlearn_bench.reporting.compare_users import CheckpointPair
-from genrec_unlearn_bench.reporting.formats.escaping import visible
 from genrec_unlearn_bench.reporting.formats.terminal import print_sentences
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.users import CLAIM
 from genrec_unlearn_bench.reporting.tables import decimals
-from genrec_unlearn_bench.reporting.wording import bare, fixed, p_text, six
+from genrec_unlearn_bench.reporting.wording import bare, fixed, p_text, six, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,104 +26,30 @@ SCHEMA_VERSION = 1
 Checkpoints = Sequence[tuple[BlockKey, Sequence[CheckpointPair]]]
 
 
-Number = Annotated[float | None, AfterValidator(six)]
-"""Six significant digits."""
+def pairs_document(found: Iterable[PairedBlock], protocol: StatisticsProtocol) -> dict[str, Any]:
+    """The document of ``bench compare --json``: differences are first minus second, numbers have six digits."""
+    head = {"kind": "genrec-unlearn-bench comparison", "schema_version": SCHEMA_VERSION}
+    return {**head, "protocol": protocol.model_dump(mode="json"), "blocks": [_block(each) for each in found]}
 
 
-class SideEntry(StrictModel):
-    """One row by itself; ``equivalence`` to the retrained model, null where it could not be tested."""
-
-    label: str
-    mean: Number
-    sd: Number
-    n: int
-    equivalence: str | None
-
-
-class MeasureEntry(StrictModel):
-    """One measure of one block: first minus second."""
-
-    measure: str
-    first: SideEntry
-    second: SideEntry
-    difference: Number
-    low: Number
-    high: Number
-    n: int
-    p: Number
-    p_holm: Number
-    p_sign_flip: Number
-    effect: Number
-    exact: bool
-    verdict: str
-    """better: the first is."""
-    detectable: Number
-    sentence: str
-
-
-class BlockEntry(StrictModel):
-    """Two rows in one block."""
-
-    task: str
-    backbone: str
-    scale: str
-    ruleset: str
-    setup: str
-    seeds: tuple[int, ...]
-    family: int
-    measures: tuple[MeasureEntry, ...]
-    notes: tuple[str, ...]
-
-
-class PairsDocument(StrictModel):
-    """The document of ``bench compare --json``."""
-
-    kind: Literal["genrec-unlearn-bench comparison"] = "genrec-unlearn-bench comparison"
-    schema_version: int = SCHEMA_VERSION
-    protocol: StatisticsProtocol
-    blocks: tuple[BlockEntry, ...]
-
-
-class CheckpointEntry(StrictModel):
-    """Two checkpoints of one seed on one measure: first minus second, over the same test rows."""
-
-    task: str
-    backbone: str
-    scale: str
-    ruleset: str
-    seed: int
-    measure: str
-    first: str
-    second: str
-    difference: Number
-    low: Number
-    high: Number
-    p: Number
-    rows: int
-    users: int
-    permutations: int
-
-
-class UsersDocument(StrictModel):
+def users_document(found: Checkpoints, protocol: StatisticsProtocol) -> dict[str, Any]:
     """The document of ``bench compare --users --json``; p-values are not corrected."""
-
-    kind: Literal["genrec-unlearn-bench checkpoints"] = "genrec-unlearn-bench checkpoints"
-    schema_version: int = SCHEMA_VERSION
-    claim: str = CLAIM
-    protocol: StatisticsProtocol
-    comparisons: tuple[CheckpointEntry, ...]
-
-
-def pairs_document(found: Iterable[PairedBlock], protocol: StatisticsProtocol) -> PairsDocument:
-    """Comparisons of rows as JSON has them."""
-    return PairsDocument(protocol=protocol, blocks=tuple(_block(each) for each in found))
-
-
-def users_document(found: Checkpoints, protocol: StatisticsProtocol) -> UsersDocument:
-    """Comparisons of checkpoints as JSON has them."""
-    return UsersDocument(
-        protocol=protocol, comparisons=tuple(_checkpoint(key, pair) for key, pairs in found for pair in pairs)
-    )
+    comparisons = [
+        {
+            **_cell(key),
+            "seed": pair.seed,
+            "measure": pair.measure.text,
+            "first": pair.first,
+            "second": pair.second,
+            "difference": six(pair.found.estimate),
+            **_numbers(pair.found, "low", "high", "p"),
+            **{name: getattr(pair.found, name) for name in ("rows", "users", "permutations")},
+        }
+        for key, pairs in found
+        for pair in pairs
+    ]
+    head = {"kind": "genrec-unlearn-bench checkpoints", "schema_version": SCHEMA_VERSION, "claim": CLAIM}
+    return {**head, "protocol": protocol.model_dump(mode="json"), "comparisons": comparisons}
 
 
 def draw_pairs(console: Console, found: Sequence[PairedBlock], protocol: StatisticsProtocol) -> None:
@@ -235,29 +157,41 @@ def _grid(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     return grid
 
 
-def _block(each: PairedBlock) -> BlockEntry:
-    measures = (_measure(one, each) for one in each.measures)
-    seeds, key = each.seeds, each.block.key
-    setup = {"setup": key.variant, "seeds": seeds, "family": each.family}
-    return BlockEntry.model_validate({**_cell(key), **setup, "measures": tuple(measures), "notes": each.notes})
+def _block(each: PairedBlock) -> dict[str, Any]:
+    return {
+        **_cell(each.block.key),
+        "setup": each.block.key.variant,
+        "seeds": list(each.seeds),
+        "family": each.family,
+        "measures": [_measure(one, each) for one in each.measures],
+        "notes": list(each.notes),
+    }
 
 
 def _cell(key: BlockKey) -> dict[str, str]:
     return {"task": key.task, "backbone": key.backbone, "scale": key.scale, "ruleset": key.ruleset}
 
 
-def _measure(one: PairedMeasure, each: PairedBlock) -> MeasureEntry:
-    fields = {name: value for name, value in vars(one).items() if name in MeasureEntry.model_fields}
-    sides = {"first": _side(each.first.label, one.first), "second": _side(each.second.label, one.second)}
-    return MeasureEntry.model_validate({**fields, **sides, "measure": one.measure.text, "difference": one.estimate})
+def _numbers(found: object, *names: str) -> dict[str, float | None]:
+    return {name: six(getattr(found, name)) for name in names}
 
 
-def _side(label: str, cell: Cell) -> SideEntry:
+def _measure(one: PairedMeasure, each: PairedBlock) -> dict[str, Any]:
+    return {
+        "measure": one.measure.text,
+        "first": _side(each.first.label, one.first),
+        "second": _side(each.second.label, one.second),
+        "difference": six(one.estimate),
+        **_numbers(one, "low", "high"),
+        "n": one.n,
+        **_numbers(one, "p", "p_holm", "p_sign_flip", "effect"),
+        "exact": one.exact,
+        "verdict": one.verdict.value,
+        "detectable": six(one.detectable),
+        "sentence": one.sentence,
+    }
+
+
+def _side(label: str, cell: Cell) -> dict[str, Any]:
     equivalence = cell.equivalence.verdict.value if cell.equivalence is not None else None
-    return SideEntry(label=label, mean=cell.mean, sd=cell.sd, n=cell.n, equivalence=equivalence)
-
-
-def _checkpoint(key: BlockKey, pair: CheckpointPair) -> CheckpointEntry:
-    fields = {name: value for name, value in vars(pair.found).items() if name in CheckpointEntry.model_fields}
-    place = {"seed": pair.seed, "measure": pair.measure.text, "first": pair.first, "second": pair.second}
-    return CheckpointEntry.model_validate({**_cell(key), **fields, **place, "difference": pair.found.estimate})
+    return {"label": label, **_numbers(cell, "mean", "sd"), "n": cell.n, "equivalence": equivalence}

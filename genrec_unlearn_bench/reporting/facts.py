@@ -18,7 +18,7 @@ from genrec_unlearn_bench.reporting.board import Row
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
-from genrec_unlearn_bench.reporting.statistics.power import detectable_difference
+from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference
 from genrec_unlearn_bench.reporting.tables import Table
 
 __all__ = ["Facts", "Short", "facts"]

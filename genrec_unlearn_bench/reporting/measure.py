@@ -66,6 +66,11 @@ class Measure(NamedTuple):
         return metric_spec(self.metric)
 
     @property
+    def base(self) -> Measure:
+        """Without the prefix of a gap: what was measured on the row itself."""
+        return self._replace(metric=self.metric.removeprefix(GAP))
+
+    @property
     def better(self) -> Better:
         """Which way is better for this group."""
         return self.spec.better.get(self.group, Better.NONE)

@@ -166,17 +166,14 @@ def _terminal(report: Report) -> tuple[Output, ...]:
 
 
 def _html(report: Report) -> tuple[Output, ...]:
+    from genrec_unlearn_bench.reporting.html.payload import Extras
     from genrec_unlearn_bench.reporting.html.render import render_html
     from genrec_unlearn_bench.reporting.reported import reported
 
-    asked = report.reported is not None
-    page = render_html(
-        report.board,
-        report.protocol,
-        baseline=report.baseline,
-        reported=reported().cells if asked else (),
-        reported_notes=reported().notes if asked else (),
-    )
+    extras = Extras(baseline=report.baseline)
+    if report.reported is not None:
+        extras = Extras(baseline=report.baseline, reported=reported().cells, reported_notes=reported().notes)
+    page = render_html(report.board, report.protocol, extras)
     return (Output("index.html", page), *_figures(report.across, svg=True))
 
 

@@ -23,8 +23,7 @@ from genrec_unlearn_bench.reporting.latex.escape import escape, shorten
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.statistics.equivalence import LEVEL
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
-from genrec_unlearn_bench.reporting.statistics.paired import PairedTest
-from genrec_unlearn_bench.reporting.statistics.power import smallest_attainable
+from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, smallest_p
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import counted, listed, p_text, spanned, verb
 
@@ -140,7 +139,7 @@ def _context(tables: Sequence[Table], found: Facts, books: Bibliography, version
         "underpowered": counts.get(Verdict.UNDERPOWERED, 0),
         "least_p": _least(found),
         "detectable": [_amount(m, value, value) for m, value in detectable if value is not None],
-        "sign_flip_least": smallest_attainable(found.seeds[1], 1, PairedTest.SIGN_FLIP),
+        "sign_flip_least": smallest_p(found.seeds[1], PairedTest.SIGN_FLIP),
         "equivalence_level": LEVEL,
         "margins": [_amount(m, *span) for m, span in margins if span is not None],
         "likeness": (
@@ -192,7 +191,7 @@ def _least(found: Facts) -> float:
         for cell in block.cells.values()
         if cell.difference is not None and cell.difference.verdict is Verdict.UNDERPOWERED
     }
-    return min((smallest_attainable(n, 1, PairedTest.SIGN_FLIP) for n in numbers), default=1.0)
+    return min((smallest_p(n, PairedTest.SIGN_FLIP) for n in numbers), default=1.0)
 
 
 def _effect(value: float) -> str:

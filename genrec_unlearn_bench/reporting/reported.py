@@ -19,7 +19,7 @@ from genrec_unlearn_bench.reporting.analysis import Cell
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.tables import Table, decimals
 
-__all__ = ["Beside", "Reported", "ReportedCell", "beside", "beside_notes", "reported", "reported_numbers"]
+__all__ = ["Beside", "Reported", "ReportedCell", "beside", "beside_notes", "reported"]
 
 TOLERANCE = 0.0011
 """Published numbers have three places: each is off by .0005 at most, and a bound adds two of them."""
@@ -111,11 +111,6 @@ class Reported:
             f"{cell.task}, {cell.backbone}, {cell.method}, {cell.measure.title}: {cell.other} and {cell.value}"
             for cell in self.disagreements
         )
-
-
-def reported_numbers() -> tuple[ReportedCell, ...]:
-    """Every published number, in the paper's order: complete tables, then times."""
-    return reported().cells
 
 
 @cache

@@ -19,6 +19,12 @@ from genrec_unlearn_bench.reporting.measure import Measure
 __all__ = ["OWN", "Badge", "Loaded", "Result", "Source", "find_records", "load_results", "measures_of", "result_of"]
 
 _GAPS = ("gap.", "gapz.")
+_CELL = ("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests")
+_RECORD = (
+    *("key", "protocol_version", "suite_version", "created", "dataset_digest", "task_digest", "method_digest"),
+    *("encoder", "environment", "diverged", "command", "notes", "per_user_digest", "holdout"),
+)
+"""Fields of a ``Result`` that are those of the record and its cell."""
 
 
 class Badge(StrEnum):
@@ -166,34 +172,14 @@ def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = O
         if not value.metric.startswith(_GAPS)
     ]
     return Result(
-        key=record.key,
-        task=cell.task,
-        backbone=cell.backbone,
-        method=cell.method,
-        seed=cell.seed,
-        scale=cell.scale,
-        suite=cell.suite,
-        ruleset=cell.ruleset,
-        protocol_version=record.protocol_version,
-        suite_version=record.suite_version,
-        created=record.created,
-        dataset_digest=record.dataset_digest,
-        task_digest=record.task_digest,
-        method_digest=record.method_digest,
+        **{name: getattr(cell, name) for name in _CELL},
+        **{name: getattr(record, name) for name in _RECORD},
         method_config=_canonical(record.method_config),
         backbone_label=record.backbone_label or cell.backbone,
         backbone_config=_canonical(record.backbone_config),
         sid_config=_canonical(record.sid_config),
-        encoder=record.encoder,
-        environment=record.environment,
-        diverged=record.diverged,
         values={measure: value.value for measure, value in measured},
         examples={measure: value.n for measure, value in measured if value.n},
-        command=record.command,
-        notes=record.notes,
-        per_user_digest=record.per_user_digest,
-        holdout=record.holdout,
-        requests=cell.requests,
         place=folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder.name,
         folder=folder,
         source=source,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.reporting.board import Board, make_board
+from genrec_unlearn_bench.reporting.html.payload import Extras
 from genrec_unlearn_bench.reporting.html.render import render_html
 from genrec_unlearn_bench.reporting.layouts import layouts
 from genrec_unlearn_bench.reporting.outputs import Report, make_report, outputs
@@ -35,14 +36,9 @@ def site_files(results: Sequence[Result], protocol: StatisticsProtocol, *, root:
     """
     board = make_board(results, protocol)
     published = reported()
-    page = render_html(
-        board,
-        protocol,
-        manifests=root / "results" / "manifests",
-        health=root / "health",
-        reported=published.cells,
-        reported_notes=published.notes,
-    )
+    folders = {"manifests": root / "results" / "manifests", "health": root / "health"}
+    extras = Extras(**folders, reported=published.cells, reported_notes=published.notes)
+    page = render_html(board, protocol, extras)
     files = {"index.html": page.encode("utf-8")}
     for report in _reports(board, results, protocol):
         for format_ in FORMATS:

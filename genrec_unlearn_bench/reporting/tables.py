@@ -14,7 +14,7 @@ from genrec_unlearn_bench.evaluation.metric import MetricSpec
 from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis, Cell, analyse
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
 from genrec_unlearn_bench.reporting.layouts import Layout
-from genrec_unlearn_bench.reporting.measure import GAP, Measure
+from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import measures_of
 
@@ -158,7 +158,7 @@ def make_tables(
     for blocks in places.values():
         # What only another regime has measured is no column here.
         here = frozenset(_present([block.block for block in blocks]))
-        columns = [(head, kept) for head, members in groups if (kept := tuple(m for m in members if _base(m) in here))]
+        columns = [(head, kept) for head, members in groups if (kept := tuple(m for m in members if m.base in here))]
         if columns:
             out.extend(_tables(blocks, columns, layout, analysis, variant_of or {}))
     return tuple(out)
@@ -166,10 +166,6 @@ def make_tables(
 
 def _present(blocks: Iterable[Block]) -> tuple[Measure, ...]:
     return measures_of(result for block in blocks for row in block.rows for result in row.results.values())
-
-
-def _base(measure: Measure) -> Measure:
-    return measure._replace(metric=measure.metric.removeprefix(GAP))
 
 
 def _tables(

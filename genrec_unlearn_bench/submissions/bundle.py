@@ -19,9 +19,8 @@ from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.errors import ConfigError, UsageError
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
-from genrec_unlearn_bench.submissions.archive import unpack
 from genrec_unlearn_bench.submissions.faults import Fault, Refused
-from genrec_unlearn_bench.submissions.inventory import Inventory, content_digest, take_inventory
+from genrec_unlearn_bench.submissions.inventory import Inventory, content_digest, take_inventory, unpack
 from genrec_unlearn_bench.submissions.plain_text import plain_json
 from genrec_unlearn_bench.submissions.spec import SPEC, Submission, parse_submission
 from genrec_unlearn_bench.submissions.table import read_table

@@ -1,6 +1,7 @@
 """Faults of a submission, in the words of whoever has to fix them, and what no text of a submission may hold.
 
-Control characters, text that hides or reverses its neighbours and machine paths are refused. Everything else that a
+How much a submission may hold is declared here too: every size is bounded before anything is read. Control
+characters, text that hides or reverses its neighbours and machine paths are refused. Everything else that a
 submitter writes is plain text for the renderers, which escape it.
 """
 
@@ -16,9 +17,58 @@ from pydantic import AfterValidator
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.submissions.limits import TEXT_LENGTH
 
-__all__ = ["Fault", "Refused", "is_finite", "machine_path", "odd_text", "printable", "values_of"]
+__all__ = [
+    "ARCHIVE_BYTES",
+    "DEPTH",
+    "FILES",
+    "FILE_BYTES",
+    "PARQUET_ROWS",
+    "REPORTED_SEEDS",
+    "SAFE_PART",
+    "TEXT_LENGTH",
+    "TOTAL_BYTES",
+    "TRIALS",
+    "WORDS_BYTES",
+    "Fault",
+    "Refused",
+    "file_limit",
+    "is_finite",
+    "machine_path",
+    "odd_text",
+    "printable",
+    "values_of",
+]
+
+FILES = 8000
+"""Files in one submission: 16 tasks x 5 backbones x 50 seeds with two files each."""
+FILE_BYTES = 32 << 20
+"""The largest file: an unabridged per-user table of a million rows."""
+TOTAL_BYTES = 512 << 20
+"""All files together, unpacked."""
+ARCHIVE_BYTES = 256 << 20
+"""An archive, packed."""
+WORDS_BYTES = 256 << 10
+"""submission.yaml and a method file."""
+RECORD_BYTES = 4 << 20
+"""A result.json or verification.json."""
+DEPTH = 24
+"""Nesting of YAML and JSON; a record needs seven levels."""
+NODES = 50_000
+"""Values in one YAML file."""
+PARQUET_ROWS = 4_000_000
+"""Rows of one per-user table; run-length encoding can promise billions in a few bytes."""
+TEXT_LENGTH = 20_000
+"""Characters of one text field."""
+
+TRIALS = 12
+"""The most configurations that may be tried for the ruleset ``tuned`` (protocol, sec. 5). Equal to
+``pipeline.tune.TRIALS``, which cannot be imported here without torch; a test holds them together."""
+REPORTED_SEEDS = range(9000)
+"""Seeds that a result may be reported at; from 9000 (``TUNING_SEED``) on they are for tuning."""
+
+SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}\Z")
+"""One part of a path: plain letters, so that it means the same on every system. A method may be named ``flat+``."""
 
 _DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Overrides that make the text after them run the other way: with them a name can show as another one."""
@@ -99,3 +149,10 @@ class Refused(BenchError):
     def __init__(self, what: str, *, where: str, hint: str) -> None:
         self.fault = Fault(what=what, where=where, hint=hint)
         super().__init__(self.fault.what, where=self.fault.where, hint=self.fault.hint)
+
+
+def file_limit(path: str) -> int:
+    """Bytes that a file of this name may have."""
+    if path.endswith((".yaml", ".py")):
+        return WORDS_BYTES
+    return RECORD_BYTES if path.endswith(("result.json", "verification.json")) else FILE_BYTES

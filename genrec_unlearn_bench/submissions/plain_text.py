@@ -14,8 +14,7 @@ from typing import Any
 import yaml
 
 from genrec_unlearn_bench.config import plain_yaml
-from genrec_unlearn_bench.submissions.faults import Refused
-from genrec_unlearn_bench.submissions.limits import DEPTH, NODES
+from genrec_unlearn_bench.submissions.faults import DEPTH, NODES, Refused
 
 __all__ = ["decoded", "plain_json", "strict_yaml"]
 

@@ -90,13 +90,7 @@ def _offered_result(folder: Path, root: Path) -> OfferedResult:
     return OfferedResult(
         place=folder.relative_to(root).as_posix(),
         key=record.key,
-        task=cell.task,
-        backbone=cell.backbone,
-        method=cell.method,
-        seed=cell.seed,
-        scale=cell.scale,
-        suite=cell.suite,
-        ruleset=cell.ruleset,
+        **cell.model_dump(include={"task", "backbone", "method", "seed", "scale", "suite", "ruleset"}),
         protocol_version=record.protocol_version,
         files={
             name: OfferedFile(digest=file_digest(folder / name), size=(folder / name).stat().st_size)

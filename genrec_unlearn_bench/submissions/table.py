@@ -14,8 +14,7 @@ import numpy as np
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation.per_user import COLUMNS
-from genrec_unlearn_bench.submissions.faults import Refused
-from genrec_unlearn_bench.submissions.limits import PARQUET_ROWS
+from genrec_unlearn_bench.submissions.faults import PARQUET_ROWS, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

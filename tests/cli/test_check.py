@@ -65,7 +65,7 @@ def test_options_reach_the_contract(called: list[dict[str, object]]) -> None:
     check("mine.py", "--set", "max_steps=2", "--backbone", "mor,p5sid", "--backbone", "tiger")
     check("mine.py")
     assert called[0]["fields"] == {"max_steps": 2}
-    assert called[0]["on"] == ["mor", "p5sid", "tiger"]
+    assert called[0]["on"] == ("mor", "p5sid", "tiger")
     assert called[1]["on"] is None
 
 

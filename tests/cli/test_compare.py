@@ -95,7 +95,7 @@ def test_the_sentences_claim_no_more_than_the_test(folder: Path) -> None:
 
 
 def test_the_detectable_difference_has_the_protocols_power(folder: Path) -> None:
-    from genrec_unlearn_bench.reporting.statistics.power import detectable_difference
+    from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference
 
     (block,) = read("tracer", "retrain")["blocks"]  # type: ignore[misc]
     spread = float(np.std(np.subtract(NUMBERS["tracer"], NUMBERS["retrain"]), ddof=1))

@@ -7,10 +7,11 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.data.download import ExpectedFile, download
+from genrec_unlearn_bench.data.download import download
 from genrec_unlearn_bench.data.source_files import record_of, verify
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, StorageError
 from genrec_unlearn_bench.progress import Progress
@@ -33,10 +34,10 @@ class Pauses(list[float]):
         self.append(seconds)
 
 
-def get(site: Site, folder: Path, pauses: Pauses | None = None, expected: ExpectedFile | None = None) -> Path:
+def get(site: Site, folder: Path, pauses: Pauses | None = None, **expected: Any) -> Path:
     target = folder / "file.bin"
     pauses = Pauses() if pauses is None else pauses
-    download(site.url, target, Progress(), expected=expected, wait=pauses, timeout=5)
+    download(site.url, target, Progress(), wait=pauses, timeout=5, **expected)
     return target
 
 
@@ -47,7 +48,7 @@ def clean(folder: Path) -> None:
 
 def test_whole_file_and_its_record(site: Site, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
-    target = get(site, folder, expected=ExpectedFile(len(CONTENT), DIGEST))
+    target = get(site, folder, size=len(CONTENT), blake2b=DIGEST)
     assert target.read_bytes() == CONTENT
     record = record_of(target)
     assert record is not None
@@ -167,10 +168,10 @@ def test_nobody_there(tmp_path: Path) -> None:
         download(url, tmp_path / "file.bin", Progress(), wait=Pauses())
 
 
-@pytest.mark.parametrize("expected", [ExpectedFile(size=5), ExpectedFile(blake2b="0" * 32)])
-def test_another_file_than_expected(site: Site, tmp_path: Path, expected: ExpectedFile) -> None:
+@pytest.mark.parametrize("expected", [{"size": 5}, {"blake2b": "0" * 32}])
+def test_another_file_than_expected(site: Site, tmp_path: Path, expected: dict[str, Any]) -> None:
     with pytest.raises(CorruptArtefact, match="not the expected one"):
-        get(site, tmp_path, expected=expected)
+        get(site, tmp_path, **expected)
     clean(tmp_path)
     assert not (tmp_path / "file.bin").exists()
 

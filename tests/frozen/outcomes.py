@@ -1,6 +1,6 @@
-"""Outcomes of whole runs as they were before the pipeline was rebuilt, at commit aa94b01, and how records are read.
+"""Outcomes of whole runs as they were at commit aa94b01, before the pipeline was rebuilt, and how they are read.
 
-``python -m tests.frozen.outcomes RESULTS`` writes ``outcomes.json.gz`` from a folder of results. It was written once, by
+``python -m tests.frozen.outcomes RESULTS`` writes ``outcomes.json.gz`` from a folder of results: once, by
 the commands of ``CALLS`` on that commit; writing it anew means that outcomes are meant to change.
 """
 

@@ -10,7 +10,7 @@ import pytest
 
 from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.reporting.reported import beside, beside_notes, reported, reported_numbers
+from genrec_unlearn_bench.reporting.reported import beside, beside_notes, reported
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.planting import measure
 
@@ -21,7 +21,7 @@ def file(name: str) -> list[dict[str, str]]:
 
 
 def test_every_number_of_the_files_is_there_once() -> None:
-    cells = reported_numbers()
+    cells = reported().cells
     assert len(file("full")) == 160
     assert len(cells) == 160 * 11 + 28
     assert len({(cell.task, cell.backbone, cell.method, cell.measure) for cell in cells}) == len(cells)
@@ -34,14 +34,14 @@ def test_every_number_of_the_files_is_there_once() -> None:
 
 
 def test_names_are_the_suites() -> None:
-    assert {cell.task for cell in reported_numbers()} <= set(tasks())
-    assert {cell.backbone for cell in reported_numbers()} == {"minionerec", "letter", "tiger", "p5sid", "etegrec"}
+    assert {cell.task for cell in reported().cells} <= set(tasks())
+    assert {cell.backbone for cell in reported().cells} == {"minionerec", "letter", "tiger", "p5sid", "etegrec"}
 
 
 def test_one_row_by_hand() -> None:
     found = {
         cell.measure: cell
-        for cell in reported_numbers()
+        for cell in reported().cells
         if (cell.task, cell.backbone, cell.method) == ("industrial-brand", "minionerec", "original")
     }
     assert found[measure("forget:hr@5")].value == 0.170
@@ -59,7 +59,7 @@ def test_one_row_by_hand() -> None:
 def test_minutes_are_seconds_here() -> None:
     (cell,) = (
         cell
-        for cell in reported_numbers()
+        for cell in reported().cells
         if cell.measure.group is Group.ALL
         and (cell.task, cell.backbone, cell.method) == ("industrial-brand", "letter", "tracer")
     )

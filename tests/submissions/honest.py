@@ -21,7 +21,7 @@ from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.gap import cost_values, gap_to_oracle
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.per_user import block_frame, join, recompute, write_per_user
+from genrec_unlearn_bench.evaluation.per_user import block_frame, join, recompute
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord, StageRef
 from genrec_unlearn_bench.pipeline.results import write_result
@@ -30,6 +30,7 @@ from genrec_unlearn_bench.registry import find_method, source_digest
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.submissions.submit import SubmitRequest
 from genrec_unlearn_bench.submissions.table import FAMILIES
+from tests.evaluation.planted import write_per_user
 
 METHOD = '''"""A method of the tests."""
 

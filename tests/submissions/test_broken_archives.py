@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.submissions import archive as archives
-from genrec_unlearn_bench.submissions.archive import pack, unpack
+from genrec_unlearn_bench.submissions import inventory as archives
 from genrec_unlearn_bench.submissions.faults import Refused
+from genrec_unlearn_bench.submissions.inventory import pack, unpack
 
 
 def damaged(content: bytes) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from genrec_unlearn_bench.evaluation.metric import Level
 from genrec_unlearn_bench.evaluation.per_user import COLUMNS
 from genrec_unlearn_bench.pipeline.tune import TRIALS, TUNING_SEED
 from genrec_unlearn_bench.reporting.results import Badge
-from genrec_unlearn_bench.submissions import limits
+from genrec_unlearn_bench.submissions import faults as limits
 from genrec_unlearn_bench.submissions.spec import STATEMENTS
 from genrec_unlearn_bench.submissions.table import FAMILIES, rests_on
 

@@ -10,9 +10,8 @@ import yaml
 
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
 from genrec_unlearn_bench.reporting.results import Badge
-from genrec_unlearn_bench.submissions.pull_request import pull_request
 from genrec_unlearn_bench.submissions.spec import STATEMENTS, Submission
-from genrec_unlearn_bench.submissions.submit import submit
+from genrec_unlearn_bench.submissions.submit import pull_request, submit
 from genrec_unlearn_bench.submissions.verification import trusted_badge, write_verification
 from tests.submissions.honest import METHOD, request
 

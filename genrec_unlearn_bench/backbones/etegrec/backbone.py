@@ -78,16 +78,9 @@ class Etegrec(Backbone):
         recommender = cls.untrained(own, data, sids, seed=derive(seed, "weights"), device=device)
         training, stage = own.alone, "train"
         if not sids.frozen:
+            tokenizer = LiveTokenizer.of(sids, device=device)
             recommender = train_jointly(
-                recommender,
-                LiveTokenizer.of(sids, device=device),
-                own.joint,
-                own.alignment,
-                train=data.train,
-                valid=data.valid,
-                seed=seed,
-                device=device,
-                progress=progress,
+                recommender, tokenizer, own, data.train, data.valid, seed=seed, device=device, progress=progress
             )
             training, stage = own.second, "second"
         train_recommender(

@@ -24,7 +24,7 @@ from genrec_unlearn_bench.backbones.batches import bucketed_batches
 from genrec_unlearn_bench.backbones.config import Schedule
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
 from genrec_unlearn_bench.backbones.etegrec.alignment import AlignmentHeads, UserState, aligned, first_occurrences
-from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig, JointConfig
+from genrec_unlearn_bench.backbones.etegrec.config import EtegrecConfig, JointConfig
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, tokenizer_pass
 from genrec_unlearn_bench.backbones.recommender import StepOutput
@@ -49,11 +49,10 @@ _STAGE = "joint"
 def train_jointly(
     recommender: EtegrecRecommender,
     tokenizer: LiveTokenizer,
-    config: JointConfig,
-    alignment: AlignmentConfig,
-    *,
+    config: EtegrecConfig,
     train: Examples,
     valid: Examples,
+    *,
     seed: int,
     device: str,
     progress: Progress,
@@ -75,18 +74,23 @@ def train_jointly(
             hint="start `bench run` without a launcher",
         )
     check_training(recommender, train, valid)
-    training = JointTraining(recommender, tokenizer, config, alignment, train, seed, device, progress)
-    sample = np.sort(numpy_generator(seed, "valid-sample").permutation(len(valid))[: config.valid_rows])
-    best = EarlyStopping(recommender, valid.subset(sample), config.patience, _STAGE, progress)
+    joint = config.joint
+    training = JointTraining(recommender, tokenizer, config, train, seed, device, progress)
+    sample = np.sort(numpy_generator(seed, "valid-sample").permutation(len(valid))[: joint.valid_rows])
+    best = EarlyStopping(recommender, valid.subset(sample), joint.patience, _STAGE, progress)
     kept, epoch = training.tokenizer_state(), 0
     on_cuda = torch.device(device).type == "cuda"
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
         torch.manual_seed(derive(seed, "dropout", _STAGE))
-        for epoch in progress.track(_STAGE, range(config.epochs), total=config.epochs):
-            training.epoch(epoch)
+        for epoch in progress.track(_STAGE, range(joint.epochs), total=joint.epochs):
+            align = epoch >= joint.warm_epoch
+            if epoch % joint.cycle == 0:
+                training.tokenizer_epoch(epoch, align=align)
+            else:
+                training.recommender_epoch(epoch, align=align)
             if progress.diverged:
                 break
-            if (epoch + 1) % config.cycle == 0:
+            if (epoch + 1) % joint.cycle == 0:
                 score, best.recommender = best.score, training.recommender
                 stop = best.stop_after(epoch + 1)
                 if best.score > score:
@@ -131,8 +135,7 @@ class JointTraining:
         self,
         recommender: EtegrecRecommender,
         tokenizer: LiveTokenizer,
-        config: JointConfig,
-        alignment: AlignmentConfig,
+        config: EtegrecConfig,
         train: Examples,
         seed: int,
         device: str,
@@ -144,23 +147,17 @@ class JointTraining:
         width, dim = recommender.shape.d_model, tokenizer.model.config.dim
         self.heads = AlignmentHeads(width, dim, tokenizer.vectors.shape[1], seed=seed).to(recommender.device)
         self.recommender = recommender.with_sids(tokenizer.table())
-        self.tokenizer, self.config, self.alignment = tokenizer, config, alignment
+        self.tokenizer, self.config, self.alignment = tokenizer, config.joint, config.alignment
         self.train, self.seed, self.progress = train, seed, progress
         self.accelerator: Accelerator = Accelerator(cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no")
-        total = config.epochs * math.ceil(len(train) / config.batch_size)
-        warmup = min(config.warmup_steps, max(total // 10, 1))
+        joint = config.joint
+        total = joint.epochs * math.ceil(len(train) / joint.batch_size)
+        warmup = min(joint.warmup_steps, max(total // 10, 1))
         schedule = Schedule("cosine", warmup, total)
-        own = Schedule("cosine", warmup // config.cycle, total // config.cycle)
+        own = Schedule("cosine", warmup // joint.cycle, total // joint.cycle)
         networks = [recommender.module, self.heads]
-        self._recommender_learner = _Learner(networks, config.lr_recommender, schedule, config, self.accelerator)
-        self._tokenizer_learner = _Learner([tokenizer.model], config.lr_tokenizer, own, config, self.accelerator)
-
-    def epoch(self, number: int) -> None:
-        align = number >= self.config.warm_epoch
-        if number % self.config.cycle == 0:
-            self.tokenizer_epoch(number, align=align)
-        else:
-            self.recommender_epoch(number, align=align)
+        self._recommender_learner = _Learner(networks, joint.lr_recommender, schedule, joint, self.accelerator)
+        self._tokenizer_learner = _Learner([tokenizer.model], joint.lr_tokenizer, own, joint, self.accelerator)
 
     def tokenizer_epoch(self, number: int, *, align: bool) -> None:
         """The tokenizer learns to reconstruct the epoch's targets and, aligned, to fit the frozen recommender."""

@@ -8,11 +8,8 @@ From scratch (``checkpoint: null``; the smoke and small scales) there is no text
 "mor (from scratch)". With a checkpoint, four of five tasks carry titles, so a concept also sits in item-text samples:
 ``Capability.TEXT_TASKS``.
 
-Retraining. ``retrain``: the same frozen SIDs and the same start (the random weights of the seed, or the checkpoint);
-interactions with the concept are gone from targets and histories, item-text samples of concept items are left out, and
-the titles that remain are scrubbed of the concept's name. ``retrain-full``: the tokenizer is fitted anew on scrubbed
-texts of retain items before that. What a checkpoint's own pretraining knows of a brand stays, as it does for the
-original.
+Retraining leaves out item-text samples of concept items, and the titles that remain are scrubbed of the concept's name.
+What a checkpoint's own pretraining knows of a brand stays, as it does for the original.
 
 Main deviations from the official code (docs/backbones/minionerec.md lists all): early stopping on validation NDCG@10,
 where the repository stops on validation loss; cosine decay for linear; prompts tokenised piece by piece.

@@ -1,8 +1,8 @@
 """Configuration of MiniOneRec: prompt templates, the saved shape of its network, presets.
 
-Prompts follow Alpaca (instruction, input, response). Their pieces (before the items, between them, after them) are
-tokenised one by one. For SIDs, whose tokens no text tokenizer merges with anything, that is what tokenising the whole
-would give; between titles a space may go to another token.
+Prompts follow Alpaca (instruction, input, response). Their pieces are tokenised one by one. For SIDs, whose tokens no
+text tokenizer merges with anything, that is what tokenising the whole would give; between titles a space may go to
+another token.
 """
 
 from __future__ import annotations

@@ -60,12 +60,7 @@ def sid_vocabulary(shape: CausalShape, level_sizes: tuple[int, ...]) -> SidVocab
 
 
 class CausalRecommender(TransformerRecommender):
-    """Qwen2 over SID tokens, with or without text; see the module's docstring.
-
-    Args:
-        model: A plain ``Qwen2ForCausalLM`` with as many tokens as the vocabulary.
-        text: Tokenizer and prompts, where ``shape.text_tokens`` says that there is text.
-    """
+    """Qwen2 over SID tokens; with tokenizer and prompts (``text``) where ``shape.text_tokens`` says there is text."""
 
     name = "causal"
 
@@ -88,14 +83,10 @@ class CausalRecommender(TransformerRecommender):
         self.sid_tokens = tokens.masked_fill(torch.from_numpy(sids.codes) < 0, -1).to(self.device)
 
     @classmethod
-    def fresh(cls, shape: CausalShape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
-        """Random weights from ``seed``, over SID tokens alone."""
-        return cls._random(shape, sids, None, seed=seed, device=device)
-
-    @classmethod
-    def _random(
-        cls, shape: CausalShape, sids: SidTable, text: PromptTokenizer | None, *, seed: int, device: str
+    def fresh(
+        cls, shape: CausalShape, sids: SidTable, *, seed: int, device: str = "cpu", text: PromptTokenizer | None = None
     ) -> Self:
+        """Random weights from ``seed``."""
         model = random_network(shape, sid_vocabulary(shape, sids.level_sizes).size, seed=seed)
         return cls(adapted(model, shape, seed=seed).to(device), shape, sids, text=text)  # type: ignore[arg-type]
 
@@ -261,4 +252,4 @@ class CausalRecommender(TransformerRecommender):
     def _rebuilt(cls, shape: dict[str, Any], sids: SidTable, folder: Path, *, device: str) -> Self:
         own = CausalShape.model_validate(shape)
         text = None if own.words is None else PromptTokenizer.load(folder, own.words, own.end_token)
-        return cls._random(own, sids, text, seed=0, device=device)
+        return cls.fresh(own, sids, seed=0, device=device, text=text)

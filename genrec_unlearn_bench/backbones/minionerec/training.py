@@ -39,7 +39,7 @@ def token_losses(states: Tensor, labels: Tensor, head: Callable[[Tensor], Tensor
     chunk = max(1, _ELEMENTS // vocabulary)
     if len(states) <= chunk:
         return losses(states, labels)
-    parts = zip(states.split(chunk), labels.split(chunk), strict=True)
+    parts = zip(torch.split(states, chunk), torch.split(labels, chunk), strict=True)
     return torch.cat([checkpoint(losses, part, wanted, use_reentrant=False) for part, wanted in parts])
 
 
@@ -125,11 +125,7 @@ class SupervisedMixture:
     SIDs of a history -> SID; title -> SID; SID -> title; SIDs of a history -> title; titles of a history -> SID. Item
     samples are made of ``known`` items alone and every title comes from ``TrainingData.items``: a retrained oracle has
     no sample of a concept item, and its titles are scrubbed. Responses end with a newline and the end of the sequence
-    in training; neither is ever scored.
-
-    Args:
-        text_tasks: Whether titles are learned beside interactions.
-        ending: Whether responses are taught to end.
+    in training where ``ending`` says so; neither is ever scored.
     """
 
     def __init__(self, recommender: CausalRecommender, data: TrainingData, *, text_tasks: bool, ending: bool) -> None:

@@ -6,10 +6,9 @@ arXiv 2306.07134). docs/backbones/p5sid.md compares it with the official code.
 The name stands for three models in the literature. Here it is P5's prompts over codebook IDs, as TRACER needs
 codebooks; the tree indexers of Hua et al. are options of the tokenizer (``indexer``).
 
-Retraining: ``retrain`` keeps the IDs, whatever made them, and trains a new network on cleaned interactions;
-users are numbered anew among those that are left. ``retrain-full`` makes the IDs anew as well: codebooks from scrubbed
-texts of retain items, sequential numbers and clusters from interactions without the concept, whose items then follow
-behind all others. With a pretrained checkpoint both start from it: what its text model knows of a brand, it knows.
+Retraining numbers users anew among those that are left. ``retrain-full`` makes the IDs anew as well: codebooks from
+scrubbed texts of retain items, sequential numbers and clusters from interactions without the concept, whose items then
+follow behind all others. What a pretrained checkpoint knows of a brand stays.
 """
 
 from __future__ import annotations

@@ -78,9 +78,8 @@ class SasRec(Ranker):
         limit = max(min(config.history_limit, longest), 1)
         sequences = train_sequences(train, limit)
         if not len(sequences) or not len(valid):
-            raise DataFault(
-                "SASRec has nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples"
-            )
+            examples = f"{len(train)} train, {len(valid)} validation examples"
+            raise DataFault("SASRec has nothing to train on", where=examples)
         seen = np.zeros(items, dtype=np.bool_)
         for part in (sequences.inputs, sequences.targets):
             seen[part[part != PAD]] = True
@@ -109,8 +108,9 @@ class SasRec(Ranker):
         ``log_probs`` are those of a softmax over the catalogue. Items that never occurred in training have a vector
         that means nothing; they stand behind all others, level with each other. A history without any item is
         answered by popularity (add-one smoothed log shares of the train targets).
-
         """
+        if k < 1:
+            raise ValueError(f"k must be positive, got {k}")
         items = np.full((len(histories), k), PAD, dtype=np.int64)
         log_probs = np.full((len(histories), k), -np.inf, dtype=np.float32)
         histories = histories.latest(self.network.positions.num_embeddings)

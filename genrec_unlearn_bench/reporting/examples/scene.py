@@ -168,15 +168,9 @@ def _seed(block: Block, rows: Sequence[Row], seed: int | None) -> int:
 def _command(result: Result, method: str) -> str:
     """The command of a run with another row in its method's place, whose configuration it does not share."""
     words = shlex.split(result.command)
-    out: list[str] = []
-    before = ""
-    for word in words:
-        if before == "--method":
-            out.append(method)
-        elif word != "--set" and before != "--set":
-            out.append(word)
-        before = word
-    return shlex.join(out)
+    pairs = zip(["", *words], words, strict=False)
+    kept = [(before, word) for before, word in pairs if "--set" not in (before, word)]
+    return shlex.join(method if before == "--method" else word for before, word in kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +208,10 @@ def set_scene(chosen: SideBySide, store: StageStore) -> Scene:
     runs = tuple((label, find_lists(read_record(result.folder), store)) for label, result in chosen.rows)
     first = runs[0][1]
     for label, found in runs[1:]:
-        if not all(_same(first, found, group) for group in (Group.FORGET, Group.RETAIN)):
+        if not all(
+            _equal((first.users(group), first.targets(group)), (found.users(group), found.targets(group)))
+            for group in (Group.FORGET, Group.RETAIN)
+        ):
             raise ProtocolMismatch(
                 f"the runs of {runs[0][0]!r} and {label!r} were measured on different test examples",
                 where=chosen.title,
@@ -223,12 +220,6 @@ def set_scene(chosen: SideBySide, store: StageStore) -> Scene:
     dataset = find_dataset_of(first.record, store)
     split = _split(dataset, _manifest(chosen.rows[0][1].folder, first.record), first)
     return Scene(chosen.title, dataset, split, runs)
-
-
-def _same(one: RunLists, other: RunLists, group: Group) -> bool:
-    return np.array_equal(one.users(group), other.users(group)) and np.array_equal(
-        one.targets(group), other.targets(group)
-    )
 
 
 def _manifest(folder: Path, record: RunRecord) -> TaskManifest:
@@ -272,7 +263,7 @@ def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetS
         # What is never trained on is not to be forgotten either.
         split = replace(split, pairs=carve(dataset, split)[1].pairs)
     for group, part in ((Group.FORGET, split.test.forget), (Group.RETAIN, split.test.retain)):
-        if not _are(part, found.users(group), found.targets(group)):
+        if not _equal((part.users, part.targets), (found.users(group), found.targets(group))):
             raise CorruptArtefact(
                 f"the {group.value} test examples of the dataset are not those of the per-user table",
                 where=found.record.cell.task,
@@ -281,8 +272,8 @@ def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetS
     return split
 
 
-def _are(part: Examples, users: IntArray, targets: IntArray) -> bool:
-    return np.array_equal(part.users, users) and np.array_equal(part.targets, targets)
+def _equal(one: tuple[IntArray, IntArray], other: tuple[IntArray, IntArray]) -> bool:
+    return np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])
 
 
 RULE = (

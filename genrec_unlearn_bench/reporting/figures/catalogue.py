@@ -21,9 +21,7 @@ __all__ = ["Drawn", "Skipped", "draw_all", "find_kind", "kinds"]
 Draw = Callable[[Block, Asked], tuple[Figure, ...]]
 
 _KINDS: Mapping[str, Callable[[str, Block, Asked], tuple[Figure, ...]]] = {
-    "probing": draw_measured,
-    "relearning": draw_measured,
-    "membership": draw_measured,
+    **dict.fromkeys(("probing", "relearning", "membership"), draw_measured),
     "forget-quality": draw_forget_quality,
     "quantisation": draw_measured,
     "pareto": draw_pareto,

@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.reporting.figures.model import Figure, Width, styled
-from genrec_unlearn_bench.reporting.formats.escaping import csv_text
 from genrec_unlearn_bench.reporting.latex.escape import escape, label
+from genrec_unlearn_bench.reporting.wording import csv_text
 
 __all__ = ["FORMATS", "Written", "figure_files", "snippet"]
 

@@ -11,11 +11,10 @@ import io
 from collections.abc import Iterable, Sequence
 
 from genrec_unlearn_bench.reporting.across import Across
-from genrec_unlearn_bench.reporting.formats.escaping import csv_text
 from genrec_unlearn_bench.reporting.formats.json_tables import BlockEntry, CellEntry, document
 from genrec_unlearn_bench.reporting.reported import Beside
 from genrec_unlearn_bench.reporting.tables import Table
-from genrec_unlearn_bench.reporting.wording import six
+from genrec_unlearn_bench.reporting.wording import csv_text, six
 
 __all__ = ["LONG_COLUMNS", "across_csv", "long_csv", "reported_csv", "wide_csv"]
 

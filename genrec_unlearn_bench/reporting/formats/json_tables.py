@@ -249,12 +249,8 @@ def document(
 
 def _table(table: Table) -> TableEntry:
     return TableEntry(
-        name=table.name,
+        **{name: getattr(table, name) for name in ("name", "title", "caption", "scale", "ruleset")},
         layout=table.layout.name,
-        title=table.title,
-        caption=table.caption,
-        scale=table.scale,
-        ruleset=table.ruleset,
         columns=tuple(
             ColumnEntry(task=c.top, head=c.head, measure=c.measure.text, decimals=c.decimals, primary=c.primary)
             for c in table.columns
@@ -270,10 +266,7 @@ def _table(table: Table) -> TableEntry:
 def _block(block: BlockAnalysis, shown: frozenset[tuple[str, str, str, str]]) -> BlockEntry:
     key = block.block.key
     return BlockEntry(
-        task=key.task,
-        backbone=key.backbone,
-        scale=key.scale,
-        ruleset=key.ruleset,
+        **{name: getattr(key, name) for name in ("task", "backbone", "scale", "ruleset")},
         setup=key.variant,
         seeds=block.block.seeds,
         baseline=block.baseline.label if block.baseline is not None else None,
@@ -320,16 +313,12 @@ def _row(block: BlockAnalysis, row: Row) -> RowEntry:
 
 def _across(each: Across) -> AcrossEntry:
     return AcrossEntry(
+        **{name: getattr(each, name) for name in ("scale", "ruleset", "blocks", "sentence", "notes")},
         measure=each.measure.text,
-        scale=each.scale,
-        ruleset=each.ruleset,
-        blocks=each.blocks,
         statistic=each.found.statistic if each.found is not None else None,
         p=each.found.p if each.found is not None else None,
         standings=tuple(
             StandingEntry(method=place.label, mean_rank=place.mean_rank, letters=place.letters)
             for place in each.standings
         ),
-        sentence=each.sentence,
-        notes=each.notes,
     )

@@ -12,8 +12,7 @@ from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Verdict
 from genrec_unlearn_bench.reporting.board import CORE
 from genrec_unlearn_bench.reporting.facts import facts
 from genrec_unlearn_bench.reporting.formats.cells import DIVERGED, show
-from genrec_unlearn_bench.reporting.statistics.paired import PairedTest
-from genrec_unlearn_bench.reporting.statistics.power import smallest_attainable
+from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, smallest_p
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import listed, p_text
 
@@ -147,7 +146,7 @@ def _underpowered(table: Table) -> Iterable[str]:
         why = "every seed differs by the same number, so that only the sign flip is left: " if exact else ""
         yield (
             f"Underpowered: {listed(dict.fromkeys(labels))} with {n} shared seed{'s' if n != 1 else ''}; "
-            f"{why}the smallest p there is, before correction, is {p_text(smallest_attainable(n, 1, test))}."
+            f"{why}the smallest p there is, before correction, is {p_text(smallest_p(n, test))}."
         )
 
 

@@ -1,18 +1,19 @@
 """The blocks of the data block: rows, values by seed, provenance of every run, and reported numbers.
 
-Commands differ in names and seeds alone, so each is kept as a pattern that the page fills in again.
+Commands differ in names and seeds alone, so each is kept as a pattern that the page fills in again. Numbers are
+packed as base64 of float32, which keeps the six significant digits of reports in 5.3 characters where text takes nine.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from genrec_unlearn_bench.reporting.board import Block
-from genrec_unlearn_bench.reporting.html.packing import Table, packed, uniform
 from genrec_unlearn_bench.reporting.html.payload_model import (
     BlockData,
     MeasureData,
@@ -32,14 +33,17 @@ from genrec_unlearn_bench.reporting.wording import six
 __all__ = [
     "KEY_DIGITS",
     "Ledger",
+    "Table",
     "block_data",
     "block_values",
     "measure_data",
+    "packed",
     "pattern_of",
     "protocol_data",
     "published_beside",
     "run_columns",
     "seconds_of",
+    "uniform",
 ]
 
 KEY_DIGITS = 16
@@ -158,12 +162,7 @@ def block_data(
     first = rows[0].first
     labels = [row.label for row in rows]
     return BlockData(
-        task=block.key.task,
-        backbone=block.key.backbone,
-        scale=block.key.scale,
-        ruleset=block.key.ruleset,
-        regime=block.key.regime,
-        variant=block.key.variant,
+        **vars(block.key),
         dataset=dataset,
         seeds=block.seeds,
         oracle=rows.index(block.oracle) if block.oracle is not None else None,
@@ -221,14 +220,9 @@ def protocol_data(protocol: StatisticsProtocol, *, baseline: str, most_seeds: in
     """The protocol, with the constants that turn values by seed into intervals and effect sizes."""
     counts = range(most_seeds + 1)
     return ProtocolData(
+        **protocol.model_dump(include={"alpha", "confidence", "seeds", "oracle", "beam", "equivalence_quantile"}),
         name=protocol.name,
-        alpha=protocol.alpha,
-        confidence=protocol.confidence,
-        seeds=protocol.seeds,
         baseline=baseline,
-        oracle=protocol.oracle,
-        beam=protocol.beam,
-        equivalence_quantile=protocol.equivalence_quantile,
         t=tuple(_quantile(n, protocol.confidence) for n in counts),
         t90=tuple(_quantile(n, 1.0 - 2.0 * LEVEL) for n in counts),
         hedges=tuple(_correction(n) for n in counts),
@@ -253,3 +247,58 @@ def _correction(n: int) -> float:
 
 def _ladder(n: int) -> list[float]:
     return [1.0 + step for step in range(n)]
+
+
+T = TypeVar("T", bound=Hashable)
+TINY = 1.2e-38
+"""Smallest normal float32: a p-value is never 0, not even here."""
+
+
+class Table(Generic[T]):
+    """Things by number, each once, in the order in which they came."""
+
+    def __init__(self, first: Iterable[T] = ()) -> None:
+        self._places: dict[T, int] = {thing: number for number, thing in enumerate(first)}
+
+    def number(self, thing: T) -> int:
+        """Its number; a new one if it was not there."""
+        return self._places.setdefault(thing, len(self._places))
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def cut(self, length: int) -> None:
+        """Forget what came after the first ``length`` things."""
+        self._places = {thing: number for thing, number in self._places.items() if number < length}
+
+    @property
+    def things(self) -> tuple[T, ...]:
+        """All of them."""
+        return tuple(self._places)
+
+
+def uniform(numbers: Sequence[int]) -> int | tuple[int, ...]:
+    """The number that all of them are, or all of them."""
+    return numbers[0] if numbers and len(set(numbers)) == 1 else tuple(numbers)
+
+
+def packed(values: Iterable[float | None]) -> str:
+    """Base64 of little-endian float32, each rounded to six significant digits first; None becomes NaN. Empty where no
+    value is a number."""
+    import numpy as np
+
+    rounded = [_single(six(value)) for value in values]
+    column = np.array(rounded, dtype="<f4")
+    if not np.isfinite(column).any():
+        return ""
+    # One NaN, whatever machine made it.
+    column[np.isnan(column)] = np.frombuffer(b"\x00\x00\xc0\x7f", dtype="<f4")[0]
+    return base64.b64encode(column.tobytes()).decode("ascii").rstrip("=")
+
+
+def _single(value: float | None) -> float:
+    if value is None:
+        return float("nan")
+    if value and abs(value) < TINY:
+        return TINY if value > 0 else -TINY
+    return max(-3.4e38, min(3.4e38, value))

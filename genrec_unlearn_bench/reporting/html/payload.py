@@ -13,6 +13,7 @@ from pathlib import Path
 from genrec_unlearn_bench.reporting.board import Block, Board
 from genrec_unlearn_bench.reporting.html.blocks import (
     Ledger,
+    Table,
     block_data,
     block_values,
     measure_data,
@@ -21,7 +22,6 @@ from genrec_unlearn_bench.reporting.html.blocks import (
     seconds_of,
 )
 from genrec_unlearn_bench.reporting.html.method_pages import known_methods, method_pages
-from genrec_unlearn_bench.reporting.html.packing import Table
 from genrec_unlearn_bench.reporting.html.payload_model import BlockData, BlockView, Code, Payload, SourceData, ViewData
 from genrec_unlearn_bench.reporting.html.task_pages import task_pages
 from genrec_unlearn_bench.reporting.html.views import View, block_view, made_table, plan_views
@@ -44,8 +44,11 @@ class Extras:
     """Content of the page beside the board.
 
     Attributes:
-        manifests, health: Folders; see ``task_pages``.
-        reported: Numbers that a paper reports, and what has to be said wherever they are shown.
+        baseline: Label of the row that others are tested against; the protocol's where none is given.
+        manifests: Folder with ``<task>.json``, for results that have no manifest beside them.
+        health: Folder with ``<task>-<backbone>-<scale>.json`` from ``bench sids --json``.
+        reported: A paper's own numbers (``reported().cells``), shown beside ours where the reader asks for them.
+        reported_notes: Sentences to show with them.
     """
 
     baseline: str | None = None
@@ -53,6 +56,9 @@ class Extras:
     health: Path | None = None
     reported: Sequence[ReportedCell] = ()
     reported_notes: Sequence[str] = ()
+
+
+NOTHING = Extras()
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class Built:
 
 
 def build_payload(
-    board: Board, protocol: StatisticsProtocol, *, title: str, extras: Extras, budget: int = BUDGET
+    board: Board, protocol: StatisticsProtocol, *, title: str, extras: Extras = NOTHING, budget: int = BUDGET
 ) -> Built:
     """The page's data.
 

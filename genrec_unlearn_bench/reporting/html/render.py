@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.formats.cells import line_label, show
 from genrec_unlearn_bench.reporting.formats.notes import notes
-from genrec_unlearn_bench.reporting.html.payload import BUDGET, Extras, build_payload
+from genrec_unlearn_bench.reporting.html.payload import BUDGET, NOTHING, Extras, build_payload
 from genrec_unlearn_bench.reporting.html.payload_model import Payload
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.reported import ReportedCell
 from genrec_unlearn_bench.reporting.tables import Table
 
 if TYPE_CHECKING:
@@ -78,28 +75,12 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028",
 def render_html(
     board: Board,
     protocol: StatisticsProtocol,
+    extras: Extras = NOTHING,
     *,
     title: str = TITLE,
-    baseline: str | None = None,
-    manifests: Path | None = None,
-    health: Path | None = None,
-    reported: Sequence[ReportedCell] = (),
-    reported_notes: Sequence[str] = (),
     budget: int = BUDGET,
 ) -> str:
-    """The whole page. The same board gives the same bytes.
-
-    Args:
-        baseline: Label of the row that others are tested against; the protocol's where none is given.
-        manifests: Folder with ``<task>.json``, for results that have no manifest beside them.
-        health: Folder with ``<task>-<backbone>-<scale>.json`` from ``bench sids --json``.
-        reported: A paper's own numbers (``reported_numbers()``), shown beside ours where the reader asks for them.
-        reported_notes: What has to be said about them (``reported().notes``).
-        budget: Bytes of data; views beyond it are left out, and the page names them.
-    """
-    extras = Extras(
-        baseline=baseline, manifests=manifests, health=health, reported=reported, reported_notes=reported_notes
-    )
+    """The whole page. The same board gives the same bytes; views beyond ``budget`` bytes of data are left out."""
     built = build_payload(board, protocol, title=title, extras=extras, budget=budget)
     style = template_file("site", "style.css")
     script = "(() => {\n'use strict';\n" + "\n".join(template_file("site", name) for name in SCRIPTS) + "\n})();\n"

@@ -14,7 +14,7 @@ from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell, Mark, Verdict
 from genrec_unlearn_bench.reporting.board import Block, Board
 from genrec_unlearn_bench.reporting.formats.notes import legend, notes
-from genrec_unlearn_bench.reporting.html.packing import Table, packed, uniform
+from genrec_unlearn_bench.reporting.html.blocks import Table, packed, uniform
 from genrec_unlearn_bench.reporting.html.payload_model import BlockView, Code
 from genrec_unlearn_bench.reporting.layouts import Layout, layouts
 from genrec_unlearn_bench.reporting.measure import Measure

@@ -12,7 +12,7 @@ from genrec_unlearn_bench.reporting.facts import Facts, Short, facts
 from genrec_unlearn_bench.reporting.formats.notes import suite_notes
 from genrec_unlearn_bench.reporting.latex.columns import marks_of
 from genrec_unlearn_bench.reporting.latex.escape import escape, shorten
-from genrec_unlearn_bench.reporting.statistics.power import smallest_attainable
+from genrec_unlearn_bench.reporting.statistics.paired import smallest_p
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Table
 from genrec_unlearn_bench.reporting.wording import counted, listed, p_text, spanned, verb
 
@@ -106,7 +106,7 @@ def _underpowered(found: Facts, entries: Sequence[Entry]) -> Iterable[str]:
             rows[entry.row.label] = min(difference.n, rows.get(entry.row.label, difference.n))
     for n in sorted(set(rows.values())):
         names = listed(escape(shorten(label)) for label, own in rows.items() if own == n)
-        least = smallest_attainable(n) if n < 2 else 2.0 ** (1 - n)
+        least = smallest_p(n) if n < 2 else 2.0 ** (1 - n)
         # From two seeds up only a difference that is the same in every seed has no t, and the sign flip's least p.
         why = "" if n < 2 else ", the same difference in each"
         yield (

@@ -1,4 +1,4 @@
-"""Tests of two methods over the training seeds they share: paired t, exact sign flips, and Holm's correction.
+"""Tests of two methods over the training seeds they share: paired t, exact sign flips, Holm's correction, and power.
 
 The replicate is the training seed, so what is tested are differences within a seed. A test over users answers another
 question (users.py): on simulated nulls it calls equal methods different in up to half of all cases once seeds move the
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +28,7 @@ __all__ = [
     "PairedTest",
     "PairedTests",
     "clean",
+    "detectable_difference",
     "holm",
     "never_zero",
     "paired_tests",
@@ -276,3 +279,60 @@ def holm(p: ArrayLike) -> FloatArray:
     adjusted = np.full(values.shape, np.nan)
     adjusted[order] = np.minimum(np.maximum.accumulate(values[order] * factors), 1.0)
     return adjusted
+
+
+REACH = 9.0
+"""Standard deviations of the normal part that are integrated over; 1e-19 lies outside."""
+GRID = 2001
+PRECISION = 1e-10
+"""Relative, of the noncentrality."""
+
+
+def detectable_difference(sd: float, n: int, alpha: float = 0.05, *, power: float = 0.8) -> float:
+    """The smallest true difference that the two-sided paired t-test finds with probability ``power``.
+
+    Args:
+        sd: Standard deviation of the differences over seeds.
+        n: Seeds.
+        alpha: Level of the single test; for a family's first Holm step, the family's level over its size.
+        power: In (alpha, 1).
+
+    Returns:
+        In the metric's unit, from the noncentral t distribution (Cohen 1988, ch. 2); NaN below two seeds.
+
+    Raises:
+        UsageError: a power that is not between alpha and 1.
+    """
+    if not 0.0 < alpha < power < 1.0:
+        raise UsageError("the power lies between alpha and 1", where=f"alpha {alpha}, power {power}")
+    if n < 2 or not np.isfinite(sd):
+        return float("nan")
+    return _noncentrality(n - 1, alpha, power) * sd / sqrt(n)
+
+
+@cache
+def _noncentrality(df: int, alpha: float, power: float) -> float:
+    """Where the two-sided t-test reaches ``power``, by halving."""
+    from scipy.special import stdtrit
+
+    bound = -float(stdtrit(df, alpha / 2.0))
+    low, high = 0.0, 1.0
+    while _rejected(df, high, bound) < power:
+        low, high = high, 2.0 * high
+    while high - low > PRECISION * high:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if _rejected(df, middle, bound) < power else (low, middle)
+    return high
+
+
+def _rejected(df: int, shift: float, bound: float) -> float:
+    """P(|T| > bound) for the noncentral t: the share of chi-square below df ((z + shift) / bound)², averaged over z.
+
+    scipy's nctdtr gives NaN for exactly the shifts that few seeds and small levels need. The trapezoid rule is exact to
+    rounding here, as the normal density brings both ends to nothing.
+    """
+    from scipy.special import chdtr
+
+    z = np.linspace(-REACH, REACH, GRID)
+    weights = np.exp(-(z**2) / 2.0)
+    return float(weights @ chdtr(df, df * ((z + shift) / bound) ** 2) / weights.sum())

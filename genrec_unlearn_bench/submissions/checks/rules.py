@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.submissions.bundle import Bundle, Result, demo_tasks
-from genrec_unlearn_bench.submissions.faults import Fault
-from genrec_unlearn_bench.submissions.limits import REPORTED_SEEDS, TRIALS
+from genrec_unlearn_bench.submissions.faults import REPORTED_SEEDS, TRIALS, Fault
 from genrec_unlearn_bench.submissions.spec import SPEC
 
 if TYPE_CHECKING:

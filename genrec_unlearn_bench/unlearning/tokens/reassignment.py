@@ -94,7 +94,7 @@ class PhiTrainer:
         self._masks: list[Tensor] = []
 
     def assignment_probs(self, step: int, total: int, progress: Progress) -> tuple[Tensor, ...]:
-        """q_φ at the step's temperature. Step 0 notes the entropy; raises BenchError if q is one-hot or uniform there."""
+        """q_φ at the step's temperature. Step 0 notes the entropy; raises BenchError if q is one-hot or uniform."""
         config = self.config
         if config.recompute_residuals and step:
             self.tokens.follow_codes(self._table, self._scale)

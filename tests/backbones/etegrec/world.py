@@ -63,8 +63,7 @@ def begun(table: SidTable, progress: Progress | None = None) -> JointTraining:
     return JointTraining(
         fresh(table),
         LiveTokenizer.of(table),
-        CONFIG.joint,
-        CONFIG.alignment,
+        CONFIG,
         data().train,
         0,
         "cpu",

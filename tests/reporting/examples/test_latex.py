@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.reporting.examples.documents import PACKAGES, render_latex
 from genrec_unlearn_bench.reporting.examples.page import Page
+from genrec_unlearn_bench.reporting.examples.render import PACKAGES, render_latex
 from genrec_unlearn_bench.reporting.examples.scene import Scene
 from tests.reporting.examples.scenes import made_page
 from tests.reporting.latex.test_pdflatex import compiled, pytestmark

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from genrec_unlearn_bench.reporting.examples.page import Page
-from genrec_unlearn_bench.reporting.examples.terminal import draw, render_terminal
+from genrec_unlearn_bench.reporting.examples.render import draw, render_terminal
 
 
 def drawn(page: Page, width: int, *, colour: bool = False) -> str:

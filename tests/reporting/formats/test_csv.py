@@ -10,8 +10,8 @@ import pytest
 
 from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.formats.csv_tables import LONG_COLUMNS, across_csv, long_csv, reported_csv, wide_csv
-from genrec_unlearn_bench.reporting.formats.escaping import csv_text
 from genrec_unlearn_bench.reporting.reported import beside
+from genrec_unlearn_bench.reporting.wording import csv_text
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.golden_files import golden
 from tests.reporting.odd_names import FORMULAS, odd_tables

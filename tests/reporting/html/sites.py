@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.board import Board, make_board
+from genrec_unlearn_bench.reporting.html.payload import Extras
 from genrec_unlearn_bench.reporting.html.render import render_html
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.reported import ReportedCell
 from genrec_unlearn_bench.reporting.results import Badge, Result, Source
+from genrec_unlearn_bench.reporting.wording import six
 from tests.reporting.boards import make_records, make_results, make_synthetic_board
 
-__all__ = ["ODD", "REPORTED", "data_of", "many_results", "odd_board", "odd_page", "page", "page_of"]
+__all__ = ["ODD", "REPORTED", "data_of", "many_results", "odd_board", "odd_page", "page", "page_of", "unpacked"]
 
 ODD = (
     "<script>window.hit=1</script>",
@@ -63,9 +68,7 @@ REPORTED = (
 def page() -> str:
     """Two tasks, two backbones, nine methods, five seeds; with reported numbers."""
     board = make_synthetic_board()
-    return render_html(
-        board, statistics_protocol(), reported=REPORTED, reported_notes=("Another paper's numbers <b>.",)
-    )
+    return page_of(board, reported=REPORTED, reported_notes=("Another paper's numbers <b>.",))
 
 
 @cache
@@ -105,7 +108,7 @@ def crowd_page() -> str:
 
 def page_of(board: Board, **options: Any) -> str:
     """The page of a board."""
-    return render_html(board, statistics_protocol(), **options)
+    return render_html(board, statistics_protocol(), Extras(**options))
 
 
 def data_of(html: str) -> dict[str, Any]:
@@ -130,3 +133,9 @@ def _wide(result: Result) -> Result:
         if measure.beam == 10 and value is not None:
             values[measure._replace(beam=50)] = 1.01 * value
     return replace(result, values=values)
+
+
+def unpacked(text: str) -> list[float | None]:
+    """The numbers of ``packed``, with six significant digits."""
+    column = np.frombuffer(base64.b64decode(text + "=" * (-len(text) % 4)), dtype="<f4")
+    return [six(float(value)) for value in column]

@@ -7,8 +7,9 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.reporting.html.packing import Table, packed, uniform, unpacked
+from genrec_unlearn_bench.reporting.html.blocks import Table, packed, uniform
 from genrec_unlearn_bench.reporting.wording import six
+from tests.reporting.html.sites import unpacked
 
 NUMBERS = st.floats(min_value=-1e30, max_value=1e30, allow_nan=False).filter(lambda x: x == 0 or abs(x) > 1e-30)
 

@@ -10,8 +10,7 @@ import pytest
 from genrec_unlearn_bench.reporting.analysis import Mark
 from genrec_unlearn_bench.reporting.board import make_board
 from genrec_unlearn_bench.reporting.html.blocks import pattern_of
-from genrec_unlearn_bench.reporting.html.packing import unpacked
-from genrec_unlearn_bench.reporting.html.payload import BUDGET, Extras, build_payload
+from genrec_unlearn_bench.reporting.html.payload import BUDGET, build_payload
 from genrec_unlearn_bench.reporting.html.payload_model import Payload
 from genrec_unlearn_bench.reporting.html.render import data_block
 from genrec_unlearn_bench.reporting.layouts import find_layout
@@ -20,12 +19,12 @@ from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.tables import make_tables
 from genrec_unlearn_bench.reporting.wording import six
 from tests.reporting.boards import VARIANTS, kinds_of, make_records, make_results, make_synthetic_board
-from tests.reporting.html.sites import many_results
+from tests.reporting.html.sites import many_results, unpacked
 
 
 @pytest.fixture(scope="module")
 def payload() -> Payload:
-    return build_payload(make_synthetic_board(), statistics_protocol(), title="t", extras=Extras()).payload
+    return build_payload(make_synthetic_board(), statistics_protocol(), title="t").payload
 
 
 def each(column: Any, place: int) -> Any:
@@ -115,15 +114,15 @@ def test_diverged_rows_are_named_and_not_ranked(payload: Payload) -> None:
 def test_rulesets_share_results_and_count_them_once() -> None:
     fixed = [record for record in make_records(ruleset="fixed") if record.cell.ruleset == "fixed"]
     records = [*make_records(), *fixed]
-    payload = build_payload(make_synthetic_board(records), statistics_protocol(), title="t", extras=Extras()).payload
+    payload = build_payload(make_synthetic_board(records), statistics_protocol(), title="t").payload
     assert {block.ruleset for block in payload.blocks} == {"fixed", "tuned"}
     assert payload.results == len({record.key for record in records})
 
 
 def test_a_budget_leaves_views_out_and_says_which() -> None:
     board = make_synthetic_board()
-    whole = build_payload(board, statistics_protocol(), title="t", extras=Extras())
-    small = build_payload(board, statistics_protocol(), title="t", extras=Extras(), budget=80_000)
+    whole = build_payload(board, statistics_protocol(), title="t")
+    small = build_payload(board, statistics_protocol(), title="t", budget=80_000)
     size = len(small.payload.model_dump_json().encode())
     assert size < 80_000 < len(whole.payload.model_dump_json().encode())
     assert small.payload.views[0].layout == "main"
@@ -134,12 +133,12 @@ def test_a_budget_leaves_views_out_and_says_which() -> None:
 def test_five_thousand_results_fit_into_two_megabytes() -> None:
     results = many_results(tasks=5, methods=42, seeds=range(12))
     assert len(results) == 5040
-    built = build_payload(make_board(results, statistics_protocol()), statistics_protocol(), title="t", extras=Extras())
+    built = build_payload(make_board(results, statistics_protocol()), statistics_protocol(), title="t")
     assert len(data_block(built.payload).encode()) < BUDGET + 20_000
     assert {view.layout for view in built.payload.views} >= {"main", "full", "efficiency", "ablation", "attack"}
 
 
 def test_an_empty_board_has_a_payload() -> None:
-    built = build_payload(make_board([], statistics_protocol()), statistics_protocol(), title="t", extras=Extras())
+    built = build_payload(make_board([], statistics_protocol()), statistics_protocol(), title="t")
     assert built.first is None
     assert built.payload.blocks == ()

@@ -115,9 +115,9 @@ def test_the_data_block_holds_no_markup_at_all() -> None:
 
 
 def test_escaping_keeps_what_is_said() -> None:
-    from genrec_unlearn_bench.reporting.html.payload import Extras, build_payload
+    from genrec_unlearn_bench.reporting.html.payload import build_payload
 
-    built = build_payload(odd_board(), statistics_protocol(), title="a\u2028b</script>", extras=Extras())
+    built = build_payload(odd_board(), statistics_protocol(), title="a\u2028b</script>")
     assert "\u2028" not in data_block(built.payload)
     assert built.payload.model_validate_json(data_block(built.payload)) == built.payload
 

@@ -9,8 +9,12 @@ import pytest
 from statsmodels.stats.power import TTestPower
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, paired_tests
-from genrec_unlearn_bench.reporting.statistics.power import detectable_difference, smallest_attainable, underpowered
+from genrec_unlearn_bench.reporting.statistics.paired import (
+    PairedTest,
+    detectable_difference,
+    paired_tests,
+    smallest_p,
+)
 from genrec_unlearn_bench.seeding import numpy_generator
 from tests.reporting.statistics.null_worlds import band
 
@@ -47,30 +51,7 @@ def test_edges() -> None:
             detectable_difference(0.1, 5, alpha, power=power)
 
 
-def test_the_smallest_p_of_a_family() -> None:
-    assert smallest_attainable(5, 1, PairedTest.SIGN_FLIP) == 0.0625
-    assert smallest_attainable(10, 14, PairedTest.SIGN_FLIP) == pytest.approx(14 / 512)
-    assert smallest_attainable(3, 14, PairedTest.SIGN_FLIP) == 1.0
-    assert 0.0 < smallest_attainable(2, 1_000) < 1e-300
-
-
-@pytest.mark.parametrize(
-    ("n", "tests", "test", "expected"),
-    [
-        (1, 1, PairedTest.T, True),
-        (2, 1, PairedTest.T, False),
-        (5, 1, PairedTest.SIGN_FLIP, True),
-        (6, 1, PairedTest.SIGN_FLIP, False),
-        (6, 2, PairedTest.SIGN_FLIP, True),
-        (10, 14, PairedTest.SIGN_FLIP, False),
-        (0, 1, PairedTest.T, True),
-    ],
-)
-def test_underpowered(n: int, tests: int, test: PairedTest, expected: bool) -> None:
-    assert underpowered(n, tests, test) is expected
-
-
 def test_a_difference_that_all_seeds_agree_on_has_the_sign_flips_limit() -> None:
     """The t-test itself has no least p, its fallback without spread has."""
     found = paired_tests(np.full((1, 5), 0.2))
-    assert found.p[0] == smallest_attainable(5, 1, PairedTest.SIGN_FLIP)
+    assert found.p[0] == smallest_p(5, PairedTest.SIGN_FLIP)

@@ -1,0 +1,190 @@
+"""``bench sweep`` as a user calls it: what it refuses, what it shows, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from genrec_unlearn_bench.cli import sweep as verb
+from genrec_unlearn_bench.cli.main import app
+from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.executors.local import InProcess
+from genrec_unlearn_bench.executors.task import WorkResult
+from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.state import SweepFolder
+from genrec_unlearn_bench.pipeline.stage import SessionCache
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.store.store import StageStore
+from tests.executors import light_work
+from tests.grid.light_graphs import LightBuilder
+
+ROOT = Path(__file__).parents[2]
+GRID = """
+name: two
+axes: {task: demo-brand, method: [popularity, filter, tracer], scale: smoke}
+settings: {device: cpu}
+"""
+
+
+def call(tmp_path: Path, *words: str) -> Result:
+    (tmp_path / "two.yaml").write_text(GRID)
+    places = ["--cache-dir", str(tmp_path / "cache"), "--results-dir", str(tmp_path / "results")]
+    return CliRunner().invoke(app, ["sweep", str(tmp_path / "two.yaml"), *places, *words])
+
+
+class Light:
+    """Cells of light stages, done in this process; faults by method, each raised once."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.faults: dict[str, BaseException] = {}
+        self.diverged: set[str] = set()
+
+    def work(self, job: Job, store: StageStore, progress: Progress, session: SessionCache) -> WorkResult:
+        if job.until == "result" and job.request.method in self.faults:
+            raise self.faults.pop(job.request.method)
+        result = light_work.do(job, store, progress, session)
+        self.done += [job.name] if job.until == "result" else []
+        return WorkResult(result.folder, job.request.method in self.diverged)
+
+
+@pytest.fixture
+def light(monkeypatch: pytest.MonkeyPatch) -> Iterator[Light]:
+    found = Light()
+
+    def choose(name: str, folder: SweepFolder, cache: Path, *_: Any) -> InProcess:
+        return InProcess(folder, cache, work=found.work)
+
+    monkeypatch.setattr("genrec_unlearn_bench.grid.expand.graph_builder", lambda **_: LightBuilder())
+    monkeypatch.setattr(verb, "choose_executor", choose)
+    monkeypatch.setattr("genrec_unlearn_bench.cli.sweep_display.EarlyTables.ended", lambda *_: None)
+    before = signal.getsignal(signal.SIGINT)
+    yield found
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_failed_cell_is_shown_with_its_log_and_tried_by_the_next_call(tmp_path: Path, light: Light) -> None:
+    light.faults["tracer"] = DataFault("a line is broken", where="items.csv:7")
+    first = call(tmp_path)
+    assert first.exit_code == 1, first.output
+    assert "failed: demo-brand/tiger/tracer/smoke-core-default-seed0 (1 attempts)" in first.stdout
+    assert "where: items.csv:7" in first.stdout
+    assert "raise self.faults.pop" in first.stdout
+    assert "jobs done, 1 failed" in first.stdout
+    assert "demo-brand/tiger/popularity/smoke-core-default-seed0: " in first.stderr
+    second = call(tmp_path, "--json")
+    assert second.exit_code == 0
+    content = json.loads(second.stdout)
+    assert [one["job"] for one in content["done"]] == ["demo-brand/tiger/tracer/smoke-core-default-seed0"]
+    assert (content["failed"], content["left"], content["interrupted"]) == ([], [], False)
+    third = call(tmp_path)
+    assert (third.exit_code, "0 of 0 jobs done" in third.stdout) == (0, True)
+
+
+def test_a_cell_that_diverged_ends_with_1(tmp_path: Path, light: Light) -> None:
+    light.diverged.add("filter")
+    shown = call(tmp_path)
+    assert shown.exit_code == 1
+    assert "diverged, so not ranked: demo-brand/tiger/filter/smoke-core-default-seed0" in shown.stdout
+
+
+def test_an_interrupt_ends_with_130_and_the_same_call_goes_on(tmp_path: Path, light: Light) -> None:
+    light.faults["filter"] = KeyboardInterrupt()
+    shown = call(tmp_path, "--json")
+    assert shown.exit_code == 130
+    content = json.loads(shown.stdout)
+    assert (content["interrupted"], len(content["left"])) == (True, 2)
+    assert call(tmp_path).exit_code == 0
+    assert len(light.done) == 3
+
+
+def test_a_finished_sweep_is_enough_with_a_cache_that_may_only_be_read(
+    tmp_path: Path, light: Light, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call(tmp_path).exit_code == 0
+    folder = SweepFolder.of(tmp_path / "cache", "two").root
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*")}
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a finished sweep writes nothing")
+
+    # Permissions mean nothing to root, under whom tests may run.
+    monkeypatch.setattr(SweepFolder, "begin", refuse)
+    monkeypatch.setattr(SweepFolder, "write", refuse)
+    shown = call(tmp_path)
+    assert (shown.exit_code, shown.exception) == (0, None)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*")} == before
+    assert folder.is_dir()
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_an_output_without_unicode_gets_replacement_characters(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "grid.yaml").write_text("name: one\naxes: {task: demo-brand, method: filter}\n")
+    program = "from genrec_unlearn_bench.cli.start import run; run()"
+    places = ["--cache-dir", str(tmp_path / "cache"), "--results-dir", str(tmp_path / "rés✓ults")]
+    done = subprocess.run(
+        [sys.executable, "-c", program, "sweep", str(tmp_path / "grid.yaml"), *places, "--dry-run"],
+        env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    plan = subprocess.run(
+        [sys.executable, "-c", program, "plan", str(tmp_path / "grid.yaml"), *places],
+        env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    assert plan.returncode == 0, plan.stderr
+
+
+def test_it_keeps_what_others_want_to_know(tmp_path: Path, light: Light) -> None:
+    call(tmp_path, "--only", "*/filter/*")
+    assert light.done == ["demo-brand/tiger/filter/smoke-core-default-seed0"]
+    folder = SweepFolder.of(tmp_path / "cache", "two")
+    facts = folder.facts()
+    assert facts is not None
+    assert (facts.grid, facts.cells, facts.done, facts.executor) == ("two", 1, 0, "local")
+    assert (folder.root / "grid.yaml").read_text() == GRID
+    assert [job["name"] for job in folder.jobs()] == light.done
+
+
+def test_a_dry_run_shows_the_jobs_and_runs_none(tmp_path: Path, light: Light) -> None:
+    shown = call(tmp_path, "--dry-run")
+    assert shown.exit_code == 0
+    assert "3 cells: 3 missing; " in shown.stdout
+    listed = json.loads(call(tmp_path, "--dry-run", "--json").stdout)
+    methods = [job["request"]["method"] for job in listed["jobs"] if job["until"] == "result"]
+    assert methods == ["popularity", "filter", "tracer"]
+    assert (light.done, (tmp_path / "cache" / "sweeps").exists()) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--standing", "mising"), "did you mean missing"),
+        (("--only", "*/nothing/*"), "no cell of the grid fits '*/nothing/*'"),
+        (("--processes", "0"), "--processes"),
+    ],
+)
+def test_wrong_calls_are_refused(tmp_path: Path, light: Light, words: tuple[str, ...], part: str) -> None:
+    result = call(tmp_path, *words)
+    assert result.exit_code == 2
+    assert part in result.stderr
+
+
+def test_an_unknown_executor_is_named(tmp_path: Path) -> None:
+    folder = SweepFolder.of(tmp_path, "two")
+    with pytest.raises(Exception, match="did you mean local"):
+        verb.choose_executor("locl", folder, tmp_path)
