@@ -108,7 +108,6 @@ def sweep(
     from genrec_unlearn_bench.grid.state import SweepFolder
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
-    wanted = {"done", "impossible", *_standings(standing or STANDINGS)}
     tracking = tracking_of(named(tracker or []), tracker_dir.absolute())
     cache = cache_dir or default_cache()
     spec = read_grid(grid, data_dir)
@@ -119,7 +118,7 @@ def sweep(
         store = StageStore(cache)
         with progressing() as progress:
             plan = make_plan(_selected(cells, only, grid), build, store, progress)
-        plan = replace(plan, cells=tuple(planned for planned in plan.cells if planned.standing in wanted))
+        plan = replace(plan, cells=tuple(planned for planned in plan.cells if planned.standing in _wanted(standing)))
         jobs = list(schedule(plan))
         if dry_run:
             _show_jobs(plan, jobs, as_json=as_json)
@@ -128,9 +127,14 @@ def sweep(
         if jobs:
             places = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
             folder.begin(_facts(spec.name, plan, places, device, executor, tracking), jobs, find_grid(grid))
-        options: dict[str, Any] = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry}
-        options["is_done"] = _done_check(cells, build, store)
+        is_done = _done_check(cells, build, store)
+        options = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry, "is_done": is_done}
         _run(plan, jobs, chosen, folder, (cache, results_dir), as_json, options)
+
+
+def _wanted(standing: list[str] | None) -> set[str]:
+    """The standings of cells that stay in the plan; what is done or impossible stays to be counted."""
+    return {"done", "impossible", *_standings(standing or STANDINGS)}
 
 
 def _standings(names: Sequence[str]) -> Sequence[str]:

@@ -36,8 +36,12 @@ def site_files(results: Sequence[Result], protocol: StatisticsProtocol, *, root:
     """
     board = make_board(results, protocol)
     published = reported()
-    folders = {"manifests": root / "results" / "manifests", "health": root / "health"}
-    extras = Extras(**folders, reported=published.cells, reported_notes=published.notes)
+    extras = Extras(
+        manifests=root / "results" / "manifests",
+        health=root / "health",
+        reported=published.cells,
+        reported_notes=published.notes,
+    )
     page = render_html(board, protocol, extras)
     files = {"index.html": page.encode("utf-8")}
     for report in _reports(board, results, protocol):
