@@ -114,8 +114,7 @@ def sweep(
     folder = SweepFolder.of(cache, spec.name)
     with Interrupts() as interrupts:
         cells = expand(spec, data_dir=data_dir, results_dir=results_dir, tuned_dir=tuned_dir, device=device)
-        build = graph_builder(download=not dry_run)
-        store = StageStore(cache)
+        build, store = graph_builder(download=not dry_run), StageStore(cache)
         with progressing() as progress:
             plan = make_plan(_selected(cells, only, grid), build, store, progress)
         plan = replace(plan, cells=tuple(planned for planned in plan.cells if planned.standing in _wanted(standing)))
