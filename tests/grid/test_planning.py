@@ -180,7 +180,7 @@ def test_a_dataset_that_is_elsewhere_is_missing_or_impossible(tmp_path: Path, mo
     monkeypatch.setenv("GENREC_UNLEARN_BENCH_OFFLINE", "1")
     (cell,) = make_plan(cells, build, StageStore(tmp_path), Progress()).cells
     assert (cell.standing, cell.hint) == ("impossible", "download them")
-    monkeypatch.setattr("genrec_unlearn_bench.grid.plan._downloadable", lambda spec, place: True)
+    monkeypatch.setattr("genrec_unlearn_bench.grid.plan._Planner._can_download", lambda self, cell: True)
     (cell,) = make_plan(cells, build, StageStore(tmp_path), Progress()).cells
     assert (cell.standing, cell.reason) == ("missing", "the dataset's files are to be downloaded")
     assert [job.name for job in schedule(Plan((cell,)))] == [cell.cell.name]

@@ -189,7 +189,8 @@ def test_names_in_a_listing_cannot_act_on_the_terminal(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["cache", "ls", "--cache-dir", str(root)])
     assert done.exit_code == 0
     assert not {"\x1b", "\u202e"} & set(done.output)
-    assert r"[red]\x1b[2Jletter" in done.output
+    # Cells of a narrow table break.
+    assert r"[red]\x1b[2Jletter" in "".join(done.output.split())
 
 
 def test_verify_names_and_moves_what_is_damaged(tmp_path: Path) -> None:
