@@ -186,11 +186,10 @@ def test_the_listing_knows_the_backbone_of_whatever_was_made_from_a_model(tmp_pa
 def test_names_in_a_listing_cannot_act_on_the_terminal(tmp_path: Path) -> None:
     root = tmp_path / "cache\x1b[31m\u202e"
     make(root, 0, backbone="[red]\x1b[2Jletter")
-    done = CliRunner().invoke(app, ["cache", "ls", "--cache-dir", str(root)])
+    done = CliRunner(env={"COLUMNS": "300"}).invoke(app, ["cache", "ls", "--cache-dir", str(root)])
     assert done.exit_code == 0
     assert not {"\x1b", "\u202e"} & set(done.output)
-    # Cells of a narrow table break.
-    assert r"[red]\x1b[2Jletter" in "".join(done.output.split())
+    assert r"[red]\x1b[2Jletter" in done.output
 
 
 def test_verify_names_and_moves_what_is_damaged(tmp_path: Path) -> None:
