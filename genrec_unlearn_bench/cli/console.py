@@ -191,10 +191,14 @@ def progressing() -> Iterator[Progress]:
 @contextmanager
 def open_store(cache_dir: Path | None, shared: Path | None = None) -> Iterator[tuple[StageStore, Progress]]:
     """The store of stages in a folder (default: the user's), and progress on the terminal while the block runs."""
+    from genrec_unlearn_bench.store.inventory import old_store_notice
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
+    root = cache_dir or default_cache()
     with progressing() as progress:
-        yield StageStore(cache_dir or default_cache(), progress, shared=shared), progress
+        if notice := old_store_notice(root):
+            progress.info(notice)
+        yield StageStore(root, progress, shared=shared), progress
 
 
 class LineProgress(Progress):
