@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import Group
     from genrec_unlearn_bench.pipeline.record import RunRecord
     from tests.pipeline.conftest import Bench
+    from tests.planted import Planted
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -71,6 +72,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     bench = Bench(tmp_path_factory.mktemp("bench"))
     bench.run("tracer")
     return bench
+
+
+@pytest.fixture(scope="session")
+def planted() -> Planted:
+    """The planted recommender with its request, shared by all tests; methods must not change it."""
+    from tests.planted import build
+
+    return build()
 
 
 @pytest.fixture

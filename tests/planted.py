@@ -1,14 +1,16 @@
-"""The planted recommender of the public testing kit, under the name that tests know it by."""
+"""The planted recommender of the public testing kit; ``build`` trains it once per process."""
 
 from __future__ import annotations
 
+from functools import cache
+
+from genrec_unlearn_bench.testing import planted
 from genrec_unlearn_bench.testing.planted import (
     CODES,
     GROUPS,
     HISTORY,
     MEMBERS,
     Planted,
-    build,
     catalogue,
     concept,
     examples,
@@ -33,3 +35,5 @@ __all__ = [
     "sequences",
     "sids",
 ]
+
+build = cache(planted.build)

@@ -49,6 +49,7 @@ def test_the_walk_is_complete() -> None:
     assert verbs == ["new", "check", "run", "leaderboard", "submit", "verify"]
 
 
+@pytest.mark.slow
 def test_following_contributing_makes_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("known").mkdir()

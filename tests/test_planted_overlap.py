@@ -46,6 +46,7 @@ def test_an_overlap_that_cannot_be_planted_is_refused() -> None:
             planted_overlap.sids(wanted)
 
 
+@pytest.mark.slow
 def test_the_original_learns_the_concept_and_retraining_does_not() -> None:
     """Where all of a concept item's codes are others' too (Ω = 0.5), a model that never met it may still spell it now
     and then, and retraining is not zero; with a code of its own it is."""

@@ -177,6 +177,7 @@ def chained(count: int, generator: np.random.Generator) -> Examples:
     return examples(np.stack([first, last], axis=1).tolist(), targets.tolist())
 
 
+@pytest.mark.slow
 def test_p_is_uniform_between_two_seeds() -> None:
     """Models that differ in their training seed alone, on 300 small draws of examples that neither has seen.
 

@@ -125,11 +125,13 @@ def killed_again_and_again(folder: Path, kills: int, *, seeds: int, seconds: flo
     return counts
 
 
+@pytest.mark.slow
 def test_a_few_kills_lose_nothing(tmp_path: Path) -> None:
     counts = killed_again_and_again(tmp_path, 4, seeds=2, seconds=0.15, longest=2.5)
     assert counts["group"] + counts["worker"] == 4
 
 
+@pytest.mark.slow
 def test_two_sweeps_at_once_divide_the_work(tmp_path: Path) -> None:
     grid = Grid(tmp_path / "grid", 2, 0.3)
     both = [grid.issue(), grid.issue()]

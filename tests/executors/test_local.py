@@ -85,6 +85,7 @@ def test_memory_is_not_promised_twice(world: World) -> None:
     assert local.has_capacity(world.job("guessed"))
 
 
+@pytest.mark.slow
 def test_nothing_outlives_a_sweep_that_is_killed(world: World) -> None:
     script = world.root / "sweep.py"
     script.write_text(

@@ -180,6 +180,7 @@ def test_wrong_calls(weighing: type[Weighing]) -> None:
         resolve(call.model_copy(update={"measure_set": {"weighing.fact": 1}}))
 
 
+@pytest.mark.slow
 def test_a_record_with_measurements_can_be_repeated(trained: Bench, weighing: type[Weighing], tmp_path: Path) -> None:
     record = full(trained, "filter", measure_set={"weighing.factor": 5.0}).record
     asked = request_of(record, results_dir=tmp_path)

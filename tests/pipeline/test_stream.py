@@ -55,6 +55,7 @@ def test_filtering_in_turn_comes_to_the_same_as_filtering_at_once(trained: Bench
     assert not (once.folder / "measurements").exists()
 
 
+@pytest.mark.slow
 def test_a_stream_can_be_repeated_from_its_record(trained: Bench, tmp_path: Path) -> None:
     done = trained.run("filter", requests=2)
     record = read_record(done.folder)
@@ -69,6 +70,7 @@ def test_a_stream_can_be_repeated_from_its_record(trained: Bench, tmp_path: Path
     assert trained.told.computed == []
 
 
+@pytest.mark.slow
 def test_every_request_takes_the_tuned_configuration(trained: Bench, tmp_path: Path) -> None:
     resolved = resolve(trained.request("tracer", requests=2))
     chosen = {**resolved.method_config.model_dump(mode="json"), "lr": 2e-3}

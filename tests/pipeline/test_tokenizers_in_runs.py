@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from genrec_unlearn_bench.pipeline.run import FinishedRun
 from genrec_unlearn_bench.pipeline.stages.train import MODEL
@@ -36,6 +37,7 @@ def stored(bench: Bench, stage: str, inner: str = "") -> SidTable:
     return load_table(record.parent)
 
 
+@pytest.mark.slow
 def test_oracles_and_methods_stand_on_the_codes_that_joint_training_ended_with(
     bench_at: Callable[[str], Bench],
 ) -> None:
@@ -85,6 +87,7 @@ def stages(done: FinishedRun) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_retraining_keeps_the_ids_and_retrain_full_makes_vectors_anew(bench_at: Callable[[str], Bench]) -> None:
     bench = bench_at("letter")
     before = stages(run_letter(bench, "original"))
@@ -99,6 +102,7 @@ def test_retraining_keeps_the_ids_and_retrain_full_makes_vectors_anew(bench_at: 
     assert set(full["sids-full"]) - set(before["sids"])
 
 
+@pytest.mark.slow
 def test_other_vectors_give_other_ids(bench_at: Callable[[str], Bench]) -> None:
     bench = bench_at("letter")
     one = run_letter(bench, "original", oracle_seeds=0)

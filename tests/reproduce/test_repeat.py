@@ -77,6 +77,7 @@ def test_nothing_is_taken_from_the_cache_where_all_is_to_be_new(trained: Bench) 
     assert {"dataset", "original", "retrain"} <= set(told.computed)
 
 
+@pytest.mark.slow
 def test_the_record_decides_whatever_the_defaults_are(trained: Bench, tmp_path: Path) -> None:
     """A method whose default has changed since, from another place: the configuration is the record's."""
     path = tmp_path / "mine.py"
@@ -98,6 +99,7 @@ def test_the_record_decides_whatever_the_defaults_are(trained: Bench, tmp_path: 
         again(trained.run("tracer").record, trained, method=str(path))
 
 
+@pytest.mark.slow
 def test_a_tuned_record_keeps_its_configuration_and_its_label(trained: Bench) -> None:
     source = ConfigSource("tuned", {"max_steps": 2, "lr": 1e-3}, "a choice that is not here any more")
     record = run_cell(trained.request("npo"), trained.store, trained.told, source=source).record

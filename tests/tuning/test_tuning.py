@@ -70,6 +70,7 @@ def tuned(bench: Bench, method: str, *, seeds: tuple[int, ...] = SEEDS[:1], tria
     return tune(request, bench.store, bench.told)
 
 
+@pytest.mark.slow
 def test_every_trial_is_cached_and_an_interrupted_tuning_goes_on(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,12 +16,12 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
 from genrec_unlearn_bench.unlearning.request import ForgetRequest, check_request
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
-from tests.planted import Planted, build
+from tests.planted import Planted
 
 
 @pytest.fixture(scope="module")
-def world() -> Planted:
-    return build()
+def world(planted: Planted) -> Planted:
+    return planted
 
 
 def none_of(part: Examples) -> Examples:

@@ -115,6 +115,7 @@ def test_samples_are_mixed_in_by_their_number_and_only_where_titles_were_learned
     assert Objective(UnlearningLossConfig(), made, sids()).losses(plain, forget, retain).text_fraction == 0.0
 
 
+@pytest.mark.slow
 def test_without_item_texts_a_model_still_knows_the_titles_of_the_concept(tmp_path: Path) -> None:
     """A model that was taught every item's title, unlearned with and without item-text samples."""
     learned = recommender(tmp_path / "qwen")
