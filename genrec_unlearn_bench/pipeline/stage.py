@@ -205,6 +205,7 @@ class StageContext:
     Attributes:
         cache: What the session has in memory.
         made: Keys of the stages that this run computed.
+        _alone: While the first of several processes computes a stage that the others wait for.
     """
 
     store: StageStore
@@ -212,6 +213,7 @@ class StageContext:
     cache: SessionCache = field(default_factory=SessionCache)
     device: str = "cpu"
     made: set[str] = field(default_factory=set)
+    _alone: bool = False
 
     @cached_property
     def processes(self) -> Processes:
@@ -227,28 +229,31 @@ class StageContext:
     def find(self, stage: Stage) -> StoredStage | None:
         """The stored stage, verified once in a session; None where it has to be made."""
         known = self.cache.stages.get(stage.key)
-        if known is None:
-            known = self._find(stage)
-            if known is None:
-                return None
-            self.cache.stages[stage.key] = known
-            self.progress.info(f"{stage.title}: from the cache")
-        return known
-
-    def _find(self, stage: Stage) -> StoredStage | None:
-        if launched() == 1:
-            return self.store.find(stage.name, stage.key)
+        if not self._in_step:
+            return known or self._look_up(stage)
         # The first process owns the store: what it finds there, or misses, holds for all.
-        found = self.store.find(stage.name, stage.key) if self.processes.first else None
-        return self._seen(stage, found) if self.processes.agree(found is not None) else None
+        found = (known or self._look_up(stage)) if self.processes.first else None
+        return (found or known or self._seen(stage)) if self.processes.agree(found is not None) else None
+
+    @property
+    def _in_step(self) -> bool:
+        """Whether several processes run this line, so that they have to agree on what is there."""
+        return launched() > 1 and not self._alone
+
+    def _look_up(self, stage: Stage) -> StoredStage | None:
+        found = self.store.find(stage.name, stage.key)
+        if found is not None:
+            self.cache.stages[stage.key] = found
+            self.progress.info(f"{stage.title}: from the cache")
+        return found
 
     def make(self, stage: Stage) -> StoredStage:
         """Compute a stage whose inputs are there, and store it."""
         compute = self._prepared(stage)
-        if launched() == 1:
-            made = self.store.make(stage.name, stage.key, stage.recipe, compute)
-        else:
+        if self._in_step:
             made = self._made_by_all(stage, compute)
+        else:
+            made = self.store.make(stage.name, stage.key, stage.recipe, compute)
         if not made.cached:
             self.made.add(stage.key)
         self.cache.stages[stage.key] = replace(made, cached=True)
@@ -269,9 +274,11 @@ class StageContext:
         return self.cache.remember(f"{stage.name}/{stage.key}", load) if stage.keep else load()
 
     def stored(self, stage: Stage) -> StoredStage:
-        """The stored stage, made if it is missing."""
-        known = self.cache.stages.get(stage.key)
-        return known if known is not None else materialise(stage, self)
+        """The stored stage, made if it is missing.
+
+        Loading asks for what was stored before, so each process looks for itself.
+        """
+        return self.cache.stages.get(stage.key) or self._look_up(stage) or materialise(stage, self)
 
     def _prepared(self, stage: Stage) -> Callable[[Path], Mapping[str, Any] | None]:
         def compute(folder: Path) -> Mapping[str, Any] | None:
@@ -296,7 +303,12 @@ class StageContext:
             def announced(folder: Path) -> Mapping[str, Any] | None:
                 if stage.distributed:
                     processes.agree(True)
-                return compute(folder)
+                    return compute(folder)
+                self._alone = True
+                try:
+                    return compute(folder)
+                finally:
+                    self._alone = False
 
             made = self.store.make(stage.name, stage.key, stage.recipe, announced)
             processes.agree(False)
@@ -304,10 +316,10 @@ class StageContext:
         while processes.agree(False):
             with TemporaryDirectory() as folder:
                 compute(Path(folder))
-        return self._seen(stage, None)
+        return self._seen(stage)
 
-    def _seen(self, stage: Stage, found: StoredStage | None) -> StoredStage:
-        found = found or self.store.find(stage.name, stage.key)
+    def _seen(self, stage: Stage) -> StoredStage:
+        found = self._look_up(stage)
         if found is None:
             raise StorageError(
                 f"process {self.processes.index} does not see the stage {stage.name!r} that the first has stored",

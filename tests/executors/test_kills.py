@@ -50,9 +50,9 @@ class Grid:
         self.redone += [place for place in self.stages if not Path(place).is_file()]
 
     def records(self) -> dict[str, str]:
-        """Records by place, but for the times."""
+        """Records by place, but for the times; drafts are none, and jobs that outlive a sweep for a moment remove theirs."""
         found = {}
-        for path in sorted((self.root / "results").rglob("result.json")):
+        for path in sorted((self.root / "results").glob("*/*/*/[!.]*/result.json")):
             content = json.loads(path.read_text())
             del content["created"]
             found[path.relative_to(self.root).as_posix()] = json.dumps(content)
