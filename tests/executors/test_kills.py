@@ -50,7 +50,7 @@ class Grid:
         self.redone += [place for place in self.stages if not Path(place).is_file()]
 
     def records(self) -> dict[str, str]:
-        """Records by place, but for the times; drafts are none: a job outlives its sweep for a moment, and removes them."""
+        """Records by place, but for the times; drafts, which a job may still be removing, are left aside."""
         found = {}
         for path in sorted((self.root / "results").glob("*/*/*/[!.]*/result.json")):
             content = json.loads(path.read_text())
