@@ -15,7 +15,7 @@ BENCH = "from genrec_unlearn_bench.cli.main import run; run()"
 
 @pytest.mark.slow
 def test_two_processes_make_one_result(tmp_path: Path) -> None:
-    def arguments(name: str) -> list[str]:
+    def arguments(name: str, results: str = "results") -> list[str]:
         options = {
             "--task": "demo-brand",
             "--method": "original",
@@ -24,7 +24,7 @@ def test_two_processes_make_one_result(tmp_path: Path) -> None:
             "--device": "cpu",
             "--set-backbone": "training.max_steps=21",
             "--oracle-seeds": "0",
-            "--results-dir": str(tmp_path / name / "results"),
+            "--results-dir": str(tmp_path / name / results),
             "--cache-dir": str(tmp_path / name / "cache"),
         }
         return ["-c", BENCH, "run", *(part for pair in options.items() for part in pair)]
@@ -35,7 +35,8 @@ def test_two_processes_make_one_result(tmp_path: Path) -> None:
     assert not second_table
     assert "original" not in second_lines
     # Nothing is computed again, nobody waits for a lock: everything is found by both.
-    assert "from the cache" in started(arguments("two"))[0][1]
+    assert "result: from" in started(arguments("two"))[0][1]
+    assert "original: from the cache" in started(arguments("two", "others"))[0][1]
 
     started(arguments("one"), processes=1)
     one, two = (_only(tmp_path / name / "results") for name in ("one", "two"))
