@@ -15,6 +15,7 @@ from typing import cast
 import numpy as np
 
 from genrec_unlearn_bench.config import parse
+from genrec_unlearn_bench.data import demo
 from genrec_unlearn_bench.data.catalogue import SPEC_FILE, packaged_datasets
 from genrec_unlearn_bench.data.cleaning import clean, first_appearance
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
@@ -115,9 +116,7 @@ def import_folder(
 def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) -> Dataset:
     sources = () if located is None else located.sources()
     if located is None:
-        from genrec_unlearn_bench.data.demo import generate
-
-        raw, where = generate(), spec.name
+        raw, where = demo.read(progress), spec.name
     else:
         progress.info(f"reading {spec.name} from {located.folder}")
         raw, where = _read(spec.format, located.files, progress), str(located.folder)
