@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
+from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
@@ -49,40 +52,38 @@ _OWN = "run"
 _HINT = "run that cell again (bench run)"
 
 
-@dataclass(frozen=True)
-class Panels:
-    """The panels of one column of a table: which columns are read and how the axes are named.
-
-    Attributes:
-        value, interval: Columns of the number and of the measurement's own interval.
-        x: Column of the position; empty = a mark for each row, by its name.
-        panel: Column by whose values panels differ; empty = one panel.
-        titles: Panels by their value in that column, in order; others follow under their own name.
-        ylabel, metric: With ``{}`` for the panel. The metric declares which way is better, in ``group``, or in the
-            group that the panel is named after where None.
-        space: Column that distinguishes two variants, and its value for the first.
-        where: Columns with the text that they must have.
-        names: Texts of the column ``x`` with their names on its axis, in order; none where they are numbers.
-        steps: Whether x is logarithmic from its first positive value on.
-        distribution: Whether the number is x, and the column ``x`` the share of examples below it.
-    """
+class Panels(StrictModel):
+    """The panels of one column of a table: which columns are read and how the axes are named."""
 
     value: str
-    x: str
-    xlabel: str
-    ylabel: str
-    metric: str
-    group: Group | None = None
-    panel: str = ""
-    titles: Mapping[str, str] = field(default_factory=dict)
+    """Column of the number."""
     interval: tuple[str, str] | None = None
-    space: tuple[str, str] = ("", "")
-    where: Mapping[str, str] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
+    """Columns of the measurement's own interval."""
+    x: str = ""
+    """Column of the position; empty = a mark for each row, by its name."""
+    names: dict[str, str] = Field(default_factory=dict)
+    """Texts of the column ``x`` with their names on its axis, in order; none where they are numbers."""
     steps: bool = False
+    """Whether x is logarithmic from its first positive value on."""
+    distribution: bool = False
+    """Whether the number is x, and the column ``x`` the share of examples below it."""
+    panel: str = ""
+    """Column by whose values panels differ; empty = one panel."""
+    titles: dict[str, str] = Field(default_factory=dict)
+    """Panels by their value in that column, in order; others follow under their own name."""
+    space: tuple[str, str] = ("", "")
+    """Column that distinguishes two variants, and its value for the first."""
+    where: dict[str, str] = Field(default_factory=dict)
+    """Columns with the text that they must have."""
+    xlabel: str = ""
+    ylabel: str
+    """With ``{}`` for the panel."""
+    metric: str = ""
+    """Declares which way is better; with ``{}`` for the panel."""
+    group: Group | None = None
+    """Of the metric; the group that the panel is named after where None."""
     line: float | None = None
     ylim: tuple[float | None, float | None] = (None, None)
-    distribution: bool = False
 
 
 def read_tables(block: Block, name: str, protocol: StatisticsProtocol) -> pd.DataFrame | None:

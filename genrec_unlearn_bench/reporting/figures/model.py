@@ -24,6 +24,7 @@ from genrec_unlearn_bench.reporting.board import Block, BlockKey, Row
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
+from genrec_unlearn_bench.reporting.wording import spanned
 
 __all__ = [
     "COLUMNS",
@@ -43,6 +44,7 @@ __all__ = [
     "axis_title",
     "file_name",
     "mean_of",
+    "panel_figure",
     "unmeasured",
 ]
 
@@ -301,6 +303,32 @@ class Cast:
         for part in range(number):
             shown = labels[part * size : (part + 1) * size]
             yield f"-{part + 1}" if number > 1 else "", (self.original, self.oracle, *shown)
+
+
+def panel_figure(
+    kind: str,
+    block: Block,
+    panels: Sequence[Panel],
+    caption: Iterable[str],
+    cast: Cast,
+    *,
+    ending: str = "",
+    variants: tuple[str, str] = ("", ""),
+) -> Figure:
+    """A figure of panels; its caption also says what bands are, over how many seeds, and who is left out."""
+    sentences = (*caption, *_intervals_and_seeds(panels), *cast.notes)
+    return Figure(file_name(kind, block.key, ending), kind, block.key, tuple(panels), sentences, variants)
+
+
+def _intervals_and_seeds(panels: Sequence[Panel]) -> Iterator[str]:
+    estimates = [each for panel in panels for series in panel.series for _, each in series.points]
+    intervals = {each.interval for each in estimates if each.banded}
+    if "t over seeds" in intervals:
+        yield "Bands and whiskers: 95 % t intervals over training seeds."
+    if "of the measurement" in intervals:
+        yield "Bands and whiskers of a single seed: 95 % intervals of the measurement, over its examples."
+    counts = [each.seeds for each in estimates]
+    yield f"Seeds: {spanned((min(counts), max(counts)))}."
 
 
 def _looks(rows: Sequence[Row]) -> dict[str, Look]:

@@ -10,7 +10,7 @@ import pytest
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 from genrec_unlearn_bench.reporting.board import Block, Board
-from genrec_unlearn_bench.reporting.figures.catalogue import KINDS, draw_all, draw_kind
+from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, draw_kind, kinds
 from genrec_unlearn_bench.reporting.figures.model import COLUMNS, FigureRequest, NotDrawn, file_name
 from tests.reporting.figures.conftest import block_of
 from tests.reporting.figures.synthetic import ATTACKS, KEPT, LAYERS, STEPS, full_records, write_full, write_table
@@ -141,7 +141,7 @@ def test_what_was_not_measured_is_said_with_the_run_that_would(
 
 def test_a_call_draws_what_there_is_and_names_the_rest(measured: Block, asked: FigureRequest) -> None:
     found = draw_all(Board((measured,)), (), asked)
-    assert {figure.kind for figure in found.figures} == set(KINDS) - {"overlap", "ablation"}
+    assert {figure.kind for figure in found.figures} == set(kinds()) - {"overlap", "ablation"}
     assert {one.kind for one in found.skipped} == {"overlap", "ablation"}
     assert len({figure.name for figure in found.figures}) == len(found.figures)
 

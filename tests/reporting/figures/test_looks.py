@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Annotation, Text
 
 from genrec_unlearn_bench.reporting.board import Block, Board, make_board
-from genrec_unlearn_bench.reporting.figures.catalogue import KINDS, draw_all, draw_kind
+from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, draw_kind, kinds
 from genrec_unlearn_bench.reporting.figures.drawing import draw, styled
 from genrec_unlearn_bench.reporting.figures.model import ORACLE, ORIGINAL, PALETTE, FigureRequest, Width
 from genrec_unlearn_bench.reporting.results import load_results
@@ -74,7 +74,7 @@ def beyond(axes: Axes) -> Iterator[Text]:
 
 
 @pytest.mark.parametrize("width", list(Width))
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", kinds())
 def test_type_is_readable_and_nothing_is_cut_off(
     kind: str, width: Width, measured: Block, asked: FigureRequest
 ) -> None:
@@ -90,7 +90,7 @@ def test_type_is_readable_and_nothing_is_cut_off(
 
 
 @pytest.mark.parametrize("width", list(Width))
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", kinds())
 def test_a_legend_covers_no_axes_and_axes_no_text_of_others(
     kind: str, width: Width, measured: Block, asked: FigureRequest
 ) -> None:
@@ -103,7 +103,7 @@ def test_a_legend_covers_no_axes_and_axes_no_text_of_others(
         assert not one.get_tightbbox().padded(-1.5).overlaps(other.get_tightbbox().padded(-1.5))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", kinds())
 def test_axes_say_what_they_show(kind: str, measured: Block, asked: FigureRequest) -> None:
     made = canvas(kind, blocks(kind, measured), asked, Width.COLUMN)
     panels = [axes for axes in made.axes if axes.axison]
@@ -187,4 +187,4 @@ def test_settings_of_the_caller_neither_come_in_nor_change(measured: Block, aske
 
 def test_all_kinds_are_looked_at_here(measured: Block, asked: FigureRequest) -> None:
     drawn = {figure.kind for figure in draw_all(Board((measured,)), (), asked).figures}
-    assert drawn | {"ablation", "overlap"} == set(KINDS)
+    assert drawn | {"ablation", "overlap"} == set(kinds())
