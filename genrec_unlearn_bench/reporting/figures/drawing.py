@@ -285,7 +285,7 @@ def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
     canvas.draw_without_rendering()
     canvas.set_layout_engine("none")
     scale = canvas.dpi / 72.0
-    frame = axes.get_window_extent().extents / scale
+    frame = np.array(axes.get_window_extent().extents) / scale
     marks = [(each.points[0][0], each.points[0][1].mean) for each in series]
     points = axes.transData.transform(np.array(marks)) / scale
     taken = np.concatenate([points - 3.0, points + 3.0], axis=1)
@@ -303,8 +303,8 @@ def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
             zorder=4.0,
             path_effects=[withStroke(linewidth=1.4, foreground="white")],
         )
-        extent = note.get_window_extent().size / scale
-        box, ring = _place(point, extent * (1.0, 0.86), frame, taken)
+        size = np.array(note.get_window_extent().size) / scale * (1.0, 0.86)
+        box, ring = _place(point, size, frame, taken)
         taken = np.vstack([taken, box])
         note.set_position((box[0] - point[0], (box[1] + box[3]) / 2.0 - point[1]))
         if ring > 1:

@@ -94,7 +94,7 @@ def read_tables(block: Block, name: str, protocol: StatisticsProtocol) -> pd.Dat
     """
     import pandas as pd
 
-    frames = []
+    frames: list[pd.DataFrame] = []
     for row in block.rows:
         for seed, result in row.results.items():
             path = result.folder / MEASUREMENTS / f"{name}.csv"
@@ -158,7 +158,7 @@ def estimates(
             bounds = replace(found, low=_numbers(group, interval[0])[at], high=_numbers(group, interval[1])[at])
             found = replace(bounds, interval="of the measurement") if bounds.banded else found
         if found.seeds:
-            out[place] = found
+            out[tuple(map(str, place))] = found
     return out
 
 
