@@ -98,8 +98,8 @@ class Reported:
             f"The paper's main and complete tables disagree in {counted(len(self.disagreements), 'cell')} "
             f"({'; '.join(self.disagreements)}); the complete one's number is shown.",
             "Its main table has MOR and LETTER alone, at HR@5 and NDCG@5, with spreads over five runs; its times are "
-            "minutes on four A100 (here in seconds). Its Sim. names neither the group nor the item; it is compared "
-            "with that of the first item on retain users.",
+            "minutes on four A100 (here in seconds). Its Sim. names neither the group nor the item; it stands beside "
+            "that of the first item on retain users.",
         )
 
 

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import resources
 from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -40,36 +41,6 @@ _METADATA: Mapping[str, Mapping[str, None]] = MappingProxyType(
 )
 FORMATS = tuple(_METADATA)
 
-_SETTINGS: Mapping[str, Any] = MappingProxyType(
-    {
-        "font.family": "DejaVu Sans",
-        "font.size": 7.5,
-        "axes.titlesize": 8.0,
-        "axes.labelsize": 7.5,
-        "xtick.labelsize": 7.0,
-        "ytick.labelsize": 7.0,
-        "legend.fontsize": 7.0,
-        "axes.linewidth": 0.6,
-        "xtick.major.width": 0.6,
-        "ytick.major.width": 0.6,
-        "xtick.major.size": 2.5,
-        "ytick.major.size": 2.5,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": False,
-        "figure.dpi": 100,
-        "savefig.dpi": 300,
-        "savefig.facecolor": "white",
-        # Names are text and no formulas, whoever chose them.
-        "text.parse_math": False,
-        "text.usetex": False,
-        "pdf.fonttype": 42,
-        "svg.fonttype": "path",
-        # Element ids are hashed with it instead of a random number.
-        "svg.hashsalt": "genrec-unlearn-bench",
-    }
-)
-
 _HEIGHTS = {"lines": 1.55, "rows": 0.62, "scatter": 2.4}
 """Inches of a panel with its title and labels; of marks by row, without the rows; of a scatter in a column."""
 _ROW_HEIGHT = 0.165
@@ -83,12 +54,14 @@ _DOTTED: dict[str, Any] = {"color": "#000000", "linewidth": 0.6, "linestyle": (0
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """The settings above, for drawing and for writing, whatever the caller's own settings are."""
-    from matplotlib import rc_context, rcParamsDefault
+    """The shipped style, for drawing and for writing, whatever the caller's own settings are."""
+    from matplotlib import rc_context, rc_params_from_file, rcParamsDefault
 
+    sheet = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "figures" / "paper.mplstyle"
     # Figures are drawn without a backend.
     chosen: dict[Any, Any] = {name: value for name, value in rcParamsDefault.items() if not name.startswith("backend")}
-    chosen.update(_SETTINGS)
+    with resources.as_file(sheet) as path:
+        chosen |= rc_params_from_file(path, use_default_template=False)
     with rc_context(chosen):
         yield
 
