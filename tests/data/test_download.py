@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from genrec_unlearn_bench.data.download import download
-from genrec_unlearn_bench.data.source_files import record_of, verify
+from genrec_unlearn_bench.data.source_files import verify
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, StorageError
 from genrec_unlearn_bench.progress import Progress
 from tests.data.http_server import Site, serve
@@ -50,7 +50,7 @@ def test_whole_file_and_its_record(site: Site, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     target = get(site, folder, size=len(CONTENT), blake2b=DIGEST)
     assert target.read_bytes() == CONTENT
-    record = record_of(target)
+    record = verify(target)
     assert record is not None
     assert (record.url, record.size, record.blake2b, record.etag) == (site.url, len(CONTENT), DIGEST, '"v1"')
     clean(folder)
