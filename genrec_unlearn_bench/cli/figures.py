@@ -73,9 +73,8 @@ def figures(
     results give the same bytes. What could not be drawn is named, with the run that would give its data.
     """
     from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, find_kind
-    from genrec_unlearn_bench.reporting.figures.model import Width
-    from genrec_unlearn_bench.reporting.figures.request import Asked
-    from genrec_unlearn_bench.reporting.figures.writing import FORMATS
+    from genrec_unlearn_bench.reporting.figures.drawing import FORMATS
+    from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.selection import selected_board
 
@@ -89,8 +88,8 @@ def figures(
     found = results.gathered(folders, published=published, skip_broken=skip_broken)
     wanted = results.selection(task, backbone, method, ruleset, scale, suite)
     board = selected_board(_of_seeds(found.results, seed or ()), protocol, wanted)
-    asked = Asked(protocol, wanted.methods, field or "", named(metric), beam)
-    drawn = draw_all(board, named(kind), asked)
+    request = FigureRequest(protocol, wanted.methods, field or "", named(metric), beam)
+    drawn = draw_all(board, named(kind), request)
     _write(drawn, formats, inches, output, as_json=as_json)
 
 
@@ -104,7 +103,7 @@ def _of_seeds(found: Sequence[Result], seeds: Sequence[int]) -> list[Result]:
 
 def _write(drawn: Drawn, formats: Sequence[str], width: Width, output: Path, *, as_json: bool) -> None:
     from genrec_unlearn_bench.files import atomic_bytes
-    from genrec_unlearn_bench.reporting.figures.writing import figure_files
+    from genrec_unlearn_bench.reporting.figures.drawing import figure_files
 
     written = []
     for figure in drawn.figures:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
-
+from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.source_files import SourceFile
@@ -13,10 +12,8 @@ from genrec_unlearn_bench.data.source_files import SourceFile
 __all__ = ["Dataset", "DatasetManifest"]
 
 
-class DatasetManifest(BaseModel):
+class DatasetManifest(StrictModel):
     """Description of a prepared dataset. ``digest`` covers the canonical content, not the files."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     format: str

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
+from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among
 from genrec_unlearn_bench.data.tasks import ConceptKind
 from genrec_unlearn_bench.errors import ProtocolMismatch
@@ -20,10 +20,8 @@ from genrec_unlearn_bench.errors import ProtocolMismatch
 __all__ = ["ConceptKind", "ForgetSplit", "Groups", "TaskManifest", "check_manifest", "manifest_digest", "sealed"]
 
 
-class TaskManifest(BaseModel):
+class TaskManifest(StrictModel):
     """The frozen outcome of resolving a task on a dataset. Same version, same digest, for ever."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     task: str
     version: int

@@ -6,18 +6,19 @@ prepares a user's folder and writes the dataset's YAML beside the files.
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
 from genrec_unlearn_bench.config import parse
+from genrec_unlearn_bench.data import demo
 from genrec_unlearn_bench.data.catalogue import SPEC_FILE, packaged_datasets
 from genrec_unlearn_bench.data.cleaning import clean, first_appearance
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
+from genrec_unlearn_bench.data.formats import amazon, letter, minionerec
+from genrec_unlearn_bench.data.formats import folder as plain_folder
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate
 from genrec_unlearn_bench.data.raw import GivenRows, RawData
@@ -31,22 +32,14 @@ from genrec_unlearn_bench.progress import Progress
 __all__ = ["import_folder", "prepare"]
 
 
-_READERS: dict[FormatName, tuple[str, str]] = {
-    "folder": ("folder", "read"),
-    "amazon-2018": ("amazon", "read_2018"),
-    "amazon-2023": ("amazon", "read_2023"),
-    "minionerec": ("minionerec", "read"),
-    "letter": ("letter", "read"),
+_READERS: Mapping[str, Callable[[Mapping[str, Path], Progress], RawData]] = {
+    "folder": plain_folder.read,
+    "amazon-2018": amazon.read_2018,
+    "amazon-2023": amazon.read_2023,
+    "minionerec": minionerec.read,
+    "letter": letter.read,
 }
-"""Module and function by format; imported when they are needed."""
-_SPLITS: dict[str, SplitName] = {"minionerec": "as-given", "letter": "leave-one-out"}
-
-
-def _read(format_name: FormatName, files: Mapping[str, Path], progress: Progress) -> RawData:
-    """Read the files of a format, by role; raises DataFault for input that cannot be used."""
-    module, function = _READERS[format_name]
-    read = getattr(importlib.import_module(f"genrec_unlearn_bench.data.formats.{module}"), function)
-    return cast(RawData, read(files, progress))
+_SPLITS: Mapping[str, SplitName] = {"minionerec": "as-given", "letter": "leave-one-out"}
 
 
 def prepare(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Dataset:
@@ -115,12 +108,10 @@ def import_folder(
 def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) -> Dataset:
     sources = () if located is None else located.sources()
     if located is None:
-        from genrec_unlearn_bench.data.demo import generate
-
-        raw, where = generate(), spec.name
+        raw, where = demo.read(progress), spec.name
     else:
         progress.info(f"reading {spec.name} from {located.folder}")
-        raw, where = _read(spec.format, located.files, progress), str(located.folder)
+        raw, where = _READERS[spec.format](located.files, progress), str(located.folder)
     dropped = Counter(raw.dropped)
     progress.info(f"filtering and splitting {len(raw.log)} interactions of {len(raw.items)} items")
     items, parts, interactions = _split(spec, raw, dropped, where)

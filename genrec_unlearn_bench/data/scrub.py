@@ -77,8 +77,9 @@ def without_prices(text: str) -> str:
     return _tidied(_PRICE.sub(" ", text)) if _PRICE.search(text) else text
 
 
-def brand_words(items: ItemTable, split: ForgetSplit) -> BrandWords:
-    """Choose the words to remove for the concept's brands.
+def brand_words(items: ItemTable, split: ForgetSplit) -> tuple[BrandWords, tuple[BoolArray, ...]]:
+    """Choose the words to remove for the concept's brands; for titles, descriptions and texts, [N] whether they may
+    contain one.
 
     A brand's whole name, in every spelling that the catalogue has, joined together as well ("Fisher-Price",
     "FisherPrice"), is removed everywhere if it has a letter and is not common among the other items. A part of a longer
@@ -86,11 +87,6 @@ def brand_words(items: ItemTable, split: ForgetSplit) -> BrandWords:
     items, and is no part of a retained brand's name. The rest leaves the brand's own items only, except for parts that
     are too short or without a letter: these stay.
     """
-    return _found(items, split)[0]
-
-
-def _found(items: ItemTable, split: ForgetSplit) -> tuple[BrandWords, tuple[BoolArray, ...]]:
-    """The words, and for titles, descriptions and texts [N] whether they may contain a phrase."""
     names: dict[str, set[Phrase]] = {}
     for brand, raw in {(items.brands[row], items.brands_raw[row]): None for row in np.flatnonzero(split.items)}:
         names.setdefault(brand, set()).update({_words(brand), _words(clean_brand(raw))} - {()})
@@ -126,7 +122,7 @@ def _has_letter(word: str) -> bool:
 
 
 def _without_brands(items: ItemTable, split: ForgetSplit) -> ItemTable:
-    words, possible = _found(items, split)
+    words, possible = brand_words(items, split)
     shared = _by_first(words.everywhere)
     own = {brand: _joined(shared, phrases) for brand, phrases in words.own.items()}
 

@@ -15,13 +15,11 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, DataFault, StorageError, UsageError
 from genrec_unlearn_bench.files import atomic_text
 
-__all__ = ["DownloadRecord", "SourceFile", "file_digest", "model_digest", "record_of", "record_path", "verify"]
+__all__ = ["DownloadRecord", "SourceFile", "file_digest", "model_digest", "record_path", "verify"]
 
 SMALLEST = 1 << 20
 """Bytes; smaller files are read anew in each process, which is as fast as looking them up."""
@@ -32,10 +30,8 @@ _FORMATS_UNUSED = frozenset({"onnx", "openvino"})
 """Folders of a model that hold its weights for other runtimes; they change nothing here."""
 
 
-class SourceFile(BaseModel):
+class SourceFile(StrictModel):
     """One file a dataset was read from."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     """Path relative to the data folder."""
@@ -68,22 +64,17 @@ def file_digest(path: Path) -> str:
         raise DataFault(f"cannot be read: {fault.strerror or fault}", where=str(path)) from None
 
 
-def record_of(path: Path) -> DownloadRecord | None:
-    """The record of a file that was downloaded here, or None."""
-    try:
-        return DownloadRecord.model_validate_json(record_path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-
-
 def verify(path: Path) -> DownloadRecord | None:
     """Check a file against the record of its download, if it has one.
 
     Raises:
         CorruptArtefact: the file is not what was downloaded.
     """
-    record = record_of(path)
-    if record is not None and (path.stat().st_size != record.size or file_digest(path) != record.blake2b):
+    try:
+        record = DownloadRecord.model_validate_json(record_path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if path.stat().st_size != record.size or file_digest(path) != record.blake2b:
         raise CorruptArtefact(
             "the file is not what was downloaded: its digest differs from the recorded one",
             where=str(path),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -49,14 +48,16 @@ class SentenceEncoder:
     def _model(self) -> Any:
         try:
             from sentence_transformers import SentenceTransformer
+            from transformers.utils import logging
         except ImportError as fault:
             raise MissingExtra("sentence-transformers", "text", f"the encoder {self.spec.key!r}") from fault
         folder = self._folder()
         try:
-            with _without_bars():
-                return SentenceTransformer(
-                    str(folder), device=self.device, local_files_only=True, model_kwargs={"use_safetensors": True}
-                )
+            # transformers would draw a bar of its own across ours.
+            logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+            return SentenceTransformer(
+                str(folder), device=self.device, local_files_only=True, model_kwargs={"use_safetensors": True}
+            )
         except (OSError, ValueError, RuntimeError, KeyError, ImportError) as fault:
             raise BenchError(
                 f"the text encoder cannot be loaded: {_first_line(fault)}",
@@ -83,20 +84,6 @@ class SentenceEncoder:
                 hint="check its name and the network; or give the folder of a downloaded model "
                 "(--encoder path/to/model); or take an encoder that needs no network: minilm (a package) or tfidf",
             ) from fault
-
-
-@contextmanager
-def _without_bars() -> Iterator[None]:
-    """Keep transformers from drawing a bar of its own across ours."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _first_line(fault: BaseException) -> str:

@@ -5,15 +5,17 @@ Entries of ours lie in ``leaderboard/references.bib``, those of datasets beside 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
+from genrec_unlearn_bench.data.catalogue import packaged_datasets
+from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.reporting.bibtex import BibEntry, parse_bibtex
 from genrec_unlearn_bench.reporting.facts import facts
-from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.selection import variants
 from genrec_unlearn_bench.reporting.tables import Table
 
 __all__ = ["Bibliography", "bibliography", "references"]
@@ -45,8 +47,6 @@ class Bibliography:
 @cache
 def references() -> Mapping[str, tuple[BibEntry, ...]]:
     """Our entries and the datasets' by what they belong to. Raises ConfigError for a broken file."""
-    from genrec_unlearn_bench.data.catalogue import packaged_datasets
-
     file = resources.files("genrec_unlearn_bench.leaderboard") / "references.bib"
     own = parse_bibtex(file.read_text(encoding="utf-8"), where="leaderboard/references.bib", longest=None)
     by_key = {entry.key: entry for entry in own}
@@ -64,84 +64,42 @@ def references() -> Mapping[str, tuple[BibEntry, ...]]:
 
 def bibliography(tables: Sequence[Table]) -> Bibliography:
     """Entries for everything in some tables; variants cite their method."""
-    known = references()
-    results = _results(tables)
-    wanted = dict.fromkeys([*ALWAYS, *_further(tables)])
-    families = _families(result.method for result in results)
-    tasks = _datasets()
-    keys: dict[str, list[str]] = {}
-    entries: dict[str, BibEntry] = {}
-
-    def add(name: str, found: Iterable[BibEntry]) -> None:
-        for entry in found:
-            entries.setdefault(entry.key, entry)
-            listed = keys.setdefault(name, [])
-            if entry.key not in listed:
-                listed.append(entry.key)
-
-    for name in wanted:
-        add(name, known.get(name, ()))
+    known, variant_of = references(), variants()
+    datasets = {name: spec.dataset for name, spec in tasks().items()}
+    # One result of every row of every block.
+    results = [row.first for table in tables for block in table.blocks for row in block.block.rows]
+    wanted = {name: name for name in (*ALWAYS, *_further(tables))}
     for result in results:
-        add(f"method:{result.method}", known.get(f"method:{families.get(result.method, result.method)}", ()))
-        add(f"backbone:{result.backbone}", known.get(f"backbone:{result.backbone}", ()))
-        dataset = tasks.get(result.task, "")
-        add(f"dataset:{dataset}", known.get(f"dataset:{dataset}", ()))
+        wanted[f"method:{result.method}"] = f"method:{variant_of.get(result.method, result.method)}"
+        wanted[f"backbone:{result.backbone}"] = f"backbone:{result.backbone}"
+        dataset = f"dataset:{datasets.get(result.task, '')}"
+        wanted[dataset] = dataset
+    found = {name: [entry.key for entry in known[source]] for name, source in wanted.items() if source in known}
+    entries = {entry.key: entry for source in wanted.values() for entry in known.get(source, ())}
     left_out = []
-    for name, (text, methods) in _submitted(results).items():
+    submitted = {result.source.name: result.source.bibtex for result in results if result.source.bibtex.strip()}
+    for name, text in submitted.items():
         try:
             brought = parse_bibtex(text, where=f"the submission {name}")
         except ConfigError as fault:
             left_out.append(f"BibTeX of the submission {name}: {'; '.join(fault.faults)}")
             continue
-        for entry in brought:
-            unique = _unique(entry, entries, name)
-            for method in methods:
-                add(f"method:{method}", [unique])
+        own = [_unique(entry, entries, name) for entry in brought]
+        entries |= {entry.key: entry for entry in own}
+        for method in {result.method for result in results if result.source.name == name}:
+            found.setdefault(f"method:{method}", []).extend(entry.key for entry in own)
+    keys = {name: tuple(dict.fromkeys(each)) for name, each in found.items()}
     text = "\n\n".join(entries[key].text() for key in sorted(entries)) + "\n"
-    return Bibliography({name: tuple(found) for name, found in keys.items()}, text, tuple(left_out))
-
-
-def _results(tables: Sequence[Table]) -> list[Result]:
-    """One result of every row of every block."""
-    return [row.first for table in tables for block in table.blocks for row in block.block.rows]
+    return Bibliography(keys, text, tuple(left_out))
 
 
 def _further(tables: Sequence[Table]) -> list[str]:
     if not tables:
         return []
     found = facts(tables)
-    out = []
-    if found.seeds[1] >= found.protocol.sign_flip_from:
-        out.append("statistics:sign-flip")
-    if len(found.blocks) >= found.protocol.friedman_blocks:
-        out.append("statistics:friedman")
-    return out
-
-
-def _families(names: Iterable[str]) -> dict[str, str]:
-    """The method that each variant belongs to."""
-    from genrec_unlearn_bench.registry import methods
-
-    known = methods()
-    return {name: known[name].variant_of for name in names if name in known and known[name].variant_of}
-
-
-def _datasets() -> dict[str, str]:
-    """The dataset of every task that ships."""
-    from genrec_unlearn_bench.data.tasks import tasks
-
-    return {name: spec.dataset for name, spec in tasks().items()}
-
-
-def _submitted(results: Iterable[Result]) -> dict[str, tuple[str, list[str]]]:
-    """BibTeX and methods of every submission that brings any."""
-    out: dict[str, tuple[str, list[str]]] = {}
-    for result in results:
-        if result.source.bibtex.strip():
-            methods = out.setdefault(result.source.name, (result.source.bibtex, []))[1]
-            if result.method not in methods:
-                methods.append(result.method)
-    return out
+    sign_flip = found.seeds[1] >= found.protocol.sign_flip_from
+    friedman = len(found.blocks) >= found.protocol.friedman_blocks
+    return ["statistics:sign-flip"] * sign_flip + ["statistics:friedman"] * friedman
 
 
 def _unique(entry: BibEntry, entries: Mapping[str, BibEntry], submission: str) -> BibEntry:
@@ -150,4 +108,4 @@ def _unique(entry: BibEntry, entries: Mapping[str, BibEntry], submission: str) -
     if other is None or other.text() == entry.text():
         return entry
     kept = "".join(character for character in submission if character.isascii() and character.isalnum())
-    return BibEntry(entry.kind, f"{kept or 'submission'}:{entry.key}", entry.fields)
+    return replace(entry, key=f"{kept or 'submission'}:{entry.key}")

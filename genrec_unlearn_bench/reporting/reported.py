@@ -8,8 +8,8 @@ has to see at the number.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -18,6 +18,7 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.analysis import Cell
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.tables import Table, decimals
+from genrec_unlearn_bench.reporting.wording import counted
 
 __all__ = ["Beside", "Reported", "ReportedCell", "beside", "beside_notes", "reported"]
 
@@ -41,7 +42,12 @@ _METRICS = {
     # The paper names no cut-off; over lists of ten it can only be this one.
     "mrr": "mrr@10",
 }
-_FILE = "published/tracer-{}.csv"
+_COLUMNS = {
+    f"{group.value}_{name}": Measure(metric, group, BEAM)
+    for group in (Group.FORGET, Group.RETAIN)
+    for name, metric in _METRICS.items()
+} | {"similarity": Measure("similarity.first", Group.RETAIN, BEAM)}
+_SECONDS = Measure("cost.unlearn-seconds", Group.ALL)
 
 
 @dataclass(frozen=True)
@@ -49,16 +55,11 @@ class ReportedCell:
     """One published number.
 
     Attributes:
-        dataset: As the paper calls it; so are ``published_backbone`` and ``published_method``.
         task, backbone, method: As the suite calls them.
         sd: Over five runs; only the main table and the times give one.
         broken: The bounds that its row breaks and that it takes part in, as sentences.
-        other: What the paper's main table says, where that is another number than its complete table's.
     """
 
-    dataset: str
-    published_backbone: str
-    published_method: str
     task: str
     backbone: str
     method: str
@@ -66,78 +67,80 @@ class ReportedCell:
     value: float
     sd: float | None = None
     broken: tuple[str, ...] = ()
-    other: float | None = None
 
 
 @dataclass(frozen=True)
 class Reported:
-    """All published numbers, counted.
+    """All published numbers.
 
     Attributes:
         rows: Rows of the complete tables: dataset × concept × backbone × method.
         broken_rows: Those of them that break at least one bound.
         broken_without_mrr: Those that break a bound without MRR, whose cut-off the paper does not name.
+        disagreements: Cells that the paper's main table gives another number for than its complete table, in words.
     """
 
     cells: tuple[ReportedCell, ...]
     rows: int
     broken_rows: int
     broken_without_mrr: int
-
-    @property
-    def disagreements(self) -> tuple[ReportedCell, ...]:
-        """Cells that the paper's main table gives another number for than its complete table."""
-        return tuple(cell for cell in self.cells if cell.other is not None)
+    disagreements: tuple[str, ...]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences to print wherever these numbers are shown."""
-        number = len(self.disagreements)
         return (
             "Reported: the TRACER paper's tables, measured on another preparation of the data with other code; they "
             "are context and never a target.",
             f"{self.broken_rows} of {self.rows} reported rows break at least one bound between metrics of the same "
             f"lists ({self.broken_without_mrr} without the bounds on MRR, whose cut-off the paper does not name); "
             "cells in such a bound are marked !. Tolerance for three places: .0011.",
-            f"The paper's main and complete tables disagree in {number} {'cell' if number == 1 else 'cells'} "
-            f"({self._listing()}); the complete one's number is shown.",
+            f"The paper's main and complete tables disagree in {counted(len(self.disagreements), 'cell')} "
+            f"({'; '.join(self.disagreements)}); the complete one's number is shown.",
             "Its main table has MOR and LETTER alone, at HR@5 and NDCG@5, with spreads over five runs; its times are "
             "minutes on four A100 (here in seconds). Its Sim. names neither the group nor the item; it stands beside "
             "that of the first item on retain users.",
-        )
-
-    def _listing(self) -> str:
-        return "; ".join(
-            f"{cell.task}, {cell.backbone}, {cell.method}, {cell.measure.title}: {cell.other} and {cell.value}"
-            for cell in self.disagreements
         )
 
 
 @cache
 def reported() -> Reported:
     """The published numbers with their counts."""
-    main = {
-        (row["dataset"], row["backbone"], row["method"], column): (float(row[column]), float(row[f"{column}_sd"]))
-        for row in _rows("main")
-        for column in row
-        if f"{column}_sd" in row
-    }
+    # The main table is of brands.
+    main = {(row["dataset"], "brand", row["backbone"], row["method"]): row for row in _rows("main")}
     cells: list[ReportedCell] = []
-    rows = broken_rows = without_mrr = 0
-    for row in _rows("full"):
+    disagreements: list[str] = []
+    rows = _rows("full")
+    broken_rows = without_mrr = 0
+    for row in rows:
         broken = {group: _broken(row, group.value) for group in (Group.FORGET, Group.RETAIN)}
         sentences = [sentence for found in broken.values() for sentence in found]
-        rows += 1
         broken_rows += bool(sentences)
         without_mrr += any("mrr" not in _terms(sentence) for sentence in sentences)
-        cells.extend(_cells(row, broken, main))
-    cells.extend(_times(_rows("minutes")))
-    return Reported(tuple(cells), rows, broken_rows, without_mrr)
+        other = main.get((row["dataset"], row["concept"], row["backbone"], row["method"]), {})
+        for column, measure in _COLUMNS.items():
+            parts = tuple(each for each in broken[measure.group] if f"{measure.metric} " in _terms(each))
+            cell = _cell(row, measure, float(row[column]), broken=parts)
+            if other.get(column) and float(other[column]) == cell.value:
+                cell = replace(cell, sd=float(other[f"{column}_sd"]))
+            elif other.get(column):
+                names = f"{cell.task}, {cell.backbone}, {cell.method}, {measure.title}"
+                disagreements.append(f"{names}: {float(other[column])} and {cell.value}")
+            cells.append(cell)
+    for row in _rows("minutes"):
+        seconds = _cell({**row, "concept": "brand"}, _SECONDS, 60.0 * float(row["minutes"]))
+        cells.append(replace(seconds, sd=60.0 * float(row["minutes_sd"])))
+    return Reported(tuple(cells), len(rows), broken_rows, without_mrr, tuple(disagreements))
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    file = resources.files("genrec_unlearn_bench.leaderboard") / _FILE.format(name)
+    file = resources.files("genrec_unlearn_bench.leaderboard") / f"published/tracer-{name}.csv"
     return list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+
+
+def _cell(row: Mapping[str, str], measure: Measure, value: float, broken: tuple[str, ...] = ()) -> ReportedCell:
+    task = _TASKS[row["dataset"], row["concept"]]
+    return ReportedCell(task, _BACKBONES[row["backbone"]], row["method"].lower(), measure, value, broken=broken)
 
 
 def _broken(row: Mapping[str, str], group: str) -> list[str]:
@@ -148,53 +151,6 @@ def _broken(row: Mapping[str, str], group: str) -> list[str]:
 def _terms(sentence: str) -> str:
     """The part of a broken bound's sentence that names its metrics and their numbers."""
     return sentence.rpartition("(")[2]
-
-
-def _cells(
-    row: Mapping[str, str],
-    broken: Mapping[Group, list[str]],
-    main: Mapping[tuple[str, str, str, str], tuple[float, float]],
-) -> Iterator[ReportedCell]:
-    columns = [
-        (f"{group.value}_{name}", Measure(metric, group, BEAM))
-        for group in (Group.FORGET, Group.RETAIN)
-        for name, metric in _METRICS.items()
-    ]
-    columns.append(("similarity", Measure("similarity.first", Group.RETAIN, BEAM)))
-    for column, measure in columns:
-        value = float(row[column])
-        # The main table is of brands.
-        place = (row["dataset"], row["backbone"], row["method"], column)
-        other, sd = main.get(place, (value, None)) if row["concept"] == "brand" else (value, None)
-        parts = broken.get(measure.group, []) if measure.metric in _METRICS.values() else []
-        yield ReportedCell(
-            dataset=row["dataset"],
-            published_backbone=row["backbone"],
-            published_method=row["method"],
-            task=_TASKS[row["dataset"], row["concept"]],
-            backbone=_BACKBONES[row["backbone"]],
-            method=row["method"].lower(),
-            measure=measure,
-            value=value,
-            sd=sd if other == value else None,
-            broken=tuple(sentence for sentence in parts if f"{measure.metric} " in _terms(sentence)),
-            other=other if other != value else None,
-        )
-
-
-def _times(rows: Iterable[Mapping[str, str]]) -> Iterator[ReportedCell]:
-    for row in rows:
-        yield ReportedCell(
-            dataset=row["dataset"],
-            published_backbone=row["backbone"],
-            published_method=row["method"],
-            task=_TASKS[row["dataset"], "brand"],
-            backbone=_BACKBONES[row["backbone"]],
-            method=row["method"].lower(),
-            measure=Measure("cost.unlearn-seconds", Group.ALL),
-            value=60.0 * float(row["minutes"]),
-            sd=60.0 * float(row["minutes_sd"]),
-        )
 
 
 @dataclass(frozen=True)
@@ -233,20 +189,17 @@ def beside(tables: Sequence[Table]) -> tuple[Beside, ...]:
     Ours is the row whose label is the method's name; rows of other configurations are told apart by their label and
     stand in the table alone.
     """
-    known: dict[tuple[str, str], list[ReportedCell]] = {}
-    for cell in reported().cells:
-        known.setdefault((cell.task, cell.backbone), []).append(cell)
     out: list[Beside] = []
     for table in tables:
         shown = {column.measure for column in table.columns}
         for block in table.blocks:
             key = block.block.key
-            if key.regime:
+            out += [
+                _pair(cell, block.cells.get((cell.method, cell.measure)), key.title)
+                for cell in reported().cells
                 # What is reported was measured after one request.
-                continue
-            for cell in known.get((key.task, key.backbone), ()):
-                if cell.measure in shown:
-                    out.append(_pair(cell, block.cells.get((cell.method, cell.measure)), key.title))
+                if (cell.task, cell.backbone) == (key.task, key.backbone) and cell.measure in shown and not key.regime
+            ]
     return tuple(out)
 
 

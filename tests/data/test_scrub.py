@@ -86,7 +86,7 @@ def test_rare_parts_of_a_name_leave_every_item_and_ordinary_words_stay() -> None
         ("Other", "Fits Vandelay hammers; steel supply", ""),
         forget={"Vandelay Supply"},
     )
-    words = brand_words(items, split)
+    words, _ = brand_words(items, split)
     assert words.everywhere == {("vandelay", "supply"), ("vandelaysupply",), ("vandelay",)}
     assert words.own == {"Vandelay Supply": {("supply",)}}, "an ordinary word leaves the brand's own items alone"
     assert titles(items, split, 2) == ["hammer from a shop", "Fits hammers; steel supply"]
@@ -243,7 +243,7 @@ def test_one_pass_is_the_plain_definition(
     if not any(marked):
         return
     split = split_of(ConceptKind.BRAND, marked)
-    words = brand_words(items, split)
+    words, _ = brand_words(items, split)
 
     def phrases(text: str) -> set[tuple[str, ...]]:
         found = [word.casefold() for word in re.findall(r"[^\W_]+", text)]

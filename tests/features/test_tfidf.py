@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.data import demo
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.features.item_features import unit_rows
 from genrec_unlearn_bench.features.tfidf import TfidfEncoder
 from genrec_unlearn_bench.progress import Progress
+from tests.data import demo_world as demo
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,6 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
             "data/cleaning.py",
             "data/dataset.py",
             "data/demo.py",
-            "data/demo_words.yaml",
             "data/examples.py",
             "data/fields.py",
             "data/formats",

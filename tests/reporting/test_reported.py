@@ -92,14 +92,8 @@ def test_broken_rows_are_counted_as_an_oracle_of_its_own_counts_them() -> None:
 
 
 def test_the_papers_two_tables_are_held_against_each_other() -> None:
-    (cell,) = reported().disagreements
-    assert (cell.task, cell.backbone, cell.method, cell.measure) == (
-        "sports-brand",
-        "minionerec",
-        "tracer",
-        measure("retain:ndcg@5"),
-    )
-    assert (cell.value, cell.other) == (0.065, 0.066)
+    (found,) = reported().disagreements
+    assert found == "sports-brand, minionerec, tracer, retain NDCG@5: 0.066 and 0.065"
 
 
 def test_the_notes_say_whose_numbers_these_are_and_what_is_wrong_with_them() -> None:

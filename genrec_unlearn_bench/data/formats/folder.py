@@ -13,16 +13,13 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.formats.columns import ItemColumns
 from genrec_unlearn_bench.data.formats.lines import BrokenLine, Faults, as_int64, json_object, read_lines, whole_number
-from genrec_unlearn_bench.data.formats.log_columns import NotPlain, blocks, names, times, total_blocks
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.errors import DataFault
@@ -85,61 +82,13 @@ def _items(path: Path, dropped: Counter[str], progress: Progress) -> tuple[dict[
 
 
 def _interactions(path: Path, rows: Mapping[str, int], dropped: Counter[str], progress: Progress) -> Interactions:
-    number, header = next(read_lines(path))
-    columns = _columns(header, path)
-    try:
-        log, unknown = _by_columns(path, number, columns, rows, progress)
-    except NotPlain:
-        log, unknown = _by_lines(path, columns, rows, progress)
-    check_unknown(unknown, len(log), path)
-    if unknown:
-        dropped[UNKNOWN_ITEM] = unknown
-    return log
-
-
-def _by_columns(
-    path: Path, header: int, columns: tuple[int, int, int], rows: Mapping[str, int], progress: Progress
-) -> tuple[Interactions, int]:
-    """As ``_by_lines``, for a file without faults. Raises NotPlain for any other."""
-    numbers: dict[str, int] = {}
-    users, items, stamps = list[NDArray[np.int32]](), list[NDArray[np.int32]](), list[IntArray]()
-    unknown = 0
-    read = blocks(path, header, columns)
-    for user_column, item_column, time_column in progress.track("interactions", read, total=total_blocks(path)):
-        moments = times(time_column)
-        distinct, places = names(item_column)
-        row = np.asarray([rows.get(name, -1) for name in distinct], dtype=np.int32)[places]
-        distinct, places = names(user_column)
-        if not all(distinct):
-            raise NotPlain("a user without a name")
-        known = row >= 0
-        if not known.all():
-            # A user counts from the first interaction that is kept.
-            distinct, places = names(user_column.filter(known))
-        number = [numbers.setdefault(name, len(numbers)) for name in distinct]
-        users.append(np.asarray(number, dtype=np.int32)[places])
-        items.append(row[known])
-        stamps.append(moments[known])
-        unknown += len(known) - int(known.sum())
-    return Interactions(_joined(users), _joined(items), _joined(stamps)), unknown
-
-
-def _joined(parts: Sequence[NDArray[np.int32] | IntArray]) -> IntArray:
-    return np.concatenate(parts, dtype=np.int64) if parts else np.zeros(0, dtype=np.int64)
-
-
-def _by_lines(
-    path: Path, columns: tuple[int, int, int], rows: Mapping[str, int], progress: Progress
-) -> tuple[Interactions, int]:
-    """Interactions, and how many more name an unknown item. Raises DataFault with every line that is broken."""
     users, items, moments = array("q"), array("q"), array("q")
     numbers: dict[str, int] = {}
     faults = Faults()
     unknown = 0
     lines = read_lines(path)
-    next(lines)
-    width = max(columns) + 1
-    user_at, item_at, time_at = columns
+    user_at, item_at, time_at = places = _columns(next(lines)[1], path)
+    width = max(places) + 1
     for number, text in progress.track("interactions", lines):
         cells = text.split("\t")
         if len(cells) < width:
@@ -159,7 +108,10 @@ def _by_lines(
         items.append(row)
         moments.append(time)
     faults.check(path, "tab-separated columns user, item and timestamp, a whole number (seconds)")
-    return Interactions(as_int64(users), as_int64(items), as_int64(moments)), unknown
+    check_unknown(unknown, len(users), path)
+    if unknown:
+        dropped[UNKNOWN_ITEM] = unknown
+    return Interactions(as_int64(users), as_int64(items), as_int64(moments))
 
 
 def _columns(header: str, path: Path) -> tuple[int, int, int]:

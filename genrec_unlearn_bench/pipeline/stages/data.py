@@ -130,7 +130,6 @@ def _encode(resolved: ResolvedRequest, context: StageContext, inputs: Inputs, fo
         resolved.encoder,
         resolved.dataset.text_fields,
         context.log(),
-        cache_dir=context.store.root / "embeddings",
         device=resolved.device,
     )
     save_embeddings(plain, folder)
@@ -144,7 +143,6 @@ def _encode_scrubbed(resolved: ResolvedRequest, context: StageContext, inputs: I
         resolved.encoder,
         resolved.dataset.text_fields,
         context.log(),
-        cache_dir=context.store.root / "embeddings",
         device=resolved.device,
     )
     save_embeddings(scrubbed, folder)

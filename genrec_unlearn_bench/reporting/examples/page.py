@@ -6,7 +6,6 @@ Texts are as the data has them: renderers escape.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -46,7 +45,6 @@ __all__ = [
 
 LONGEST = 200
 """Characters of a title that are kept at all; some titles are whole descriptions."""
-_JOINERS = "\u200d\ufe0e\ufe0f"
 _SEPARATORS = " -–—:,|/·"
 
 
@@ -66,24 +64,14 @@ def item_name(items: ItemTable, row: int) -> tuple[str, str]:
 
 
 def clipped(text: str, width: int) -> str:
-    """The text in at most ``width`` characters: cut behind a word where one ends in the last third, with an ellipsis.
-
-    A letter is not parted from its accents, nor an emoji from what it is joined to.
-    """
+    """The text in at most ``width`` characters, with an ellipsis: cut after a word that ends in the last third."""
     if len(text) <= width:
         return text
-    end = max(width - 1, 0)
-    while end > 0 and (_joined(text[end]) or text[end - 1] == "\u200d"):
-        end -= 1
-    head = text[:end]
+    head = text[: max(width - 1, 0)]
     word = head.rfind(" ")
-    if not text[end].isspace() and word >= 2 * width // 3:
+    if not text[len(head)].isspace() and word >= 2 * width // 3:
         head = head[:word]
     return f"{head.rstrip(_SEPARATORS)}…"
-
-
-def _joined(character: str) -> bool:
-    return unicodedata.combining(character) > 0 or character in _JOINERS or "\U0001f3fb" <= character <= "\U0001f3ff"
 
 
 def _begins(title: str, brand: str) -> bool:
@@ -239,13 +227,13 @@ def _example(scene: Scene, number: int, group: Group, row: int, *, beam: int, hi
         first = ranking.items[row, :LIST_LENGTH]
         items = shown(first[first >= 0])
         place = int(run.ranks(group, beam)[row])
-        change = float(list_change(_alone(before, row), _alone(ranking, row), LIST_LENGTH)[0])
+        was, now = (Ranking(each.items[[row]], each.log_probs[[row]]) for each in (before, ranking))
         return ShownList(
             label=label,
             items=items,
             concept_items=sum(item.concept for item in items),
             target_rank=place or None,
-            change=None if run is scene.runs[0][1] else change,
+            change=None if run is scene.runs[0][1] else float(list_change(was, now, LIST_LENGTH)[0]),
         )
 
     past = one.histories(history) if history else None
@@ -259,10 +247,6 @@ def _example(scene: Scene, number: int, group: Group, row: int, *, beam: int, hi
         target=shown(target)[0],
         lists=tuple(listed(label, run) for label, run in scene.runs),
     )
-
-
-def _alone(ranking: Ranking, row: int) -> Ranking:
-    return Ranking(ranking.items[row : row + 1], ranking.log_probs[row : row + 1])
 
 
 CONCEPT, TARGET = "†", "*"

@@ -124,14 +124,11 @@ def _word(word: str) -> str:
     whole = escape(word)
     # What has no letter is printed as its code, so that a short word may still be long.
     short = len(word) <= WORD and len(whole) <= 2 * WORD
-    if short or all(part.isascii() and part.isalpha() and len(part) <= 2 * WORD for part in _parts_of(word)):
+    # TeX hyphenates what stands between hyphens, without punctuation around the whole.
+    parts = word.strip(string.punctuation).split("-")
+    if short or all(part.isascii() and part.isalpha() and len(part) <= 2 * WORD for part in parts):
         return whole
     return r"\allowbreak{}".join(escape(word[start : start + WORD // 2]) for start in range(0, len(word), WORD // 2))
-
-
-def _parts_of(word: str) -> list[str]:
-    """What TeX hyphenates of a word by itself: what stands between hyphens, without punctuation around the whole."""
-    return word.strip(string.punctuation).split("-")
 
 
 NARROWEST = 20

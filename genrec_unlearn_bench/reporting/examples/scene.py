@@ -1,4 +1,4 @@
-"""The runs and test examples of ``bench examples``: which stand side by side, and which examples are shown.
+"""The runs and test examples of ``bench examples``: which are compared, and which examples are shown.
 
 By default the examples whose lists changed most are shown, by a declared rule that looks at nothing but lists: the
 change of an example is 1 - overlap@10 between the original's list and a method's, averaged over the methods shown; ties
@@ -93,7 +93,7 @@ def side_by_side(
     if len(board.blocks) > 1:
         listing = "".join(f"\n  - {block.key.title}" for block in board.blocks[:12])
         raise UsageError(
-            f"{len(board.blocks)} blocks of results fit, and lists of one stand side by side:{listing}",
+            f"{len(board.blocks)} blocks of results fit, and only lists of one are compared:{listing}",
             hint="choose one with --task, --backbone, --scale, --ruleset and --suite; setups of the same names, by a "
             "--results-dir that holds one of them",
         )
@@ -112,30 +112,24 @@ def side_by_side(
 
 
 def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) -> tuple[Row, ...]:
-    first = [_reference(block, name) for name in (protocol.baseline, protocol.oracle)]
-    known = [row for row in block.rows if row.kind == "method"]
-    if not methods:
-        if not known:
-            raise DataMissing("there is no run of a method", where=block.key.title, hint="run one: bench run --method")
-        if len(known) > UNASKED:
-            names = ", ".join(row.label for row in known)
-            raise UsageError(
-                f"there are {len(known)} methods, too many to stand side by side: {names}",
-                where=block.key.title,
-                hint=f"name some of them: --method {known[0].label} --method {known[1].label}",
-            )
-        return (*first, *known)
-    out = {row.label: row for row in first}
+    out = {row.label: row for row in (_reference(block, name) for name in (protocol.baseline, protocol.oracle))}
     for pattern in methods:
-        found = [row for row in block.rows if _fits(row, pattern)]
+        found = [row for row in block.rows if pattern in (row.label, row.method) or fnmatchcase(row.label, pattern)]
         if not found:
             raise UnknownName("method", pattern, [row.label for row in block.rows])
         out |= {row.label: row for row in found}
-    return tuple(out.values())
-
-
-def _fits(row: Row, pattern: str) -> bool:
-    return pattern in (row.label, row.method) or fnmatchcase(row.label, pattern)
+    if methods:
+        return tuple(out.values())
+    known = [row for row in block.rows if row.kind == "method"]
+    if not known:
+        raise DataMissing("there is no run of a method", where=block.key.title, hint="run one: bench run --method")
+    if len(known) > UNASKED:
+        raise UsageError(
+            f"there are {len(known)} methods, too many to show: {', '.join(row.label for row in known)}",
+            where=block.key.title,
+            hint=f"name some of them: --method {known[0].label} --method {known[1].label}",
+        )
+    return (*out.values(), *known)
 
 
 def _reference(block: Block, method: str) -> Row:
@@ -143,7 +137,7 @@ def _reference(block: Block, method: str) -> Row:
     if row is None:
         other = next(iter(block.rows)).first
         raise DataMissing(
-            f"there is no run of {method!r} to stand beside the others",
+            f"there is no run of {method!r} to compare with",
             where=block.key.title,
             hint=f"run it: {_command(other, method)}",
         )
@@ -152,17 +146,11 @@ def _reference(block: Block, method: str) -> Row:
 
 def _seed(block: Block, rows: Sequence[Row], seed: int | None) -> int:
     shared = sorted(set.intersection(*(set(row.results) for row in rows)))
-    if seed is None and shared:
-        return shared[0]
-    if seed is not None and seed in shared:
-        return seed
-    wanted = next((s for row in rows for s in row.results), 0) if seed is None else seed
-    missing = [row for row in rows if wanted not in row.results]
-    has = "; ".join(f"{row.label} has {', '.join(map(str, row.results))}" for row in missing)
+    if shared and (seed is None or seed in shared):
+        return shared[0] if seed is None else seed
+    has = "; ".join(f"{row.label} has {', '.join(map(str, row.results))}" for row in rows)
     at = "no seed is shared by all rows" if seed is None else f"not all rows have a run at seed {seed}"
-    other = next(row.results[wanted] for row in rows if wanted in row.results) if len(missing) < len(rows) else None
-    commands = f"run it: {_command(other, missing[0].method)}" if other is not None else "choose another --seed"
-    raise DataMissing(f"{at}: {has}", where=block.key.title, hint=commands)
+    raise DataMissing(f"{at}: {has}", where=block.key.title, hint="choose another --seed, or run what is missing")
 
 
 def _command(result: Result, method: str) -> str:
@@ -175,7 +163,7 @@ def _command(result: Result, method: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Runs on one ground.
+    """Runs on one task, with its dataset.
 
     Attributes:
         split: The task as the runs were measured on it; only its test part is complete for interaction requests.
@@ -202,7 +190,7 @@ def set_scene(chosen: SideBySide, store: StageStore) -> Scene:
 
     Raises:
         DataMissing: The cache lacks the lists of a run, or the dataset.
-        ProtocolMismatch: The runs do not stand on the same test examples.
+        ProtocolMismatch: The runs were measured on different test examples.
         CorruptArtefact: What was read does not fit together.
     """
     runs = tuple((label, find_lists(read_record(result.folder), store)) for label, result in chosen.rows)

@@ -1,34 +1,59 @@
-"""The kinds of figures by name, and drawing those that were asked for."""
+"""The kinds of figures, declared in ``leaderboard/figures.yaml``, and drawing those that were asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
+from importlib import resources
 
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.config import StrictModel, one_of, parse_yaml
 from genrec_unlearn_bench.reporting.board import Block, Board
-from genrec_unlearn_bench.reporting.figures.ablation import draw_ablation
-from genrec_unlearn_bench.reporting.figures.forget_quality import draw_forget_quality
-from genrec_unlearn_bench.reporting.figures.measurements import draw_measured
-from genrec_unlearn_bench.reporting.figures.model import Figure, NotDrawn
-from genrec_unlearn_bench.reporting.figures.overlap import draw_overlap
+from genrec_unlearn_bench.reporting.figures.measurements import SPACES, Panels, measured_panels, read_tables
+from genrec_unlearn_bench.reporting.figures.model import (
+    FLOOR_LABEL,
+    Cast,
+    Figure,
+    FigureRequest,
+    NotDrawn,
+    panel_figure,
+    unmeasured,
+)
 from genrec_unlearn_bench.reporting.figures.pareto import draw_pareto
-from genrec_unlearn_bench.reporting.figures.request import Asked
+from genrec_unlearn_bench.reporting.figures.records import draw_ablation, draw_overlap
 
-__all__ = ["Drawn", "Skipped", "draw_all", "find_kind", "kinds"]
+__all__ = ["Drawn", "Kind", "Skipped", "draw_all", "draw_kind", "find_kind", "kinds"]
 
-Draw = Callable[[Block, Asked], tuple[Figure, ...]]
 
-_KINDS: Mapping[str, Callable[[str, Block, Asked], tuple[Figure, ...]]] = {
-    **dict.fromkeys(("probing", "relearning", "membership"), draw_measured),
-    "forget-quality": draw_forget_quality,
-    "quantisation": draw_measured,
+class Kind(StrictModel):
+    """One kind of figure."""
+
+    panels: tuple[Panels, ...] = ()
+    """Of the measurement that the kind is named after; none for a kind that is drawn from records."""
+    needs: str = ""
+    """What no run of a block has where it cannot be drawn."""
+    options: str = ""
+    """Of ``bench run``, for what it needs."""
+    caption: tuple[str, ...] = ()
+    """Sentences, with ``{block}`` and ``{oracle}``."""
+
+
+class _Kinds(StrictModel):
+    kinds: dict[str, Kind]
+
+
+_FROM_RECORDS: Mapping[str, Callable[[Block, FigureRequest], tuple[Figure, ...]]] = {
     "pareto": draw_pareto,
     "overlap": draw_overlap,
     "ablation": draw_ablation,
-    "stream": draw_measured,
 }
+
+
+@cache
+def kinds() -> Mapping[str, Kind]:
+    """The kinds of ``leaderboard/figures.yaml``, in the order in which they are drawn."""
+    file = resources.files("genrec_unlearn_bench.leaderboard") / "figures.yaml"
+    return parse_yaml(_Kinds, file.read_text(encoding="utf-8"), where="leaderboard/figures.yaml").kinds
 
 
 @dataclass(frozen=True)
@@ -49,19 +74,35 @@ class Drawn:
     skipped: tuple[Skipped, ...]
 
 
-def kinds() -> tuple[str, ...]:
-    """Names of all kinds, in the order in which they are drawn."""
-    return tuple(_KINDS)
-
-
-def find_kind(name: str) -> Draw:
+def find_kind(name: str) -> Kind:
     """The kind of that name. Raises UnknownName."""
-    if name not in _KINDS:
-        raise UnknownName("kind", name, _KINDS)
-    return partial(_KINDS[name], name)
+    return kinds()[one_of("kind", name, kinds())]
 
 
-def draw_all(board: Board, wanted: Sequence[str], asked: Asked) -> Drawn:
+def draw_kind(name: str, block: Block, request: FigureRequest) -> tuple[Figure, ...]:
+    """The figures of a kind for a block, more than one where there are many rows.
+
+    Raises NotDrawn, and UnknownName for a kind that is not there.
+    """
+    kind = find_kind(name)
+    if name in _FROM_RECORDS:
+        return _FROM_RECORDS[name](block, request)
+    table = read_tables(block, name, request.protocol)
+    if table is None:
+        raise unmeasured(block, f"{kind.needs} (measurements/{name}.csv)", kind.options)
+    cast = Cast.of(block, request)
+    caption = tuple(sentence.format(block=block.key.title, oracle=cast.oracle) for sentence in kind.caption)
+    out = []
+    for ending, labels in cast.parts():
+        shown = (*labels, FLOOR_LABEL) if FLOOR_LABEL in set(table["label"]) else labels
+        found = [measured_panels(spec, table, shown, cast, request.protocol) for spec in kind.panels]
+        panels = tuple(panel for each in found for panel in each)
+        if panels:
+            out.append(panel_figure(name, block, panels, caption, cast, ending=ending, variants=SPACES))
+    return tuple(out)
+
+
+def draw_all(board: Board, wanted: Sequence[str], request: FigureRequest) -> Drawn:
     """Every kind that was asked for, of every block.
 
     Args:
@@ -73,13 +114,12 @@ def draw_all(board: Board, wanted: Sequence[str], asked: Asked) -> Drawn:
     """
     figures: list[Figure] = []
     skipped: list[Skipped] = []
-    for name in [kind for kind in _KINDS if not wanted or kind in wanted] + [n for n in wanted if n not in _KINDS]:
-        draw = find_kind(name)
+    for name in [kind for kind in kinds() if not wanted or kind in wanted] + [n for n in wanted if n not in kinds()]:
         missing: list[NotDrawn] = []
         before = len(figures)
         for block in board.blocks:
             try:
-                figures += draw(block, asked)
+                figures += draw_kind(name, block, request)
             except NotDrawn as fault:
                 missing.append(fault)
                 skipped.append(Skipped(name, block.key.title, fault.what, fault.hint or ""))
@@ -96,8 +136,5 @@ def draw_all(board: Board, wanted: Sequence[str], asked: Asked) -> Drawn:
 def _nothing(name: str, missing: Sequence[NotDrawn]) -> NotDrawn:
     if not missing:
         return NotDrawn(f"nothing of the kind {name!r} was measured on the rows that were asked for")
-    if len(missing) == 1:
-        return NotDrawn(f"{name}: {missing[0].what}", hint=missing[0].hint)
-    listing = "".join(f"\n  - {fault.what}" for fault in missing[:8])
-    more = f"\n  … and {len(missing) - 8} more" if len(missing) > 8 else ""
-    return NotDrawn(f"the kind {name!r} cannot be drawn:{listing}{more}", hint=missing[0].hint)
+    reasons = [fault.what for fault in missing[:8]] + [f"… and {len(missing) - 8} more"] * (len(missing) > 8)
+    return NotDrawn(f"the kind {name!r} cannot be drawn: " + "; ".join(reasons), hint=missing[0].hint)

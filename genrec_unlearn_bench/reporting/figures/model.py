@@ -1,4 +1,4 @@
-"""A figure before it is drawn: panels of series of estimates, a caption, its numbers; and how rows look.
+"""A figure as data: panels of series of estimates with a caption; the request for it, the rows it shows, their style.
 
 Colours are those of Okabe and Ito (2008), which the common kinds of colour blindness keep apart; yellow is left out, as
 it is too light for lines on white. Markers differ with the colours, so that a print in grey can be read as well.
@@ -6,38 +6,52 @@ it is too light for lines on white. Markers differ with the colours, so that a p
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from fnmatch import fnmatchcase
+from typing import Literal
+
+import numpy as np
 
 from genrec_unlearn_bench.errors import DataMissing
-from genrec_unlearn_bench.reporting.board import BlockKey
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
+from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+from genrec_unlearn_bench.evaluation.metric import Better, Group
+from genrec_unlearn_bench.reporting.board import Block, BlockKey, Row
+from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.statistics.paired import t_interval
+from genrec_unlearn_bench.reporting.wording import spanned
 
 __all__ = [
     "COLUMNS",
-    "FLOOR",
+    "FLOOR_LABEL",
     "ORACLE",
     "ORIGINAL",
     "PALETTE",
-    "ROWS",
+    "Cast",
     "Estimate",
     "Figure",
+    "FigureRequest",
     "Look",
     "NotDrawn",
     "Panel",
     "Series",
     "Width",
-    "looks",
-    "sheet",
-    "styled",
+    "axis_title",
+    "file_name",
+    "mean_of",
+    "panel_figure",
+    "unmeasured",
 ]
+
+FLOOR_LABEL = "random weights"
+COLUMNS = ("panel", "series", "variant", "x", "mean", "low", "high", "seeds", "interval")
+"""Of the CSV of a figure. ``x`` is a number or a name; ``interval`` says what ``low`` and ``high`` are."""
+_ARROWS = {Better.LOWER: "↓", Better.HIGHER: "↑", Better.ORACLE: "→ retrain", Better.NONE: ""}
 
 
 class NotDrawn(DataMissing):
@@ -58,11 +72,14 @@ class Width(StrEnum):
 
 @dataclass(frozen=True)
 class Look:
-    """How one row is drawn.
+    """How a series is drawn.
 
     Attributes:
+        width: Of its line; 0 = marks alone.
         dash: In points on and off; empty = solid.
         order: Drawing order; higher covers lower.
+        size: Of its marks, in points.
+        edge: Colour of the marks' edges, where it is not ``colour``.
     """
 
     colour: str
@@ -70,6 +87,9 @@ class Look:
     width: float = 1.1
     dash: tuple[float, ...] = ()
     order: float = 2.0
+    hollow: bool = False
+    size: float = 3.6
+    edge: str = ""
 
 
 PALETTE: tuple[tuple[str, str], ...] = (
@@ -80,60 +100,10 @@ PALETTE: tuple[tuple[str, str], ...] = (
     ("#E69F00", "v"),
     ("#56B4E9", "P"),
 )
-"""Colours of Okabe and Ito with the marker that goes with each."""
-ROWS = len(PALETTE)
-"""Rows that one figure tells apart, beside the references; more go into further parts."""
+"""Colours of Okabe and Ito with the marker of each. One figure shows as many rows besides the references."""
 ORIGINAL = Look("#000000", "x", width=1.3, order=3.0)
 ORACLE = Look("#707070", "+", width=1.8, order=2.5)
-FLOOR = Look("#A0A0A0", "", width=1.0, dash=(1.0, 1.5), order=1.0)
-
-_SETTINGS: Mapping[str, Any] = MappingProxyType(
-    {
-        "font.family": "DejaVu Sans",
-        "font.size": 7.5,
-        "axes.titlesize": 8.0,
-        "axes.labelsize": 7.5,
-        "xtick.labelsize": 7.0,
-        "ytick.labelsize": 7.0,
-        "legend.fontsize": 7.0,
-        "axes.linewidth": 0.6,
-        "xtick.major.width": 0.6,
-        "ytick.major.width": 0.6,
-        "xtick.major.size": 2.5,
-        "ytick.major.size": 2.5,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": False,
-        "lines.markersize": 3.6,
-        "figure.dpi": 100,
-        "savefig.dpi": 300,
-        "savefig.facecolor": "white",
-        # Names are text and no formulas, whoever chose them.
-        "text.parse_math": False,
-        "text.usetex": False,
-        "pdf.fonttype": 42,
-        "svg.fonttype": "path",
-        # Element ids are hashed with it instead of a random number.
-        "svg.hashsalt": "genrec-unlearn-bench",
-    }
-)
-
-
-def looks(labels: Sequence[str]) -> dict[str, Look]:
-    """A look for every row, in their order; ``ROWS`` neighbours never share one."""
-    return {label: Look(*PALETTE[place % ROWS]) for place, label in enumerate(labels)}
-
-
-@contextmanager
-def styled() -> Iterator[None]:
-    """The settings above, for drawing and for writing, whatever the caller's own settings are."""
-    from matplotlib import rc_context, rcParamsDefault
-
-    # Figures are drawn without a backend.
-    chosen: dict[Any, Any] = {name: value for name, value in rcParamsDefault.items() if not name.startswith("backend")}
-    chosen.update(_SETTINGS)
-    with rc_context(chosen):
-        yield
+_FLOOR = Look("#A0A0A0", "", width=1.0, dash=(1.0, 1.5), order=1.0)
 
 
 @dataclass(frozen=True)
@@ -159,37 +129,34 @@ class Estimate:
         return math.isfinite(self.low) and math.isfinite(self.high)
 
 
+def mean_of(numbers: Iterable[float], protocol: StatisticsProtocol) -> Estimate:
+    """Mean and t interval over seeds; NaN are left out."""
+    values = [number for number in numbers if math.isfinite(number)]
+    if not values:
+        return Estimate(math.nan, seeds=0)
+    summary = t_interval(np.array([values]), confidence=protocol.confidence)
+    low, high = float(summary.low[0]), float(summary.high[0])
+    return Estimate(float(summary.mean[0]), low, high, len(values), "t over seeds" if len(values) > 1 else "")
+
+
 @dataclass(frozen=True, eq=False)
 class Series:
     """One line, or the marks of one row.
 
     Attributes:
-        label: As the legend says it; series of one label share their look.
-        x: Positions: steps, layers, bits.
-        variant: What tells it from another series of the same label; drawn as ``second`` or not.
-        second: Whether it is of the second variant: dashed, hollow.
+        label: Its name in the legend; series of one label are one row.
+        points: x (step, layer, number of a row) and estimate, by ascending x.
+        variant: What distinguishes it from another series of the same label.
+        reach: Interval along x, in scatters.
+        best: Whether a scatter joins it to the front and writes its name in bold.
     """
 
     label: str
     look: Look
-    x: tuple[float, ...]
-    y: tuple[Estimate, ...]
+    points: tuple[tuple[float, Estimate], ...]
     variant: str = ""
-    second: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        label: str,
-        look: Look,
-        points: Iterable[tuple[float, Estimate]],
-        *,
-        variants: tuple[str, str] = ("", ""),
-        second: bool = False,
-    ) -> Series:
-        """The series of some points, by ascending x."""
-        ordered = sorted(points, key=lambda point: point[0])
-        return cls(label, look, tuple(x for x, _ in ordered), tuple(y for _, y in ordered), variants[second], second)
+    reach: tuple[float, float] = (math.nan, math.nan)
+    best: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,28 +164,27 @@ class Panel:
     """One pair of axes.
 
     Attributes:
-        ticks: Positions with their names on the x axis; matplotlib's own where there are none.
-        line: A horizontal (``draw_lines``) or vertical (``draw_forest``) line: chance, no change.
+        style: Lines; or a mark for each row, whose x is its line from the top; or a scatter with a name at every mark.
+        ticks: Positions on the axis of x with their names, which may be empty; matplotlib's own where there are none.
+        line: A dotted line at this value: chance, no change.
         band: A range that chance stays within.
-        apart: Whether the marks of one position stand a little beside each other, with whiskers in place of bands: for
-            few positions that are one apart.
-        symlog: Linear below this number and logarithmic above; 0 = linear throughout.
+        apart: Whether the marks of one position are drawn next to each other, with whiskers in place of bands: for few
+            positions that are one apart.
+        symlog: x is linear below this number and logarithmic above; 0 = linear throughout.
     """
 
     title: str
     xlabel: str
     ylabel: str
     series: tuple[Series, ...]
+    style: Literal["lines", "rows", "scatter"] = "lines"
     ticks: tuple[tuple[float, str], ...] = ()
     line: float | None = None
     band: tuple[float, float] | None = None
     symlog: float = 0.0
+    xlim: tuple[float | None, float | None] = (None, None)
     ylim: tuple[float | None, float | None] = (None, None)
     apart: bool = False
-
-
-COLUMNS = ("panel", "series", "variant", "x", "mean", "low", "high", "seeds", "interval")
-"""Of the CSV beside a figure. ``x`` is a number or a name; ``interval`` says what ``low`` and ``high`` are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,35 +193,172 @@ class Figure:
 
     Attributes:
         name: Of its files, without an ending; unique in a call.
-        paint: Draws it at a width.
         caption: Sentences, not escaped.
-        heads, rows: Its numbers.
+        variants: Meaning of filled and hollow marks, where there are both.
+        legend: Entries, where they are not the labels of the series.
+        table: Head and rows of its CSV, where they are not those of its panels.
     """
 
     name: str
     kind: str
     block: BlockKey
-    paint: Callable[[Width], Canvas]
+    panels: tuple[Panel, ...]
     caption: tuple[str, ...]
-    heads: tuple[str, ...]
-    rows: tuple[tuple[object, ...], ...]
+    variants: tuple[str, str] = ("", "")
+    legend: tuple[tuple[str, Look], ...] = ()
+    table: tuple[tuple[object, ...], ...] = ()
 
+    @property
+    def heads(self) -> tuple[object, ...]:
+        """Columns of its CSV."""
+        return self.table[0] if self.table else COLUMNS
 
-def sheet(panels: Sequence[Panel]) -> tuple[tuple[object, ...], ...]:
-    """The numbers of panels as rows of ``COLUMNS``."""
-    return tuple(
-        (
-            panel.title,
-            s.label,
-            s.variant,
-            dict(panel.ticks).get(x, f"{x:g}"),
-            y.mean,
-            y.low,
-            y.high,
-            y.seeds,
-            y.interval,
+    @property
+    def rows(self) -> tuple[tuple[object, ...], ...]:
+        """Its numbers."""
+        if self.table:
+            return self.table[1:]
+        return tuple(
+            (
+                *(panel.title, s.label, s.variant, dict(panel.ticks).get(x, f"{x:g}")),
+                *(y.mean, y.low, y.high, y.seeds, y.interval),
+            )
+            for panel in self.panels
+            for s in panel.series
+            for x, y in s.points
         )
-        for panel in panels
-        for s in panel.series
-        for x, y in zip(s.x, s.y, strict=True)
-    )
+
+
+@dataclass(frozen=True)
+class FigureRequest:
+    """One request for figures.
+
+    Attributes:
+        methods: Names or globs; all where there are none.
+        field: Swept field of a configuration, for ablations; every field that was swept where it is empty.
+        metrics: Measures to show in ablations and Pareto figures; the protocol's primary ones where there are none.
+        beam: Of list metrics; the protocol's where None.
+    """
+
+    protocol: StatisticsProtocol
+    methods: tuple[str, ...] = ()
+    field: str = ""
+    metrics: tuple[str, ...] = ()
+    beam: int | None = None
+
+    @property
+    def measures(self) -> list[Measure]:
+        """The metrics as measures. Raises UnknownName and UsageError."""
+        texts = self.metrics or self.protocol.primary
+        return [Measure.parse(text, beam=self.beam or self.protocol.beam) for text in texts]
+
+
+@dataclass(frozen=True, eq=False)
+class Cast:
+    """Rows that a block's figures show.
+
+    Attributes:
+        rows: All but the original and the oracle, in the order of tables.
+        looks: Of every label, including the references; the same in all figures of the block.
+        original, oracle: Their labels.
+        notes: Which rows are left out, as sentences.
+    """
+
+    rows: tuple[Row, ...]
+    looks: Mapping[str, Look]
+    original: str
+    oracle: str
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, block: Block, request: FigureRequest) -> Cast:
+        """The rows that were asked for, reference rows as well, without those that diverged."""
+        original, oracle = request.protocol.baseline, request.protocol.oracle
+        chosen = [
+            row
+            for row in block.rows
+            if row.label not in (original, oracle)
+            and (not request.methods or any(row.method == p or fnmatchcase(row.method, p) for p in request.methods))
+        ]
+        kept = tuple(row for row in chosen if not row.diverged)
+        references = {original: ORIGINAL, oracle: ORACLE, FLOOR_LABEL: _FLOOR}
+        notes = tuple(
+            f"Left out: {row.label}, which diverged in {len(row.diverged)} of {len(row.results)} runs."
+            for row in chosen
+            if row.diverged
+        )
+        return cls(kept, {**_looks(kept), **references}, original, oracle, notes)
+
+    def only(self, rows: Sequence[Row]) -> Cast:
+        """Some of the rows; they keep their looks unless two would share one."""
+        fresh = _looks(rows) if len({self.looks[row.label] for row in rows}) < len(rows) else {}
+        return replace(self, rows=tuple(rows), looks={**self.looks, **fresh})
+
+    def parts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Ending of the name of each figure of the block and the labels in it: the references and as many rows as can
+        be told apart, in parts of about one size."""
+        labels = [row.label for row in self.rows]
+        number = max(1, math.ceil(len(labels) / len(PALETTE)))
+        size = math.ceil(len(labels) / number)
+        for part in range(number):
+            shown = labels[part * size : (part + 1) * size]
+            yield f"-{part + 1}" if number > 1 else "", (self.original, self.oracle, *shown)
+
+
+def panel_figure(
+    kind: str,
+    block: Block,
+    panels: Sequence[Panel],
+    caption: Iterable[str],
+    cast: Cast,
+    *,
+    ending: str = "",
+    variants: tuple[str, str] = ("", ""),
+) -> Figure:
+    """A figure of panels; its caption also says what bands are, over how many seeds, and who is left out."""
+    sentences = (*caption, *_intervals_and_seeds(panels), *cast.notes)
+    return Figure(file_name(kind, block.key, ending), kind, block.key, tuple(panels), sentences, variants)
+
+
+def _intervals_and_seeds(panels: Sequence[Panel]) -> Iterator[str]:
+    estimates = [each for panel in panels for series in panel.series for _, each in series.points]
+    intervals = {each.interval for each in estimates if each.banded}
+    if "t over seeds" in intervals:
+        yield "Bands and whiskers: 95 % t intervals over training seeds."
+    if "of the measurement" in intervals:
+        yield "Bands and whiskers of a single seed: 95 % intervals of the measurement, over its examples."
+    counts = [each.seeds for each in estimates]
+    yield f"Seeds: {spanned((min(counts), max(counts)))}."
+
+
+def _looks(rows: Sequence[Row]) -> dict[str, Look]:
+    return {row.label: Look(*PALETTE[place % len(PALETTE)]) for place, row in enumerate(rows)}
+
+
+def unmeasured(block: Block, what: str, options: str = "", *, method: str = "") -> NotDrawn:
+    """The fault that no run of a block has what a figure needs, with the run that would.
+
+    Args:
+        options: Of ``bench run``, besides those that say which block it is.
+        method: To be run; the block's first where none is named.
+    """
+    key = block.key
+    name = method or next((row for row in block.rows if row.kind == "method"), block.rows[0]).method
+    call = f"bench run --task {key.task} --backbone {key.backbone} --scale {key.scale} --method {name} {options}"
+    return NotDrawn(f"{key.title}: no run has {what}", hint=call.strip())
+
+
+def file_name(kind: str, key: BlockKey, ending: str = "") -> str:
+    """A name for the files of a figure: letters, digits and hyphens, different from that of any other block."""
+    parts = (kind, key.task, key.backbone, key.scale, key.ruleset, key.variant)
+    plain = [re.sub(r"[^A-Za-z0-9+._]+", "-", part).strip("-.") for part in parts]
+    digest = ""
+    if any(re.search(r"[^A-Za-z0-9+._ -]", part) for part in parts):
+        digest = "-" + hashlib.blake2b("\0".join(parts).encode(), digest_size=3).hexdigest()
+    return "-".join(part for part in plain if part) + digest + ending
+
+
+def axis_title(title: str, metric: str, group: Group) -> str:
+    """A title with which way the metric is better; nothing for a metric that this version does not declare."""
+    spec = metric_specs().get(metric)
+    return f"{title} {_ARROWS[spec.better.get(group, Better.NONE)] if spec is not None else ''}".strip()

@@ -1,4 +1,4 @@
-"""Item names on one line: the brand once, cut behind a word, letters whole."""
+"""Item names on one line: the brand once, cut behind a word."""
 
 from __future__ import annotations
 
@@ -45,9 +45,6 @@ def test_what_stands_in_for_a_title() -> None:
         ("brass hose, fitting", 15, "brass hose…"),
         ("incomprehensibilities", 9, "incompre…"),
         ("a incomprehensibilities", 9, "a incomp…"),
-        ("cafe\u0301s and bars", 5, "caf…"),
-        ("ab👩\u200d🔬cd", 5, "ab…"),
-        ("ab👍\U0001f3fdcd", 4, "ab…"),
         ("abc", 1, "…"),
     ],
 )

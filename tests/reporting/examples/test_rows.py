@@ -1,4 +1,4 @@
-"""Which runs stand side by side, and what is said where they cannot."""
+"""Which runs are compared, and what is said where they cannot be."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def many() -> list[Result]:
 @pytest.mark.parametrize(
     ("results", "methods", "seed", "said"),
     [
-        (many(), (), None, "4 methods, too many to stand side by side: m0, m1, m2, m3"),
+        (many(), (), None, "4 methods, too many to show: m0, m1, m2, m3"),
         (many(), ("m9",), None, "unknown method 'm9'"),
         (many(), ("m1",), 7, "not all rows have a run at seed 7: original has 0, 1"),
         (rows(original=[0.5], retrain=[0.1]), (), None, "there is no run of a method"),
-        (rows(npo=[0.5], retrain=[0.1]), ("npo",), None, "no run of 'original' to stand beside"),
-        (rows(npo=[0.5], original=[0.1]), ("npo",), None, "no run of 'retrain' to stand beside"),
+        (rows(npo=[0.5], retrain=[0.1]), ("npo",), None, "no run of 'original' to compare with"),
+        (rows(npo=[0.5], original=[0.1]), ("npo",), None, "no run of 'retrain' to compare with"),
         (
             [*rows(**PAIR), *plant("npo", {"forget:hr@10": [0.1]}, first_seed=5)],
             ("npo",),

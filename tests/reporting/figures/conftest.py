@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.reporting.board import Block, make_board
-from genrec_unlearn_bench.reporting.figures.request import Asked
+from genrec_unlearn_bench.reporting.figures.model import FigureRequest
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import load_results
 from tests.reporting.figures.synthetic import full_records, write_full
@@ -39,6 +39,6 @@ def lone(tmp_path_factory: pytest.TempPathFactory) -> Block:
 
 
 @pytest.fixture
-def asked() -> Asked:
+def asked() -> FigureRequest:
     """Everything, as the protocol has it."""
-    return Asked(statistics_protocol())
+    return FigureRequest(statistics_protocol())

@@ -9,9 +9,8 @@ import pytest
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.reporting.board import Block
-from genrec_unlearn_bench.reporting.figures.ablation import draw_ablation, sweeps
-from genrec_unlearn_bench.reporting.figures.model import NotDrawn
-from genrec_unlearn_bench.reporting.figures.request import Asked
+from genrec_unlearn_bench.reporting.figures.model import FigureRequest, NotDrawn
+from genrec_unlearn_bench.reporting.figures.records import draw_ablation, sweeps
 from genrec_unlearn_bench.reporting.results import Result
 from tests.reporting.planting import board_of, plant
 
@@ -61,7 +60,7 @@ def test_rows_of_different_methods_are_no_sweep() -> None:
     assert sweeps(methods(block_of(runs("npo", {"lr": 1}), runs("tracer", {"lr": 2})))) == ()
 
 
-def test_a_grid_is_one_line_for_every_value_of_the_other_field(asked: Asked) -> None:
+def test_a_grid_is_one_line_for_every_value_of_the_other_field(asked: FigureRequest) -> None:
     grid = [{"k": k, "lr": lr} for k in (1, 2, 3) for lr in (0.1, 0.2)]
     block = block_of(runs("tracer", *grid))
     found = {(one.field, one.others): one.values for one in sweeps(methods(block))}
@@ -72,13 +71,13 @@ def test_a_grid_is_one_line_for_every_value_of_the_other_field(asked: Asked) -> 
         ("lr", "k=2"): (0.1, 0.2),
         ("lr", "k=3"): (0.1, 0.2),
     }
-    (figure,) = draw_ablation("ablation", block, replace(asked, field="k"))
+    (figure,) = draw_ablation(block, replace(asked, field="k"))
     assert {row[1] for row in figure.rows} == {"original", "tracer (lr=0.1)", "tracer (lr=0.2)"}
 
 
-def test_the_figure_shows_both_sides_with_the_original_as_a_level_line(asked: Asked) -> None:
+def test_the_figure_shows_both_sides_with_the_original_as_a_level_line(asked: FigureRequest) -> None:
     block = block_of(runs("tracer", {"lambda_forget": 0.1}, {"lambda_forget": 0.4}))
-    (figure,) = draw_ablation("ablation", block, asked)
+    (figure,) = draw_ablation(block, asked)
     rows = [dict(zip(figure.heads, row, strict=True)) for row in figure.rows]
     assert [row["panel"] for row in rows if row["series"] == "tracer"] == ["Forget", "Forget", "Retain", "Retain"]
     forget = [(row["x"], row["mean"]) for row in rows if row["series"] == "tracer" and row["panel"] == "Forget"]
@@ -88,10 +87,10 @@ def test_the_figure_shows_both_sides_with_the_original_as_a_level_line(asked: As
     assert figure.name.endswith("-tracer-lambda_forget")
 
 
-def test_a_field_nobody_has_gets_the_nearest_and_one_nobody_swept_is_told(asked: Asked) -> None:
+def test_a_field_nobody_has_gets_the_nearest_and_one_nobody_swept_is_told(asked: FigureRequest) -> None:
     block = block_of(runs("tracer", {"lambda_forget": 0.1, "lr": 1}, {"lambda_forget": 0.4, "lr": 1}))
     with pytest.raises(UnknownName) as fault:
-        draw_ablation("ablation", block, replace(asked, field="lamda_forget"))
+        draw_ablation(block, replace(asked, field="lamda_forget"))
     assert "lambda_forget" in str(fault.value.hint)
     with pytest.raises(NotDrawn, match="lr at two values"):
-        draw_ablation("ablation", block, replace(asked, field="lr"))
+        draw_ablation(block, replace(asked, field="lr"))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 from genrec_unlearn_bench.reporting.board import Block
-from genrec_unlearn_bench.reporting.figures.curves import estimates, mean_of, read_tables
-from genrec_unlearn_bench.reporting.figures.model import ROWS
-from genrec_unlearn_bench.reporting.figures.request import FLOOR_LABEL, cast_of
+from genrec_unlearn_bench.reporting.figures.measurements import estimates, read_tables
+from genrec_unlearn_bench.reporting.figures.model import FLOOR_LABEL, PALETTE, Cast, FigureRequest, mean_of
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from tests.reporting.boards import make_results
 from tests.reporting.figures.conftest import block_of
@@ -32,22 +32,36 @@ def only(tmp_path: Path, table: list[dict[str, object]], *, seeds: tuple[int, ..
     return block_of(tmp_path)
 
 
+def of(block: Block, label: str) -> pd.DataFrame:
+    """A row's table of probes."""
+    table = read_tables(block, "probing", PROTOCOL)
+    assert table is not None
+    return table[table["label"] == label]
+
+
 def test_references_are_read_beside_methods_that_have_no_results_of_theirs(tmp_path: Path) -> None:
     models = ("run", "original", "retrain", "retrain 1", "untrained")
     table = [{"model": model, "site": "prompt", "layer": 1, "auroc": place} for place, model in enumerate(models)]
-    found = read_tables(only(tmp_path, table), "probing", PROTOCOL)
+    block = only(tmp_path, table)
     values = {
-        label: estimates(found.of(label), ("site",), "auroc", PROTOCOL)["prompt",].mean
+        label: estimates(of(block, label), ("site",), "auroc", PROTOCOL)["prompt",].mean
         for label in ("npo", "original", "retrain", FLOOR_LABEL)
     }
     assert values == {"npo": 0.0, "original": 1.0, "retrain": 2.0, FLOOR_LABEL: 4.0}
 
 
-def test_a_references_own_results_come_before_what_stands_beside_others(measured: Block) -> None:
-    found = read_tables(measured, "probing", PROTOCOL)
-    assert set(found.own) == {"original", "retrain", "filter", "grad-diff", "npo", "tracer"}
-    assert set(found.given) == {"original", "retrain", FLOOR_LABEL}
-    assert found.of("original")[0] is found.own["original"][0]
+def test_a_references_own_results_come_before_what_stands_beside_others(tmp_path: Path) -> None:
+    records = [record for record in full_records(seeds=(0, 1)) if record.cell.method in ("npo", "original")]
+    write_full(tmp_path, records, kinds=())
+    for place, folder in enumerate(sorted(tmp_path.rglob(MEASUREMENTS))):
+        own = "original" in str(folder)
+        table = [{"model": model, "auroc": 10 * own + place} for model in ("run", "original", "untrained")]
+        write_table(folder / "probing.csv", table)
+    block = block_of(tmp_path)
+    assert set(of(block, "original")["auroc"]) == {"12", "13"}
+    assert set(of(block, "original")["model"]) == {"run"}
+    # Each seed once, from the first table that has it.
+    assert sorted(of(block, FLOOR_LABEL)["auroc"]) == ["12", "13"]
 
 
 @pytest.mark.parametrize("numbers", [[0.5, 0.7], [0.1, 0.2, 0.35, 0.3]])
@@ -61,33 +75,31 @@ def test_the_interval_over_seeds_is_scipys(numbers: list[float]) -> None:
 def test_one_seed_has_the_measurements_own_interval_and_several_have_that_over_seeds(tmp_path: Path) -> None:
     table = [{"model": "run", "site": "prompt", "auroc": 0.6, "auroc_low": 0.55, "auroc_high": 0.7}]
     one = only(tmp_path / "one", table)
-    seeds = read_tables(one, "probing", PROTOCOL).of("npo")
+    seeds = of(one, "npo")
     found = estimates(seeds, ("site",), "auroc", PROTOCOL, interval=("auroc_low", "auroc_high"))["prompt",]
     assert (found.low, found.high, found.seeds, found.interval) == (0.55, 0.7, 1, "of the measurement")
-    three = read_tables(only(tmp_path / "three", table, seeds=(0, 1, 2)), "probing", PROTOCOL).of("npo")
+    three = of(only(tmp_path / "three", table, seeds=(0, 1, 2)), "npo")
     found = estimates(three, ("site",), "auroc", PROTOCOL, interval=("auroc_low", "auroc_high"))["prompt",]
     assert (found.low, found.high, found.seeds, found.interval) == (0.6, 0.6, 3, "t over seeds")
 
 
 def test_what_was_not_measured_is_no_point_and_never_zero(tmp_path: Path) -> None:
     table = [{"model": "run", "site": "prompt", "layer": -1, "auroc": ""}]
-    seeds = read_tables(only(tmp_path, table), "probing", PROTOCOL).of("npo")
-    found = estimates(seeds, ("site", "layer"), "auroc", PROTOCOL)["prompt", "-1"]
-    assert np.isnan(found.mean)
-    assert found.seeds == 0
+    seeds = of(only(tmp_path, table), "npo")
+    assert estimates(seeds, ("site", "layer"), "auroc", PROTOCOL) == {}
 
 
 def test_rows_are_chosen_by_the_columns_that_are_there(tmp_path: Path) -> None:
     table = [{"model": "run", "part": part, "site": "prompt", "auroc": value} for part, value in (("a", 1), ("b", 2))]
-    seeds = read_tables(only(tmp_path, table), "probing", PROTOCOL).of("npo")
+    seeds = of(only(tmp_path, table), "npo")
     assert estimates(seeds, ("site",), "auroc", PROTOCOL, where={"part": "b"})["prompt",].mean == 2.0
     assert estimates(seeds, ("site",), "auroc", PROTOCOL, where={"group": "forget"})["prompt",].seeds == 2
 
 
 def test_text_in_place_of_a_number_is_told(tmp_path: Path) -> None:
-    seeds = read_tables(only(tmp_path, [{"model": "run", "auroc": "high"}]), "probing", PROTOCOL).of("npo")
+    seeds = of(only(tmp_path, [{"model": "run", "auroc": "high"}]), "npo")
     with pytest.raises(CorruptArtefact, match="'high'"):
-        estimates(seeds, (), "auroc", PROTOCOL)
+        estimates(seeds, ("site",), "auroc", PROTOCOL)
 
 
 def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
@@ -103,24 +115,24 @@ def test_diverged_rows_are_left_out_and_named() -> None:
     broken = [
         r.__class__(**{**{n: getattr(r, n) for n in r.__slots__}, "diverged": r.method == "npo"}) for r in results
     ]
-    cast = cast_of(board_of(broken).blocks[0], PROTOCOL)
+    cast = Cast.of(board_of(broken).blocks[0], FigureRequest(PROTOCOL))
     assert "npo" not in [row.label for row in cast.rows]
     assert cast.notes == ("Left out: npo, which diverged in 2 of 2 runs.",)
 
 
 def test_looks_of_neighbours_differ_and_parts_hold_no_more_than_can_be_told_apart() -> None:
     many = rows(original=[0.2, 0.2], retrain=[0.1, 0.1], **{f"m{place:02d}": [0.1, 0.1] for place in range(15)})
-    cast = cast_of(board_of(many).blocks[0], PROTOCOL)
-    parts = cast.parts(ROWS)
-    assert [len(part) for part in parts] == [5, 5, 5]
-    for part in parts:
-        looks = {cast.looks[row.label] for row in part}
-        assert len(looks) == len(part)
-    some = cast.of([cast.rows[0], cast.rows[ROWS]])
+    cast = Cast.of(board_of(many).blocks[0], FigureRequest(PROTOCOL))
+    parts = list(cast.parts())
+    assert [ending for ending, _ in parts] == ["-1", "-2", "-3"]
+    for _, labels in parts:
+        assert len(labels) == 2 + 5
+        assert len({cast.looks[label] for label in labels}) == len(labels)
+    some = cast.only([cast.rows[0], cast.rows[len(PALETTE)]])
     assert len({some.looks[row.label] for row in some.rows}) == 2
 
 
 def test_methods_may_be_named_and_the_references_stay(measured: Block) -> None:
-    cast = cast_of(measured, PROTOCOL, ("tr*",))
+    cast = Cast.of(measured, FigureRequest(PROTOCOL, ("tr*",)))
     assert [row.label for row in cast.rows] == ["tracer"]
     assert (cast.original, cast.oracle) == ("original", "retrain")

@@ -10,9 +10,8 @@ import pytest
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 from genrec_unlearn_bench.reporting.board import Block, Board
-from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, find_kind, kinds
-from genrec_unlearn_bench.reporting.figures.model import COLUMNS, NotDrawn
-from genrec_unlearn_bench.reporting.figures.request import Asked, named
+from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, draw_kind, kinds
+from genrec_unlearn_bench.reporting.figures.model import COLUMNS, FigureRequest, NotDrawn, file_name
 from tests.reporting.figures.conftest import block_of
 from tests.reporting.figures.synthetic import ATTACKS, KEPT, LAYERS, STEPS, full_records, write_full, write_table
 
@@ -20,8 +19,8 @@ FROM_TABLES = ("probing", "relearning", "membership", "quantisation", "stream")
 Row = dict[str, object]
 
 
-def drawn(kind: str, block: Block, asked: Asked) -> list[Row]:
-    (figure,) = find_kind(kind)(block, asked)
+def drawn(kind: str, block: Block, asked: FigureRequest) -> list[Row]:
+    (figure,) = draw_kind(kind, block, asked)
     assert figure.heads == COLUMNS
     return [dict(zip(figure.heads, row, strict=True)) for row in figure.rows]
 
@@ -31,7 +30,7 @@ def one(rows: list[Row], **facts: object) -> Row:
     return found
 
 
-def test_probing_shows_every_site_and_layer_with_the_floor(measured: Block, asked: Asked) -> None:
+def test_probing_shows_every_site_and_layer_with_the_floor(measured: Block, asked: FigureRequest) -> None:
     rows = drawn("probing", measured, asked)
     assert {row["panel"] for row in rows} == {
         "Prompt: next-item state",
@@ -48,7 +47,7 @@ def test_probing_shows_every_site_and_layer_with_the_floor(measured: Block, aske
     assert last["npo"]["seeds"] == 3
 
 
-def test_relearning_is_scored_on_the_held_out_part_in_both_spaces(measured: Block, asked: Asked) -> None:
+def test_relearning_is_scored_on_the_held_out_part_in_both_spaces(measured: Block, asked: FigureRequest) -> None:
     rows = drawn("relearning", measured, asked)
     assert len({row["panel"] for row in rows}) == len(ATTACKS)
     panel = "20 % concept targets"
@@ -65,14 +64,14 @@ def test_relearning_is_scored_on_the_held_out_part_in_both_spaces(measured: Bloc
     assert {row["variant"] for row in rows if row["series"] == "npo"} == {"served SIDs"}
 
 
-def test_membership_shows_the_forget_group_alone(measured: Block, asked: Asked) -> None:
+def test_membership_shows_the_forget_group_alone(measured: Block, asked: FigureRequest) -> None:
     rows = drawn("membership", measured, asked)
     assert one(rows, panel="LOSS", series="retrain")["mean"] == pytest.approx(0.5, abs=0.013)
     assert one(rows, panel="LOSS", series="filter")["mean"] == pytest.approx(0.7, abs=0.013)
     assert {row["variant"] for row in rows if row["series"] == "tracer"} == {"served SIDs", "original SIDs"}
 
 
-def test_quantisation_goes_from_whole_weights_to_four_bits(measured: Block, asked: Asked) -> None:
+def test_quantisation_goes_from_whole_weights_to_four_bits(measured: Block, asked: FigureRequest) -> None:
     rows = drawn("quantisation", measured, asked)
     npo = [row for row in rows if row["panel"] == "Forget" and row["series"] == "npo"]
     assert [row["x"] for row in npo] == ["32", "8", "4"]
@@ -80,7 +79,7 @@ def test_quantisation_goes_from_whole_weights_to_four_bits(measured: Block, aske
     assert one(rows, panel="Retain", series="npo", x="4")["mean"] == pytest.approx(0.1, abs=0.004)
 
 
-def test_schemes_of_as_many_bits_are_not_averaged(tmp_path: Path, asked: Asked) -> None:
+def test_schemes_of_as_many_bits_are_not_averaged(tmp_path: Path, asked: FigureRequest) -> None:
     write_full(tmp_path, full_records(seeds=(0,)), kinds=())
     table = [
         {"model": "run", "scheme": scheme, "bits": bits, "group": "forget", "metric": "hr@10", "value": value}
@@ -89,27 +88,16 @@ def test_schemes_of_as_many_bits_are_not_averaged(tmp_path: Path, asked: Asked) 
     for folder in tmp_path.rglob(MEASUREMENTS):
         write_table(folder / "quantisation.csv", table)
     npo = [row for row in drawn("quantisation", block_of(tmp_path), asked) if row["series"] == "npo"]
-    assert [(row["x"], row["mean"]) for row in npo] == [("32", 0.1), ("int4", 0.2), ("nf4", 0.4)]
+    assert [(row["x"], row["mean"]) for row in npo] == [("32", 0.1), ("4", 0.2), ("NF4", 0.4)]
 
 
-def test_a_stream_has_no_earlier_requests_at_its_first(measured: Block, asked: Asked) -> None:
+def test_a_stream_has_no_earlier_requests_at_its_first(measured: Block, asked: FigureRequest) -> None:
     rows = drawn("stream", measured, asked)
     assert [row["x"] for row in rows if row["panel"] == "Earlier requests" and row["series"] == "npo"] == list("2345")
     assert one(rows, panel="Cost so far", series="npo", x="5")["mean"] == pytest.approx(0.15)
 
 
-def test_forget_quality_without_distributions_shows_distances(tmp_path: Path, asked: Asked) -> None:
-    write_full(tmp_path, full_records(), kinds=())
-    rows = drawn("forget-quality", block_of(tmp_path), asked)
-    assert {row["panel"] for row in rows} == {""}
-    assert {row["series"] for row in rows} == KEPT.keys() - {"untrained"}
-    (figure,) = find_kind("forget-quality")(block_of(tmp_path), asked)
-    (panels, _) = figure.paint.args  # type: ignore[attr-defined]
-    assert [panel.line for panel in panels] == [pytest.approx(0.08, abs=0.01), None, None]
-    assert [panel.xlabel for panel in panels] == ["KS distance D ↓", "truth ratio", "ToW-rel ↑"]
-
-
-def test_truth_ratios_are_distributions(measured: Block, asked: Asked) -> None:
+def test_truth_ratios_are_distributions(measured: Block, asked: FigureRequest) -> None:
     rows = [row for row in drawn("forget-quality", measured, asked) if row["panel"] == "Forget"]
     for name in ("original", "npo", "retrain"):
         curve = [(float(str(row["x"])), row["mean"]) for row in rows if row["series"] == name]
@@ -118,11 +106,13 @@ def test_truth_ratios_are_distributions(measured: Block, asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("kind", FROM_TABLES)
-def test_one_seed_has_an_interval_only_where_the_measurement_gives_one(kind: str, lone: Block, asked: Asked) -> None:
+def test_one_seed_has_an_interval_only_where_the_measurement_gives_one(
+    kind: str, lone: Block, asked: FigureRequest
+) -> None:
     rows = drawn(kind, lone, asked)
     assert {row["seeds"] for row in rows} == {1}
     assert {row["interval"] for row in rows} == ({""} if kind == "stream" else {"of the measurement"})
-    (figure,) = find_kind(kind)(lone, asked)
+    (figure,) = draw_kind(kind, lone, asked)
     assert ("of a single seed" in " ".join(figure.caption).lower()) is (kind != "stream")
 
 
@@ -140,36 +130,36 @@ def test_one_seed_has_an_interval_only_where_the_measurement_gives_one(kind: str
     ],
 )
 def test_what_was_not_measured_is_said_with_the_run_that_would(
-    kind: str, part: str, tmp_path: Path, asked: Asked
+    kind: str, part: str, tmp_path: Path, asked: FigureRequest
 ) -> None:
     write_full(tmp_path, full_records(seeds=(0,), suite="core"), kinds=())
     with pytest.raises(NotDrawn) as fault:
-        find_kind(kind)(block_of(tmp_path), asked)
+        draw_kind(kind, block_of(tmp_path), asked)
     assert str(fault.value.hint).startswith("bench run --task industrial-brand --backbone tiger --scale small")
     assert part in str(fault.value.hint)
 
 
-def test_a_call_draws_what_there_is_and_names_the_rest(measured: Block, asked: Asked) -> None:
+def test_a_call_draws_what_there_is_and_names_the_rest(measured: Block, asked: FigureRequest) -> None:
     found = draw_all(Board((measured,)), (), asked)
     assert {figure.kind for figure in found.figures} == set(kinds()) - {"overlap", "ablation"}
     assert {one.kind for one in found.skipped} == {"overlap", "ablation"}
     assert len({figure.name for figure in found.figures}) == len(found.figures)
 
 
-def test_a_kind_that_is_named_and_has_no_data_is_a_fault(measured: Block, asked: Asked) -> None:
+def test_a_kind_that_is_named_and_has_no_data_is_a_fault(measured: Block, asked: FigureRequest) -> None:
     with pytest.raises(NotDrawn, match="semantic IDs"):
         draw_all(Board((measured,)), ("probing", "overlap"), asked)
     with pytest.raises(UnknownName, match="probin"):
         draw_all(Board((measured,)), ("probin",), asked)
 
 
-def test_nothing_at_all_to_draw_is_a_fault(tmp_path: Path, asked: Asked) -> None:
+def test_nothing_at_all_to_draw_is_a_fault(tmp_path: Path, asked: FigureRequest) -> None:
     write_full(tmp_path, [r for r in full_records(seeds=(0,), suite="core") if r.cell.method == "npo"], kinds=())
     with pytest.raises(NotDrawn, match="none of these results"):
         draw_all(Board((block_of(tmp_path),)), (), asked)
 
 
-def test_many_rows_come_in_parts(tmp_path: Path, asked: Asked) -> None:
+def test_many_rows_come_in_parts(tmp_path: Path, asked: FigureRequest) -> None:
     base = full_records(seeds=(0,))
     npo = next(record for record in base if record.cell.method == "npo")
     more = [
@@ -182,7 +172,7 @@ def test_many_rows_come_in_parts(tmp_path: Path, asked: Asked) -> None:
         for place in range(9)
     ]
     write_full(tmp_path, [*(r for r in base if r.cell.method != "npo"), *more], kinds=("probing",))
-    found = find_kind("probing")(block_of(tmp_path), asked)
+    found = draw_kind("probing", block_of(tmp_path), asked)
     assert [figure.name.rpartition("-")[2] for figure in found] == ["1", "2"]
     shown = [{row[1] for row in figure.rows} for figure in found]
     assert all({"original", "retrain"} <= labels for labels in shown)
@@ -194,7 +184,7 @@ def test_names_of_files_are_plain_and_differ(measured: Block) -> None:
         replace(measured, key=replace(measured.key, task=task))
         for task in ("../../etc", "a/b", "a:b", "שלום", "industrial-brand")
     ]
-    found = [named("probing", block) for block in odd]
+    found = [file_name("probing", block.key) for block in odd]
     assert len(set(found)) == len(found)
     assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+._-") for name in found)
     assert all(not name.startswith(".") and ".." not in name for name in found)

@@ -13,9 +13,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Annotation, Text
 
 from genrec_unlearn_bench.reporting.board import Block, Board, make_board
-from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, find_kind, kinds
-from genrec_unlearn_bench.reporting.figures.model import ORACLE, ORIGINAL, PALETTE, Width, styled
-from genrec_unlearn_bench.reporting.figures.request import Asked
+from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, draw_kind, kinds
+from genrec_unlearn_bench.reporting.figures.drawing import draw, styled
+from genrec_unlearn_bench.reporting.figures.model import ORACLE, ORIGINAL, PALETTE, FigureRequest, Width
 from genrec_unlearn_bench.reporting.results import load_results
 from tests.reporting.figures.test_ablation import block_of as swept
 from tests.reporting.figures.test_ablation import runs
@@ -44,13 +44,18 @@ def blocks(kind: str, measured: Block) -> Block:
     return measured
 
 
-def canvas(kind: str, block: Block, asked: Asked, width: Width) -> Canvas:
-    (figure,) = find_kind(kind)(block, asked)
+def canvas(kind: str, block: Block, asked: FigureRequest, width: Width) -> Canvas:
+    (figure,) = draw_kind(kind, block, asked)
     with styled():
-        made = figure.paint(width)
+        made = draw(figure, width)
         FigureCanvasAgg(made)
         made.canvas.draw()
     return made
+
+
+def notes(made: Canvas) -> list[Annotation]:
+    """Names at marks, without the lines that lead to them."""
+    return [one for one in made.findobj(Annotation) if isinstance(one, Annotation) and one.get_text()]
 
 
 def texts(made: Canvas) -> list[Text]:
@@ -70,7 +75,9 @@ def beyond(axes: Axes) -> Iterator[Text]:
 
 @pytest.mark.parametrize("width", list(Width))
 @pytest.mark.parametrize("kind", kinds())
-def test_type_is_readable_and_nothing_is_cut_off(kind: str, width: Width, measured: Block, asked: Asked) -> None:
+def test_type_is_readable_and_nothing_is_cut_off(
+    kind: str, width: Width, measured: Block, asked: FigureRequest
+) -> None:
     made = canvas(kind, blocks(kind, measured), asked, width)
     assert made.get_size_inches()[0] == pytest.approx(width.inches)
     shown = texts(made)
@@ -85,7 +92,7 @@ def test_type_is_readable_and_nothing_is_cut_off(kind: str, width: Width, measur
 @pytest.mark.parametrize("width", list(Width))
 @pytest.mark.parametrize("kind", kinds())
 def test_a_legend_covers_no_axes_and_axes_no_text_of_others(
-    kind: str, width: Width, measured: Block, asked: Asked
+    kind: str, width: Width, measured: Block, asked: FigureRequest
 ) -> None:
     made = canvas(kind, blocks(kind, measured), asked, width)
     panels = [axes for axes in made.axes if axes.axison]
@@ -97,7 +104,7 @@ def test_a_legend_covers_no_axes_and_axes_no_text_of_others(
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_axes_say_what_they_show(kind: str, measured: Block, asked: Asked) -> None:
+def test_axes_say_what_they_show(kind: str, measured: Block, asked: FigureRequest) -> None:
     made = canvas(kind, blocks(kind, measured), asked, Width.COLUMN)
     panels = [axes for axes in made.axes if axes.axison]
     assert all(axes.get_xlabel() for axes in panels) or kind == "overlap"
@@ -105,11 +112,11 @@ def test_axes_say_what_they_show(kind: str, measured: Block, asked: Asked) -> No
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_names_in_the_published_trades_cover_no_other_name(place: int, asked: Asked) -> None:
+def test_names_in_the_published_trades_cover_no_other_name(place: int, asked: FigureRequest) -> None:
     board = make_board(load_results([PUBLISHED]).results, asked.protocol)
     for width in Width:
         made = canvas("pareto", board.blocks[place], asked, width)
-        names = [one for one in made.findobj(Annotation) if isinstance(one, Annotation)]
+        names = notes(made)
         assert len(names) >= 17
         # Not with their leading lines, which may cross.
         boxes = [Text.get_window_extent(one) for one in names]
@@ -117,11 +124,11 @@ def test_names_in_the_published_trades_cover_no_other_name(place: int, asked: As
             assert not one.padded(-1.5).overlaps(other.padded(-1.5))
 
 
-def test_every_name_is_beside_its_mark(asked: Asked) -> None:
+def test_every_name_is_beside_its_mark(asked: FigureRequest) -> None:
     board = make_board(load_results([PUBLISHED]).results, asked.protocol)
-    (figure,) = find_kind("pareto")(board.blocks[1], asked)
+    (figure,) = draw_kind("pareto", board.blocks[1], asked)
     made = canvas("pareto", board.blocks[1], asked, Width.COLUMN)
-    names = {one.get_text().partition(" ↓")[0]: one for one in made.findobj(Annotation) if isinstance(one, Annotation)}
+    names = {one.get_text().partition(" ↓")[0]: one for one in notes(made)}
     rows = {str(row[0]): dict(zip(figure.heads, row, strict=True)) for row in figure.rows}
     assert set(names) == set(rows)
     for label, note in names.items():
@@ -165,7 +172,7 @@ def test_a_print_in_grey_has_the_markers() -> None:
     assert all(lightness(linear(colour))[0] < 75.0 for colour, _ in PALETTE)
 
 
-def test_settings_of_the_caller_neither_come_in_nor_change(measured: Block, asked: Asked) -> None:
+def test_settings_of_the_caller_neither_come_in_nor_change(measured: Block, asked: FigureRequest) -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)
@@ -178,6 +185,6 @@ def test_settings_of_the_caller_neither_come_in_nor_change(measured: Block, aske
         matplotlib.rcParams["font.size"] = before["font.size"]
 
 
-def test_all_kinds_are_looked_at_here(measured: Block, asked: Asked) -> None:
+def test_all_kinds_are_looked_at_here(measured: Block, asked: FigureRequest) -> None:
     drawn = {figure.kind for figure in draw_all(Board((measured,)), (), asked).figures}
     assert drawn | {"ablation", "overlap"} == set(kinds())

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reporting.board import Board, make_board
-from genrec_unlearn_bench.reporting.figures.model import Estimate, NotDrawn
+from genrec_unlearn_bench.reporting.figures.model import Estimate, FigureRequest, NotDrawn
 from genrec_unlearn_bench.reporting.figures.pareto import OTHERS, Trade, draw_pareto, front, trades
-from genrec_unlearn_bench.reporting.figures.request import Asked
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import load_results
 from tests.reporting.planting import FORGET, RETAIN, board_of, plant
@@ -32,7 +31,7 @@ def trade(label: str, gap: float, kept: float, *, reference: bool = False) -> Tr
     return Trade(label, reference, Estimate(gap), Estimate(kept), float("nan"))
 
 
-def test_the_distance_is_that_of_the_mean_gap_taken_seed_by_seed(asked: Asked) -> None:
+def test_the_distance_is_that_of_the_mean_gap_taken_seed_by_seed(asked: FigureRequest) -> None:
     board = planted(retrain=([0.1, 0.3], [0.5, 0.5]), npo=([0.05, 0.2], [0.4, 0.42]))
     found = {one.label: one for one in trades(board.blocks[0], asked, FORGET, RETAIN)}
     npo = found["npo"]
@@ -68,41 +67,41 @@ def test_reference_rows_beat_nobody() -> None:
     assert front([trade("filter", 0.0, 1.0, reference=True), trade("npo", 0.3, 0.1)]) == {"npo"}
 
 
-def test_over_forgetting_is_told_from_remembering(asked: Asked) -> None:
+def test_over_forgetting_is_told_from_remembering(asked: FigureRequest) -> None:
     board = planted(retrain=([0.1, 0.1], [0.5, 0.5]), less=([0.0, 0.0], [0.4, 0.4]), more=([0.2, 0.2], [0.3, 0.3]))
-    (figure,) = draw_pareto("pareto", board.blocks[0], asked)
-    marks = {mark.label: mark for mark in figure.paint.args[0]}  # type: ignore[attr-defined]
-    assert (marks["less"].below, marks["more"].below) == (True, False)
-    assert (marks["less"].front, marks["more"].front) == (True, False)
+    (figure,) = draw_pareto(board.blocks[0], asked)
+    marks = {mark.label: mark for mark in figure.panels[0].series}
+    assert (marks["less"].look.marker, marks["more"].look.marker) == ("v", "^")
+    assert (marks["less"].best, marks["more"].best) == (True, False)
     assert "over-forgetting" in " ".join(figure.caption)
 
 
-def test_without_an_oracle_or_a_method_there_is_no_figure(asked: Asked) -> None:
+def test_without_an_oracle_or_a_method_there_is_no_figure(asked: FigureRequest) -> None:
     with pytest.raises(NotDrawn) as fault:
-        draw_pareto("pareto", planted(npo=([0.1], [0.1])).blocks[0], asked)
+        draw_pareto(planted(npo=([0.1], [0.1])).blocks[0], asked)
     assert "--method retrain" in str(fault.value.hint)
     with pytest.raises(NotDrawn):
-        draw_pareto("pareto", planted(retrain=([0.1], [0.1]), original=([0.1], [0.1])).blocks[0], asked)
+        draw_pareto(planted(retrain=([0.1], [0.1]), original=([0.1], [0.1])).blocks[0], asked)
 
 
 @pytest.mark.parametrize("metrics", [("forget:hr@10",), ("retain:ndcg@10",), ("cost.steps", "retain:hr@10")])
-def test_measures_that_make_no_trade_are_refused(metrics: tuple[str, ...], asked: Asked) -> None:
+def test_measures_that_make_no_trade_are_refused(metrics: tuple[str, ...], asked: FigureRequest) -> None:
     board = planted(retrain=([0.1], [0.1]), npo=([0.1], [0.1]))
     with pytest.raises(UsageError, match="forget measure and a retain measure"):
-        draw_pareto("pareto", board.blocks[0], replace(asked, metrics=metrics))
+        draw_pareto(board.blocks[0], replace(asked, metrics=metrics))
 
 
-def test_other_measures_may_be_named(asked: Asked) -> None:
+def test_other_measures_may_be_named(asked: FigureRequest) -> None:
     board = planted(retrain=([0.1], [0.1]), npo=([0.1], [0.1]))
     with pytest.raises(NotDrawn, match="retain HR@10"):
-        draw_pareto("pareto", board.blocks[0], replace(asked, metrics=("forget:hr@10", "retain:hr@10")))
+        draw_pareto(board.blocks[0], replace(asked, metrics=("forget:hr@10", "retain:hr@10")))
 
 
-def test_the_published_records_give_one_point_a_row(asked: Asked) -> None:
+def test_the_published_records_give_one_point_a_row(asked: FigureRequest) -> None:
     board = make_board(load_results([PUBLISHED]).results, PROTOCOL)
     assert {block.key.task for block in board.blocks} == {"demo-brand", "industrial-brand"}
     for block in board.blocks:
-        (figure,) = draw_pareto("pareto", block, asked)
+        (figure,) = draw_pareto(block, asked)
         shown = {row[0]: dict(zip(figure.heads, row, strict=True)) for row in figure.rows}
         assert set(shown) == {row.label for row in block.rows if not row.diverged} - set(OTHERS)
         assert any(row["front"] for row in shown.values())
@@ -116,7 +115,7 @@ def test_the_published_records_give_one_point_a_row(asked: Asked) -> None:
                 assert shown[row.label]["distance"] == pytest.approx(abs(np.mean(gaps)), abs=1e-12)
 
 
-def test_recommenders_of_another_kind_are_shown_where_they_are_named(asked: Asked) -> None:
+def test_recommenders_of_another_kind_are_shown_where_they_are_named(asked: FigureRequest) -> None:
     board = planted(retrain=([0.1], [0.5]), popularity=([0.0], [0.1]), npo=([0.1], [0.4]))
     block = board.blocks[0]
     assert "popularity" not in [one.label for one in trades(block, asked, FORGET, RETAIN)]

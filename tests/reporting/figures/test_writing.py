@@ -19,10 +19,9 @@ from PIL import Image
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.reporting.board import Block
-from genrec_unlearn_bench.reporting.figures.catalogue import find_kind
-from genrec_unlearn_bench.reporting.figures.model import Figure, Width
-from genrec_unlearn_bench.reporting.figures.request import Asked
-from genrec_unlearn_bench.reporting.figures.writing import FORMATS, figure_files, snippet
+from genrec_unlearn_bench.reporting.figures.catalogue import draw_kind
+from genrec_unlearn_bench.reporting.figures.drawing import FORMATS, figure_files, snippet
+from genrec_unlearn_bench.reporting.figures.model import Figure, FigureRequest, Width
 from tests.reporting.figures.conftest import block_of
 from tests.reporting.figures.synthetic import full_records, write_full
 from tests.reporting.planting import board_of, rows
@@ -32,7 +31,7 @@ from tests.reporting.planting import board_of, rows
 def figure(measured: Block) -> Figure:
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 
-    (found,) = find_kind("probing")(measured, Asked(statistics_protocol()))
+    (found,) = draw_kind("probing", measured, FigureRequest(statistics_protocol()))
     return found
 
 
@@ -75,7 +74,7 @@ def digests(results: Path) -> list[str]:
 
     out = []
     for kind, formats in (("quantisation", ("svg",)), ("pareto", FORMATS)):
-        (figure,) = find_kind(kind)(block_of(results), Asked(statistics_protocol()))
+        (figure,) = draw_kind(kind, block_of(results), FigureRequest(statistics_protocol()))
         out += [hashlib.sha256(file.content).hexdigest() for file in figure_files(figure, formats, Width.COLUMN)]
     return out
 
@@ -138,7 +137,7 @@ def odd_figure() -> Figure:
         for result in rows(npo=numbers)
     ]
     (block,) = board_of(rows(retrain=[0.1, 0.1]), results).blocks
-    (found,) = find_kind("pareto")(block, Asked(statistics_protocol()))
+    (found,) = draw_kind("pareto", block, FigureRequest(statistics_protocol()))
     return replace(found, caption=(ODD, *found.caption))
 
 

@@ -1,0 +1,369 @@
+"""From a figure to its files: panels on a canvas without a window, one legend below all; PDF, SVG, PNG, CSV and LaTeX.
+
+The same results give the same bytes: no date, no version of a program and no random name goes in.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from itertools import product
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.reporting.figures.measurements import SECOND
+from genrec_unlearn_bench.reporting.figures.model import PALETTE, Figure, Look, Panel, Series, Width
+from genrec_unlearn_bench.reporting.latex.escape import escape, label
+from genrec_unlearn_bench.reporting.wording import csv_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+__all__ = ["FORMATS", "Written", "draw", "figure_files", "snippet", "styled"]
+
+_METADATA: Mapping[str, Mapping[str, None]] = MappingProxyType(
+    {
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+        "svg": {"Date": None, "Creator": None},
+        "png": {"Software": None},
+    }
+)
+FORMATS = tuple(_METADATA)
+
+_HEIGHTS = {"lines": 1.55, "rows": 0.62, "scatter": 2.4}
+"""Inches of a panel with its title and labels; of marks by row, without the rows; of a scatter in a column."""
+_ROW_HEIGHT = 0.165
+_STEP = 0.07
+"""Between marks that are drawn apart."""
+_LONGEST = 22
+"""Letters of a row's name next to its axes."""
+_GREY = "#404040"
+_DOTTED: dict[str, Any] = {"color": "#000000", "linewidth": 0.6, "linestyle": (0.0, (1.0, 2.0)), "zorder": 0.5}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """The shipped style, for drawing and for writing, whatever the caller's own settings are."""
+    from matplotlib import rc_context, rc_params_from_file, rcParamsDefault
+
+    sheet = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "figures" / "paper.mplstyle"
+    # Figures are drawn without a backend.
+    chosen: dict[Any, Any] = {name: value for name, value in rcParamsDefault.items() if not name.startswith("backend")}
+    with resources.as_file(sheet) as path:
+        chosen |= rc_params_from_file(path, use_default_template=False)
+    with rc_context(chosen):
+        yield
+
+
+def draw(figure: Figure, width: Width) -> Canvas:
+    """The panels of a figure, at most two in a row of a column and four in one of a page, with one legend below."""
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    panels = figure.panels
+    across = min(len(panels), 2 if width is Width.COLUMN else 4)
+    # Five panels are better as three and two than as four and one.
+    down = math.ceil(len(panels) / across)
+    across = math.ceil(len(panels) / down)
+    height = _HEIGHTS[panels[0].style] + (_ROW_HEIGHT * len(panels[0].ticks) if panels[0].style == "rows" else 0.0)
+    if panels[0].style == "scatter" and width is Width.PAGE:
+        height = 3.4
+    layout = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.03, wspace=0.03, hspace=0.05)
+    canvas = Canvas(figsize=(width.inches, height * down), layout=layout)
+    grid = [axes for line in canvas.subplots(down, across, squeeze=False) for axes in line]
+    for axes in grid[len(panels) :]:
+        axes.set_axis_off()
+    first: dict[str, Axes] = {}
+    for axes, panel in zip(grid, panels, strict=False):
+        # One range for panels of one quantity, so that they can be compared across.
+        rows = panel.style == "rows"
+        same = first.setdefault(panel.xlabel if rows else panel.ylabel, axes)
+        if same is not axes:
+            (axes.sharex if rows else axes.sharey)(same)
+        if panel.symlog:
+            axes.set_xscale("symlog", linthresh=panel.symlog, linscale=0.5)
+            # Powers as plain numbers: the figures' texts are not read as mathematics.
+            axes.xaxis.set_major_formatter(lambda x, place: f"{x:g}")
+        for place, series in enumerate(panel.series):
+            _draw_series(axes, panel, series, _STEP * (place - (len(panel.series) - 1) / 2.0) if panel.apart else 0.0)
+    for number, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
+        _frame(axes, panel, leftmost=number % across == 0 or panel.ylabel != panels[number - 1].ylabel)
+    _add_legend(canvas, figure, width)
+    if panels[0].style == "scatter":
+        _write_names(canvas, grid[0], panels[0].series)
+    return canvas
+
+
+def _style(look: Look) -> dict[str, Any]:
+    """Of a line or of its entry in the legend."""
+    return {
+        "color": look.colour,
+        "linewidth": look.width,
+        "linestyle": ((0.0, look.dash) if look.dash else "-") if look.width else "",
+        "marker": look.marker,
+        "markersize": look.size,
+        "markerfacecolor": "white" if look.hollow else look.colour,
+        "markeredgecolor": look.edge or look.colour,
+        "markeredgewidth": 0.4 if look.edge else 0.8,
+        "zorder": look.order,
+    }
+
+
+def _draw_series(axes: Axes, panel: Panel, series: Series, shift: float) -> None:
+    """Marks and intervals of a series; of rows with x and y exchanged."""
+    look, rows = series.look, panel.style == "rows"
+    if rows:
+        shift = 0.17 if look.hollow else 0.0
+    if panel.ylim[0] is not None and panel.style == "lines":
+        # The margin above the highest mark is then a share of the whole range.
+        axes.update_datalim([(series.points[0][0], panel.ylim[0])])
+    places = [x + shift for x, _ in series.points]
+    means = [y.mean for _, y in series.points]
+    style = _style(look)
+    if len(places) == 1:
+        # A line without marks would be nothing.
+        style |= {"marker": look.marker or "_", "linestyle": ""}
+    axes.plot(*((means, places) if rows else (places, means)), **style)
+    banded = [(x, y.low, y.high) for x, (_, y) in zip(places, series.points, strict=True) if y.banded]
+    thin: dict[str, Any] = {"color": look.colour, "linewidth": 0.8, "zorder": look.order}
+    if panel.style == "scatter":
+        thin = {"color": look.colour, "linewidth": 0.5, "alpha": 0.4, "zorder": 1.5}
+        axes.plot(series.reach, means * 2, **thin)
+    if panel.style == "lines" and not panel.apart and len(banded) > 1:
+        xs, lows, highs = zip(*banded, strict=True)
+        axes.fill_between(xs, lows, highs, color=look.colour, alpha=0.1, linewidth=0.0, zorder=look.order - 1.0)
+        return
+    for x, low, high in banded:
+        axes.plot(*(((low, high), (x, x)) if rows else ((x, x), (low, high))), **thin)
+
+
+def _frame(axes: Axes, panel: Panel, *, leftmost: bool) -> None:
+    """Titles, ticks, ranges and lines; the leftmost panel of a quantity has its names."""
+    axes.set_title(panel.title, loc="left", pad=3.0)
+    axes.set_xlabel(panel.xlabel, labelpad=1.5)
+    if leftmost:
+        axes.set_ylabel(panel.ylabel, labelpad=2.0)
+    if panel.band is not None:
+        axes.axhspan(*panel.band, color="#000000", alpha=0.08, linewidth=0.0, zorder=0.0)
+    if panel.line is not None:
+        (axes.axhline if panel.style == "lines" else axes.axvline)(panel.line, **_DOTTED)
+    if panel.style == "rows":
+        names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for _, name in panel.ticks]
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.set_yticks(range(len(names)), names if leftmost else [""] * len(names))
+        axes.tick_params(axis="y", length=0.0)
+        axes.yaxis.grid(visible=True, color="#E4E4E4", linewidth=0.5)
+        axes.set_axisbelow(True)
+        return
+    if panel.ticks:
+        named = _spaced([tick for tick in panel.ticks if tick[1]], panel.symlog)
+        axes.set_xticks([x for x, _ in named], [name for _, name in named])
+        axes.set_xticks([x for x, _ in panel.ticks], minor=True)
+        axes.tick_params(axis="x", which="minor", length=1.5, width=0.5, labelbottom=False)
+    if panel.style == "scatter":
+        axes.set_xlim(*panel.xlim)
+    axes.set_ylim(*panel.ylim)
+
+
+def _spaced(ticks: Sequence[tuple[float, str]], symlog: float) -> list[tuple[float, str]]:
+    """Ticks whose names have room next to each other on a log scale; the last one, the end of an attack, is kept."""
+    kept: list[tuple[float, str]] = []
+    for x, name in reversed(ticks):
+        if not symlog or not kept or x == 0.0 or math.log10(kept[-1][0] / max(x, symlog / 10.0)) >= 0.65:
+            kept.append((x, name))
+    return kept
+
+
+def _add_legend(canvas: Canvas, figure: Figure, width: Width) -> None:
+    """A legend below all axes: an entry for each label and each variant. The figure grows by the room it takes."""
+    from matplotlib.lines import Line2D
+
+    series = [each for panel in figure.panels for each in panel.series]
+    rows = figure.panels[0].style == "rows"
+    looks = dict(figure.legend)
+    if not looks:
+        looks = {} if rows else {each.label: each.look for each in reversed(series) if not each.look.hollow}
+        looks = dict(reversed(looks.items()))
+        if any(each.look.hollow for each in series):
+            line = 0.0 if rows else 1.0
+            looks[figure.variants[0]] = Look(_GREY, "o", width=line)
+            looks[figure.variants[1]] = Look(_GREY, "o", width=line, dash=SECOND, hollow=True)
+    if not looks:
+        return
+    columns = _legend_columns([len(name) for name in looks], width.inches * 72.0)
+    across, tall = canvas.get_size_inches()
+    canvas.set_size_inches(across, tall + 0.08 + 0.135 * math.ceil(len(looks) / columns))
+    canvas.legend(
+        [Line2D([], [], **_style(look)) for look in looks.values()],
+        list(looks),
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+        borderpad=0.0,
+        columnspacing=1.0,
+        handletextpad=0.4,
+        labelspacing=0.25,
+        borderaxespad=0.2,
+        handlelength=2.4,
+    )
+
+
+def _legend_columns(letters: Sequence[int], points: float) -> int:
+    """As many as fit, filled one after the other. A letter of 7 pt is 3.9 pt wide on average, handle and gaps 29 pt."""
+    for columns in range(len(letters), 1, -1):
+        size = math.ceil(len(letters) / columns)
+        widest = [max(letters[start : start + size]) for start in range(0, len(letters), size)]
+        if sum(3.9 * each + 29.0 for each in widest) <= points:
+            return len(widest)
+    return 1
+
+
+_NAME_POINTS = 7.0
+_BESIDE = 4.0
+"""Points between a mark and its name."""
+_RINGS = (0.0, 6.0, 13.0, 21.0, 30.0, 40.0, 52.0, 66.0)
+"""Further distances that are tried, in points; from the third on a thin line leads to the name."""
+_WAYS = ((1.0, 0.0), (-1.0, 0.0), (1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0), (0.0, 1.0), (0.0, -1.0))
+
+Boxes = NDArray[np.float64]
+"""[..., 4] in points: left, bottom, right, top."""
+
+
+def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
+    """Join the front, and write a name at every mark, the first ones nearest.
+
+    The best free place is searched in rings around the mark; where none is free, that which covers least is taken.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.patheffects import withStroke
+
+    best = sorted((each.points[0][0], each.points[0][1].mean) for each in series if each.best)
+    if len(best) > 1:
+        axes.step(
+            *zip(*best, strict=True), where="post", color=PALETTE[0][0], linewidth=0.8, linestyle=(0.0, (3.0, 1.5))
+        )
+    # Text is measured as it will be drawn; the layout is fixed first, as it moves the axes.
+    FigureCanvasAgg(canvas)
+    canvas.draw_without_rendering()
+    canvas.set_layout_engine("none")
+    scale = canvas.dpi / 72.0
+    frame = np.array(axes.get_window_extent().extents) / scale
+    marks = [(each.points[0][0], each.points[0][1].mean) for each in series]
+    points = axes.transData.transform(np.array(marks)) / scale
+    taken = np.concatenate([points - 3.0, points + 3.0], axis=1)
+    for each, mark, point in zip(series, marks, points, strict=True):
+        note = axes.annotate(
+            each.label,
+            mark,
+            xytext=(0.0, 0.0),
+            textcoords="offset points",
+            fontsize=_NAME_POINTS,
+            fontweight="bold" if each.best else "normal",
+            va="center",
+            ha="left",
+            annotation_clip=False,
+            zorder=4.0,
+            path_effects=[withStroke(linewidth=1.4, foreground="white")],
+        )
+        size = np.array(note.get_window_extent().size) / scale * (1.0, 0.86)
+        box, ring = _place(point, size, frame, taken)
+        taken = np.vstack([taken, box])
+        note.set_position((box[0] - point[0], (box[1] + box[3]) / 2.0 - point[1]))
+        if ring > 1:
+            axes.annotate(
+                "",
+                mark,
+                xytext=note.get_position(),
+                textcoords="offset points",
+                arrowprops={"arrowstyle": "-", "linewidth": 0.4, "color": "#888888", "shrinkA": 0.0, "shrinkB": 2.0},
+            )
+
+
+def _place(point: Boxes, size: Boxes, frame: Boxes, taken: Boxes) -> tuple[Boxes, int]:
+    """Box of a name of some size (width, height) at a point, and the ring that it is in."""
+    boxes, rings = [], []
+    for (ring, far), (dx, dy) in product(enumerate(_RINGS), _WAYS):
+        if dy or ring < 2:
+            left = point[0] + dx * (_BESIDE + (0.35 if dy else 1.0) * far) - (1.0 - dx) / 2.0 * size[0]
+            bottom = point[1] + dy * ((_BESIDE if dx else 2.0 * _BESIDE) + far) - size[1] / 2.0
+            boxes.append((left, bottom, left + size[0], bottom + size[1]))
+            rings.append(ring)
+    tried = np.array(boxes)
+    outside = size[0] * size[1] - _shared(tried, frame)
+    costs = _shared(tried[:, None], taken).sum(axis=1) + 4.0 * outside
+    # Rounding is no overlap: of the places that cover nothing, the nearest.
+    best = int(np.argmin(np.where(costs < 1e-6, 0.0, costs)))
+    return tried[best], rings[best]
+
+
+def _shared(ones: Boxes, others: Boxes) -> Boxes:
+    """Area that boxes share."""
+    sides = np.minimum(ones[..., 2:], others[..., 2:]) - np.maximum(ones[..., :2], others[..., :2])
+    area: Boxes = np.maximum(sides, 0.0).prod(axis=-1)
+    return area
+
+
+@dataclass(frozen=True)
+class Written:
+    """One file of a figure, by its name in the folder."""
+
+    name: str
+    content: bytes
+
+
+def figure_files(figure: Figure, formats: Sequence[str], width: Width) -> tuple[Written, ...]:
+    """The pictures in the formats asked for, ``<name>.csv`` and ``<name>.tex``. Raises UnknownName for a format."""
+    for name in formats:
+        if name not in _METADATA:
+            raise UnknownName("format", name, FORMATS)
+    out = [Written(f"{figure.name}.{name}", _picture(figure, name, width)) for name in formats]
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(figure.heads)
+    writer.writerows([_cell(value) for value in row] for row in figure.rows)
+    out.append(Written(f"{figure.name}.csv", table.getvalue().encode()))
+    out.append(Written(f"{figure.name}.tex", snippet(figure, width, formats).encode()))
+    return tuple(out)
+
+
+def snippet(figure: Figure, width: Width, formats: Sequence[str] = ("pdf",)) -> str:
+    """LaTeX that places the figure with its caption; for a document that loads graphicx."""
+    star, size = ("*", r"\textwidth") if width is Width.PAGE else ("", r"\columnwidth")
+    # pdflatex reads no SVG, and a picture of dots only where there is nothing else.
+    ending = "pdf" if "pdf" in formats or "png" not in formats else "png"
+    return (
+        f"\\begin{{figure{star}}}[tbp]\n"
+        "\\centering\n"
+        f"\\includegraphics[width={size}]{{{figure.name}.{ending}}}\n"
+        f"\\caption{{{escape(' '.join(figure.caption))}}}\n"
+        f"\\label{{fig:{label(figure.name)}}}\n"
+        f"\\end{{figure{star}}}\n"
+    )
+
+
+def _picture(figure: Figure, format_: str, width: Width) -> bytes:
+    buffer = io.BytesIO()
+    with styled(), warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes; its letters are in the CSV.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        # Drawn anew for every format, as a layout that was made for one is not that of another.
+        draw(figure, width).savefig(buffer, format=format_, metadata=dict(_METADATA[format_]))
+    return buffer.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, float):
+        # Six digits, as in every other file; empty where nothing was measured.
+        return format(value, ".6g") if math.isfinite(value) else ""
+    return csv_text(value) if isinstance(value, str) else value
