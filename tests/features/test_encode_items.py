@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,11 +34,11 @@ def task(kind: str) -> TaskSpec:
 
 
 def encode(
-    shop: Dataset, kind: str, spec: EncoderSpec, *fields: str, progress: Progress | None = None
+    shop: Dataset, kind: str, spec: EncoderSpec, *fields: str, progress: Progress | None = None, **options: Path
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The plain and the scrubbed rows of the shop's items."""
-    plain = encode_plain(shop.items, spec, fields, progress)
-    return plain, encode_scrubbed(shop.items, resolve(task(kind), shop), plain, spec, fields, progress)
+    plain = encode_plain(shop.items, spec, fields, progress, **options)
+    return plain, encode_scrubbed(shop.items, resolve(task(kind), shop), plain, spec, fields, progress, **options)
 
 
 def test_scrubbed_tfidf_rows_hold_nothing_of_the_concept(shop: Dataset) -> None:
@@ -48,7 +49,9 @@ def test_scrubbed_tfidf_rows_hold_nothing_of_the_concept(shop: Dataset) -> None:
     assert (scrubbed @ scrubbed.T)[10, 11] > 0.1
 
 
-def test_a_pretrained_encoder_sees_only_changed_texts_again(shop: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pretrained_encoder_sees_only_changed_texts_again(
+    shop: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     counting = Counting()
 
     def build(spec: EncoderSpec, *, device: str = "cpu") -> Counting:
@@ -57,12 +60,17 @@ def test_a_pretrained_encoder_sees_only_changed_texts_again(shop: Dataset, monke
     monkeypatch.setattr(encoders, "build_encoder", build)
     split = resolve(task("brand"), shop)
     progress = Progress()
-    plain, scrubbed = encode(shop, "brand", HUB, "title", progress=progress)
+    plain, scrubbed = encode(shop, "brand", HUB, "title", progress=progress, cache_dir=tmp_path)
     assert progress.notes["texts_scrubbed"] == 10
     assert [len(asked) for asked in counting.asked] == [20, 10]
     assert np.array_equal(plain[10:], scrubbed[10:])
     expected = Counting().encode(scrubbed_items(shop.items, split).plain_text(("title",)), Progress())
     assert np.array_equal(scrubbed, expected)
+    again = encode(shop, "brand", HUB, "title", cache_dir=tmp_path)
+    assert len(counting.asked) == 2, "all of it came from the cache"
+    assert np.array_equal(again, (plain, scrubbed))
+    encode(shop, "item", HUB, "title", cache_dir=tmp_path)
+    assert len(counting.asked) == 2, "another task on the same items encodes nothing"
 
 
 @pytest.mark.parametrize("kind", ["item", "interaction"])

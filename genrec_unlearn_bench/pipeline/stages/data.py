@@ -130,6 +130,7 @@ def _encode(resolved: ResolvedRequest, context: StageContext, inputs: Inputs, fo
         resolved.encoder,
         resolved.dataset.text_fields,
         context.log(),
+        cache_dir=context.store.root / "embeddings",
         device=resolved.device,
     )
     save_embeddings(plain, folder)
@@ -143,6 +144,7 @@ def _encode_scrubbed(resolved: ResolvedRequest, context: StageContext, inputs: I
         resolved.encoder,
         resolved.dataset.text_fields,
         context.log(),
+        cache_dir=context.store.root / "embeddings",
         device=resolved.device,
     )
     save_embeddings(scrubbed, folder)
