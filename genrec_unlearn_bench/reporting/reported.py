@@ -49,16 +49,12 @@ class ReportedCell:
     """One published number.
 
     Attributes:
-        dataset: As the paper calls it; so are ``published_backbone`` and ``published_method``.
         task, backbone, method: As the suite calls them.
         sd: Over five runs; only the main table and the times give one.
         broken: The bounds that its row breaks and that it takes part in, as sentences.
         other: What the paper's main table says, where that is another number than its complete table's.
     """
 
-    dataset: str
-    published_backbone: str
-    published_method: str
     task: str
     backbone: str
     method: str
@@ -168,9 +164,6 @@ def _cells(
         other, sd = main.get(place, (value, None)) if row["concept"] == "brand" else (value, None)
         parts = broken.get(measure.group, []) if measure.metric in _METRICS.values() else []
         yield ReportedCell(
-            dataset=row["dataset"],
-            published_backbone=row["backbone"],
-            published_method=row["method"],
             task=_TASKS[row["dataset"], row["concept"]],
             backbone=_BACKBONES[row["backbone"]],
             method=row["method"].lower(),
@@ -185,9 +178,6 @@ def _cells(
 def _times(rows: Iterable[Mapping[str, str]]) -> Iterator[ReportedCell]:
     for row in rows:
         yield ReportedCell(
-            dataset=row["dataset"],
-            published_backbone=row["backbone"],
-            published_method=row["method"],
             task=_TASKS[row["dataset"], "brand"],
             backbone=_BACKBONES[row["backbone"]],
             method=row["method"].lower(),

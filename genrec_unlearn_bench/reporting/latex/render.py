@@ -16,7 +16,7 @@ from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
 from genrec_unlearn_bench.reporting.latex.pages import Page, pages_of, width_of
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.tables import Entry, Line, Table
-from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, task_title
+from genrec_unlearn_bench.reporting.titles import backbone_title, row_title
 from genrec_unlearn_bench.reporting.wording import fixed
 
 if TYPE_CHECKING:
@@ -117,12 +117,12 @@ def render_latex(
     if not standalone:
         return template("fragment.tex").render(packages=PACKAGES, floats=floats)
     from genrec_unlearn_bench.reporting.bibliography import bibliography
-    from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
+    from genrec_unlearn_bench.reporting.paragraph import statistics_paragraph
 
     return template("document.tex").render(
         packages=PACKAGES,
         floats=floats,
-        paragraph=statistical_paragraph(tables).latex,
+        paragraph=statistics_paragraph(tables),
         bibliography=bibliography(tables).text,
     )
 
@@ -156,9 +156,8 @@ def _body(page: Page) -> list[str]:
     for number, section in enumerate(page.sections):
         goes_on = " (continued)" if number == 0 and page.continued else ""
         lines.append(r"\midrule")
-        lines.append(
-            rf"\multicolumn{{{width}}}{{@{{}}l}}{{\textit{{{escape(shorten(backbone_title(section.title)))}}}{goes_on}}} \\"
-        )
+        backbone = escape(shorten(backbone_title(section.title)))
+        lines.append(rf"\multicolumn{{{width}}}{{@{{}}l}}{{\textit{{{backbone}}}{goes_on}}} \\")
         before = ""
         seen: dict[str, int] = {}
         for line in section.lines:

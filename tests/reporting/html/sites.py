@@ -41,9 +41,6 @@ ODD = (
 )
 REPORTED = (
     ReportedCell(
-        dataset="Industrial and Scientific",
-        published_backbone="LETTER",
-        published_method="TRACER",
         task="industrial-brand",
         backbone="letter",
         method="tracer",
@@ -52,9 +49,6 @@ REPORTED = (
         broken=("NDCG@10 is above HR@10",),
     ),
     ReportedCell(
-        dataset="Industrial and Scientific",
-        published_backbone="LETTER",
-        published_method="BLUR",
         task="industrial-brand",
         backbone="letter",
         method="blur",
