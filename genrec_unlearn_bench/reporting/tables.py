@@ -103,21 +103,35 @@ class Table:
 
     Attributes:
         name: Unique among the tables of a call, for files and labels: ``main-tuned-small-1``.
-        regime: As ``BlockKey`` has it.
         blocks: The blocks behind it, for the paragraph, the footnotes and the bibliography.
     """
 
     name: str
     layout: Layout
-    title: str
-    caption: str
-    scale: str
-    ruleset: str
     columns: tuple[Column, ...]
     sections: tuple[Section, ...]
     blocks: tuple[BlockAnalysis, ...]
     analysis: Analysis
-    regime: str = ""
+
+    @property
+    def title(self) -> str:
+        """Title of its layout."""
+        return self.layout.title
+
+    @property
+    def caption(self) -> str:
+        """Caption of its layout."""
+        return self.layout.caption
+
+    @property
+    def scale(self) -> str:
+        """Scale of all its blocks."""
+        return self.blocks[0].block.key.scale
+
+    @property
+    def ruleset(self) -> str:
+        """Ruleset of all its blocks."""
+        return self.blocks[0].block.key.ruleset
 
     @property
     def protocol(self) -> StatisticsProtocol:
@@ -213,15 +227,10 @@ def _tables(
             yield Table(
                 name="-".join((layout.name, *regime, key.ruleset, key.scale, *([str(number)] if several else []))),
                 layout=layout,
-                title=layout.title,
-                caption=layout.caption,
-                scale=key.scale,
-                ruleset=key.ruleset,
                 columns=columns,
                 sections=sections,
                 blocks=members,
                 analysis=analysis,
-                regime=key.regime,
             )
 
 
