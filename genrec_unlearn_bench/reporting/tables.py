@@ -34,7 +34,6 @@ __all__ = [
     "decimals",
     "line_label",
     "make_tables",
-    "mean_text",
     "show",
 ]
 
@@ -183,12 +182,8 @@ def make_tables(
         baseline=baseline or layout.baseline,
         untested=layout.untested(present, beam=width),
     )
-    places: dict[tuple[str, str, str], list[BlockAnalysis]] = {}
-    for block in analysis.blocks:
-        key = block.block.key
-        places.setdefault((key.regime, key.ruleset, key.scale), []).append(block)
     out: list[Table] = []
-    for blocks in places.values():
+    for blocks in analysis.by_table():
         # What only another regime has measured is no column here.
         here = frozenset(_present([block.block for block in blocks]))
         columns = [(head, kept) for head, members in groups if (kept := tuple(m for m in members if m.base in here))]
@@ -209,10 +204,8 @@ def _tables(
     variant_of: Mapping[str, str],
 ) -> Iterator[Table]:
     """The tables of one regime, ruleset and scale."""
-    key = blocks[0].block.key
     tasks = list(dict.fromkeys(_task(block) for block in blocks))
     several = len(tasks) > layout.side_by_side
-    regime = [part.replace(" ", "-") for part in key.regime.split(", ") if part]
     for number, start in enumerate(range(0, len(tasks), layout.side_by_side), start=1):
         here = tasks[start : start + layout.side_by_side]
         members = tuple(block for block in blocks if _task(block) in here)
@@ -225,7 +218,7 @@ def _tables(
         sections = _sections(members, columns, layout, variant_of)
         if sections:
             yield Table(
-                name="-".join((layout.name, *regime, key.ruleset, key.scale, *([str(number)] if several else []))),
+                name="-".join((layout.name, *blocks[0].block.key.table, *([str(number)] if several else []))),
                 layout=layout,
                 columns=columns,
                 sections=sections,
@@ -369,10 +362,3 @@ def column_title(column: Column) -> str:
 def line_label(line: Line) -> str:
     """The row's name, not escaped; rows with a diverged run carry a dagger."""
     return f"{line.label} {DIVERGED}" if line.diverged else line.label
-
-
-def mean_text(value: float | None, sd: float | None, decimals: int) -> str:
-    """A mean with its spread, as reported numbers are shown."""
-    if value is None:
-        return "–"
-    return fixed(value, decimals) + (f" ± {fixed(sd, decimals)}" if sd is not None else "")
