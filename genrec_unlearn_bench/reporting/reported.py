@@ -18,7 +18,7 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.analysis import Cell
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.tables import Table, decimals
-from genrec_unlearn_bench.reporting.wording import counted
+from genrec_unlearn_bench.reporting.wording import counted, fixed
 
 __all__ = ["Beside", "Reported", "ReportedCell", "beside", "beside_notes", "reported"]
 
@@ -182,6 +182,12 @@ class Beside:
         """``!`` where the reported number contradicts others of its row."""
         return "!" if self.broken else ""
 
+    @property
+    def texts(self) -> tuple[str, str, str, str]:
+        """Method, measure, the reported number with its spread and mark, and ours."""
+        reported = _mean(self.reported, self.reported_sd, min(3, self.decimals)) + f" {self.mark}"
+        return self.method, self.title, reported.rstrip(), _mean(self.ours, self.ours_sd, self.decimals)
+
 
 def beside(tables: Sequence[Table]) -> tuple[Beside, ...]:
     """Every reported number of a task and backbone in the tables whose measure is a column there.
@@ -209,6 +215,12 @@ def beside_notes(found: Sequence[Beside]) -> tuple[str, ...]:
         return ("The paper reports nothing for these tasks, backbones and measures.", *reported().notes)
     broken = sum(bool(pair.broken) for pair in found)
     return (f"{broken} of the {len(found)} reported cells shown here are in a broken bound (!).", *reported().notes)
+
+
+def _mean(value: float | None, sd: float | None, decimals: int) -> str:
+    if value is None:
+        return "–"
+    return fixed(value, decimals) + (f" ± {fixed(sd, decimals)}" if sd is not None else "")
 
 
 def _pair(cell: ReportedCell, ours: Cell | None, block: str) -> Beside:

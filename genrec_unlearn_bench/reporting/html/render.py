@@ -11,12 +11,11 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.reporting.board import Board
-from genrec_unlearn_bench.reporting.formats.cells import line_label, show
 from genrec_unlearn_bench.reporting.formats.notes import notes
 from genrec_unlearn_bench.reporting.html.payload import BUDGET, NOTHING, Extras, build_payload
 from genrec_unlearn_bench.reporting.html.payload_model import Payload
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.tables import Table
+from genrec_unlearn_bench.reporting.tables import Table, line_label, show
 
 if TYPE_CHECKING:
     from jinja2 import Environment

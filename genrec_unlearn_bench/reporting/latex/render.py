@@ -1,21 +1,23 @@
-"""Tables as LaTeX: booktabs, siunitx columns, floats that fit a page; alone or as a whole document.
+"""Tables as LaTeX: booktabs, floats that fit a page; alone or as a whole document.
 
 Deterministic: the same tables give the same bytes. Whatever comes from records is escaped before a template sees it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from genrec_unlearn_bench.reporting.latex.columns import head_lines
+from genrec_unlearn_bench.reporting.formats.notes import latex_notes
+from genrec_unlearn_bench.reporting.latex.columns import CELLS, FORMAT, cells_of, head_lines
 from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
-from genrec_unlearn_bench.reporting.latex.notes import notes_of
-from genrec_unlearn_bench.reporting.latex.pages import Page, pages_of, width_of
+from genrec_unlearn_bench.reporting.latex.pages import Page, pages_of
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.tables import Entry, Line, Table
+from genrec_unlearn_bench.reporting.titles import backbone_title, row_title
 from genrec_unlearn_bench.reporting.wording import fixed
 
 if TYPE_CHECKING:
@@ -91,8 +93,8 @@ def _pair(pair: Beside | None) -> str:
     return f"{reported} & {ours}"
 
 
-PACKAGES = ("booktabs", "siunitx", "adjustbox")
-"""What a document has to load; siunitx from version 3 on."""
+PACKAGES = ("booktabs", "adjustbox")
+"""What a document has to load."""
 ONE_COLUMN = 75.0
 """Characters from which a table spans both columns of a two-column page."""
 
@@ -101,7 +103,6 @@ def render_latex(
     tables: Sequence[Table],
     *,
     standalone: bool = False,
-    versions: Mapping[str, str] | None = None,
     reported: Sequence[Beside] | None = None,
 ) -> str:
     """All tables, one float or more for each.
@@ -110,7 +111,6 @@ def render_latex(
         tables: Of one call of ``make_tables``.
         standalone: A whole document: tables, the paragraph on the statistics, and the bibliography, which it writes
             beside itself as ``<job name>.bib`` when it is compiled.
-        versions: See ``statistical_paragraph``.
         reported: A paper's numbers beside ours (``beside(tables)``), as further tables; none where it is None.
     """
     floats = [text for table in tables for text in _floats(table)]
@@ -118,12 +118,12 @@ def render_latex(
     if not standalone:
         return template("fragment.tex").render(packages=PACKAGES, floats=floats)
     from genrec_unlearn_bench.reporting.bibliography import bibliography
-    from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
+    from genrec_unlearn_bench.reporting.paragraph import statistics_paragraph
 
     return template("document.tex").render(
         packages=PACKAGES,
         floats=floats,
-        paragraph=statistical_paragraph(tables, versions=versions).latex,
+        paragraph=statistics_paragraph(tables),
         bibliography=bibliography(tables).text,
     )
 
@@ -137,27 +137,28 @@ def _floats(table: Table) -> list[str]:
         part = "" if page.total == 1 else f", part {page.number} of {page.total}"
         name = f"tab:{label(table.name)}" + ("" if first else f"-part{page.number}")
         filled = {
-            "environment": "table*" if width_of(page) > ONE_COLUMN else "table",
+            "environment": "table*" if page.width > ONE_COLUMN else "table",
             "caption": f"{title}{part}." + (f" {escape(table.caption)}" if first else ""),
             "short": title,
             "label": name,
             "again": not first,
-            "columns": "l" + "".join(page.shapes[column].format for column in page.columns),
+            "columns": "l" + FORMAT * len(page.columns),
             "head": tuple(head_lines(page.columns)),
             "body": tuple(_body(page)),
-            "notes": " ".join(notes_of(table)) if last else "Notes: below the last part.",
+            "notes": " ".join(latex_notes(table)) if last else "Notes: below the last part.",
         }
         out.append(template("table.tex").render(table=filled))
     return out
 
 
 def _body(page: Page) -> list[str]:
-    width = 1 + 2 * len(page.columns)
+    width = 1 + CELLS * len(page.columns)
     lines = []
     for number, section in enumerate(page.sections):
         goes_on = " (continued)" if number == 0 and page.continued else ""
         lines.append(r"\midrule")
-        lines.append(rf"\multicolumn{{{width}}}{{@{{}}l}}{{\textit{{{escape(shorten(section.title))}}}{goes_on}}} \\")
+        backbone = escape(shorten(backbone_title(section.title)))
+        lines.append(rf"\multicolumn{{{width}}}{{@{{}}l}}{{\textit{{{backbone}}}{goes_on}}} \\")
         before = ""
         seen: dict[str, int] = {}
         for line in section.lines:
@@ -172,26 +173,22 @@ def _body(page: Page) -> list[str]:
 
 def _name(line: Line, seen: dict[str, int]) -> str:
     """The row's label, told apart from others that were cut to the same."""
-    short = shorten(line.label)
+    short = shorten(row_title(line.label))
     seen[short] = seen.get(short, 0) + 1
     return escape(short if seen[short] == 1 else f"{short} ({seen[short]})")
 
 
 def _line(page: Page, line: Line, name: str) -> str:
-    cells = []
-    entries = page.entries(line)
-    at = 0
-    while at < len(entries):
-        entry = entries[at]
-        if entry.row is not None and entry.row.diverged:
-            size = sum(other.column.top == entry.column.top for other in entries)
-            words = f"diverged in {len(entry.row.diverged)} of {len(entry.row.results)} runs"
-            cells.append(rf"\multicolumn{{{2 * size}}}{{c}}{{\emph{{{words}}}}}")
-            at += size
+    cells = [name]
+    for _, members in groupby(page.entries(line), lambda entry: entry.column.top):
+        entries = list(members)
+        row = entries[0].row
+        if row is not None and row.diverged:
+            words = rf"\emph{{diverged in {len(row.diverged)} of {len(row.results)} runs}}"
+            cells.append(rf"\multicolumn{{{CELLS * len(entries)}}}{{c}}{{{words}}}")
         else:
-            cells.append(page.shapes[entry.column].cells(entry))
-            at += 1
-    return f"{name} & {' & '.join(cells)} \\\\".replace("&  ", "& ")
+            cells += [part for entry in entries for part in cells_of(entry)]
+    return " & ".join(cells) + r" \\"
 
 
 def _says(entry: Entry) -> bool:

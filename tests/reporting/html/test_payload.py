@@ -54,7 +54,7 @@ def test_marks_ranks_and_p_are_those_of_the_tables(payload: Payload) -> None:
                 assert (verdict == "") == (cell.difference is None)
                 assert corrected[row] == (six(cell.difference.p_holm) if cell.difference else None)
                 seen += 1
-    assert seen == 4 * 5 * 14 - 2 * 5
+    assert seen == 4 * 8 * 14 - 2 * 8
 
 
 def test_values_are_those_of_the_board(payload: Payload) -> None:
