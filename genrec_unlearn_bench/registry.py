@@ -32,6 +32,7 @@ __all__ = [
     "class_node",
     "find_method",
     "frame_in_file",
+    "imported",
     "load_class",
     "methods",
     "source_digest",
@@ -147,6 +148,12 @@ def load_class(entry: Entry, base: type[T]) -> type[T]:
     if entry.origin == "entry point" and name != entry.name:
         raise UsageError(f"the entry point {entry.name!r} gives a method named {name!r}", where=entry.target)
     return found
+
+
+def imported(target: str) -> Any:
+    """What ``module:name`` says: heavy modules are named so, and imported when they are needed."""
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def frame_in_file(fault: BaseException, source: Path | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from genrec_unlearn_bench.testing.planted import (
+from genrec_unlearn_bench.testing import (
     CODES,
     GROUPS,
     HISTORY,

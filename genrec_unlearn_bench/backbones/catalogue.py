@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.registry import imported
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.backbone import Backbone
@@ -30,6 +30,5 @@ def load_backbone(name: str) -> type[Backbone]:
     """The backbone of that name; raises UnknownName."""
     if name not in _CLASSES:
         raise UnknownName("backbone", name, _CLASSES)
-    module, _, attribute = _CLASSES[name].partition(":")
-    found: type[Backbone] = getattr(importlib.import_module(module), attribute)
+    found: type[Backbone] = imported(_CLASSES[name])
     return found

@@ -21,15 +21,15 @@ from genrec_unlearn_bench.evaluation import (
     ulira,
 )
 from genrec_unlearn_bench.evaluation.metric import MetricSpec
-from genrec_unlearn_bench.evaluation.probing import specs as probing_specs
-from genrec_unlearn_bench.evaluation.relearning import specs as relearning_specs
+from genrec_unlearn_bench.evaluation.probing import measurement as probing
+from genrec_unlearn_bench.evaluation.relearning import measurement as relearning
 
 __all__ = ["metric_spec", "metric_specs"]
 
 
 _MODULES = (
     *(ranking, similarity, concept, history_influence, overlap_change, collateral, gap, stream),
-    *(probing_specs, membership, ulira, forget_quality, quantisation, relearning_specs),
+    *(probing, membership, ulira, forget_quality, quantisation, relearning),
 )
 _SPECS: Mapping[str, MetricSpec] = MappingProxyType({spec.name: spec for module in _MODULES for spec in module.SPECS})
 

@@ -20,8 +20,8 @@ from genrec_unlearn_bench.evaluation import (
     similarity,
 )
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.probing import specs as probing
-from genrec_unlearn_bench.evaluation.relearning import specs as relearning
+from genrec_unlearn_bench.evaluation.probing import measurement as probing
+from genrec_unlearn_bench.evaluation.relearning import measurement as relearning
 
 __all__ = ["SPECS", "cost_values", "gap_to_oracle"]
 

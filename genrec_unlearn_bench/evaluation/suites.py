@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.errors import UnknownName, UsageError
+from genrec_unlearn_bench.registry import imported
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.measurement import Measurement
@@ -98,6 +98,5 @@ def find_measurement(name: str) -> Measurement:
     """The measurement of that name. Raises UnknownName."""
     if name not in _MEASUREMENTS:
         raise UnknownName("measurement", name, _MEASUREMENTS)
-    module, _, found = _MEASUREMENTS[name][0].partition(":")
-    measurement: Measurement = getattr(importlib.import_module(f"genrec_unlearn_bench.evaluation.{module}"), found)()
+    measurement: Measurement = imported(f"genrec_unlearn_bench.evaluation.{_MEASUREMENTS[name][0]}")()
     return measurement

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from genrec_unlearn_bench import testing as planted
 from genrec_unlearn_bench.backbones.config import TrainingConfig
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
 from genrec_unlearn_bench.backbones.training import train_recommender
@@ -18,7 +19,6 @@ from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable,
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.truth_ratio import log_truth_ratios, p_value
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.testing import planted
 from tests.evaluation.memorised import subject, world
 from tests.evaluation.planted import examples
 

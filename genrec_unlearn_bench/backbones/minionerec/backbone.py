@@ -22,14 +22,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
 from genrec_unlearn_bench.backbones.config import BackboneConfig, expect
 from genrec_unlearn_bench.backbones.minionerec.config import PRESETS, SID_PRESETS, MiniOneRecConfig
-from genrec_unlearn_bench.backbones.recommender import Capability
+from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
     from genrec_unlearn_bench.backbones.training import TrainingTask
 
 __all__ = ["MiniOneRec"]
@@ -39,6 +38,7 @@ class MiniOneRec(Backbone):
     """MiniOneRec (arXiv 2510.24431): Qwen2 over semantic IDs, from scratch or from a pretrained text model."""
 
     name: ClassVar[str] = "mor"
+    recommender: ClassVar[str] = "genrec_unlearn_bench.backbones.minionerec.recommender:CausalRecommender"
     Config = MiniOneRecConfig
     presets = PRESETS
     sid_presets = SID_PRESETS
@@ -54,19 +54,16 @@ class MiniOneRec(Backbone):
         return found | {Capability.TEXT_TASKS} if own.checkpoint and own.text_tasks else found
 
     @classmethod
-    def recommender_class(cls) -> type[CausalRecommender]:
-        from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
-
-        return CausalRecommender
-
-    @classmethod
     def untrained(
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
-    ) -> CausalRecommender:
+    ) -> Recommender:
         own = _checked(config)
+        made: Recommender
         if own.checkpoint is None:
-            return cls.recommender_class().fresh(own.saved_shape(own.network), sids, seed=seed, device=device)
-        return cls.recommender_class().pretrained(own, own.checkpoint, sids, seed=seed, device=device)
+            made = cls.recommender_class().fresh(own.saved_shape(own.network), sids, seed=seed, device=device)
+        else:
+            made = cls.recommender_class().pretrained(own, own.checkpoint, sids, seed=seed, device=device)
+        return made
 
     @classmethod
     def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:

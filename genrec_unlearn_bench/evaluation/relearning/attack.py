@@ -29,8 +29,8 @@ from genrec_unlearn_bench.evaluation.relearning.attack_data import (
     in_space,
     split_for_attacks,
 )
-from genrec_unlearn_bench.evaluation.relearning.recovery import AttackTrace
-from genrec_unlearn_bench.evaluation.relearning.specs import HELD_OUT, START, RelearningConfig, Space, part_of
+from genrec_unlearn_bench.evaluation.relearning.measurement import START, RelearningConfig, Space, part_of
+from genrec_unlearn_bench.evaluation.relearning.recovery import HELD_OUT, AttackTrace
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
@@ -78,7 +78,7 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
     planned = np.array(config.steps, dtype=np.int64)
     passes = np.array([data.passes(step) for step in config.steps], dtype=np.float64)
     train, test = (np.asarray(hits[name].numpy(), dtype=np.bool_) for name in HELD_OUT)
-    return AttackTrace(planned, passes, train, test, sides.train.targets).measured(attack, space)
+    return AttackTrace(planned, passes, train, test, sides.train.targets).measured(attack.value, space.value)
 
 
 def permitted(data: AttackSet, config: RelearningConfig) -> tuple[int, ...]:

@@ -16,16 +16,18 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.evaluation.measurement import FloatArray, IntervalEstimate, Measured, NotMeasurable
-from genrec_unlearn_bench.evaluation.relearning.specs import HELD_OUT, Attack, Space
 from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["AttackTrace", "area", "exact_interval", "peak", "recovery"]
+__all__ = ["HELD_OUT", "AttackTrace", "area", "exact_interval", "peak", "recovery"]
 
 DRAWS = 2000
 """Bootstrap samples."""
+
+HELD_OUT = ("train", "test")
+"""The held-out interactions that were forgotten, and future ones."""
 
 LEAST_GAP = 0.02
 """Smallest HR@10 of the original beyond the retrained model's that is divided by."""
@@ -54,7 +56,7 @@ class AttackTrace:
         """[S] the steps that were taken and scored."""
         return self.planned[: len(self.train)]
 
-    def measured(self, attack: Attack, space: Space) -> Measured:
+    def measured(self, attack: str, space: str) -> Measured:
         """For storage: the published curve, and the hits."""
         return Measured(curve=self._curve(attack, space), samples=dict(vars(self)))
 
@@ -63,7 +65,7 @@ class AttackTrace:
         """The inverse of ``measured``."""
         return cls(**measured.samples)  # type: ignore[arg-type]
 
-    def _curve(self, attack: Attack, space: Space) -> pd.DataFrame:
+    def _curve(self, attack: str, space: str) -> pd.DataFrame:
         """One row for each part and planned step; no rate where it was not allowed, or nothing is held out."""
         import pandas as pd
 
@@ -75,7 +77,7 @@ class AttackTrace:
                 found = int(hits[index].sum()) if known else 0
                 low, high = exact_interval(found, n) if known else (np.nan, np.nan)
                 rate = found / n if known else np.nan
-                rows.append((str(attack), str(space), step, passes, part, rate, low, high, n))
+                rows.append((attack, space, step, passes, part, rate, low, high, n))
         columns = ["attack", "space", "step", "passes", "part", "hr@10", "low", "high", "n"]
         return pd.DataFrame(rows, columns=columns)
 

@@ -22,8 +22,7 @@ from genrec_unlearn_bench.data.examples import BoolArray, Examples
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
 from genrec_unlearn_bench.data.holdout import Holdout
 from genrec_unlearn_bench.evaluation.measurement import Measured, References, Subject
-from genrec_unlearn_bench.evaluation.relearning.measurement import Relearning
-from genrec_unlearn_bench.evaluation.relearning.specs import START, RelearningConfig
+from genrec_unlearn_bench.evaluation.relearning.measurement import START, Relearning, RelearningConfig
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.evaluation import planted

@@ -1,8 +1,9 @@
-"""A synthetic dataset and recommender in which every token of the concept is shared with retain items.
+"""Test data for unlearning methods in other repositories: a recommender trained in seconds on planted data.
 
-64 items in 8 groups of 8; level-1 code = group, so every group's items share their first token, and the deeper codes
-repeat in every group. Sequences cycle through a group, sometimes repeating an item or crossing to the next group. The
-concept is one item of every group: suppressing its tokens must hurt retain items, reassigning them need not.
+Every token of the concept is shared with retain items. 64 items in 8 groups of 8; level-1 code = group, so every
+group's items share their first token, and the deeper codes repeat in every group. Sequences cycle through a group,
+sometimes repeating an item or crossing to the next group. The concept is one item of every group: suppressing its
+tokens must hurt retain items, reassigning them need not.
 
     world = build()
     result = MyMethod(MyMethodConfig(max_steps=20)).unlearn(world.original, world.request, Progress())
@@ -28,22 +29,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
-__all__ = [
-    "CODES",
-    "GROUPS",
-    "HISTORY",
-    "MEMBERS",
-    "Planted",
-    "build",
-    "catalogue",
-    "concept",
-    "examples",
-    "features",
-    "groups",
-    "nll",
-    "sequences",
-    "sids",
-]
+__all__ = ["Planted", "build", "nll"]
 
 GROUPS, MEMBERS, CODES = 8, 8, 16
 HISTORY = 4

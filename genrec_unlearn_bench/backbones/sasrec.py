@@ -19,11 +19,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from genrec_unlearn_bench.backbones.config import SasRecConfig
 from genrec_unlearn_bench.backbones.early_stopping import mean_ndcg
 from genrec_unlearn_bench.backbones.recommender import Ranker, eval_mode, length_batches
-from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
-from genrec_unlearn_bench.backbones.sasrec.network import SasRecNetwork
-from genrec_unlearn_bench.backbones.sasrec.training import train_network, train_sequences
+from genrec_unlearn_bench.backbones.sasrec_network import SasRecNetwork, train_network, train_sequences
 from genrec_unlearn_bench.data.examples import PAD, Examples, Histories
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact, DataFault
