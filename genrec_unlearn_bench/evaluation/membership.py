@@ -1,6 +1,7 @@
-"""Membership inference: can forgotten interactions be told from never-trained ones of the same concept?
+"""Membership inference: can forgotten interactions be distinguished from never-trained ones?
 
-After unlearning they should be told no better than under the retrained model, which saw neither.
+Both are of the same concept. After unlearning they should be distinguished no better than under the retrained model,
+which saw neither.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _area(quantity: Quantity) -> MetricSpec:
         title=f"MIA AUC {title}",
         better={Group.FORGET: Better.LOWER, **({Group.RETAIN: Better.NONE} if loss else {})},
         unit="AUC",
-        description=f"Area under the ROC curve of {_AGAINST}{both}, scored by {what}; .5 cannot be told, and the "
+        description=f"Area under the ROC curve of {_AGAINST}{both}, scored by {what}; .5 is chance, and the "
         "target is the retrained model's. 95 % interval by DeLong.",
         source=f"{source}; {_PROTOCOL}",
     )
@@ -109,7 +110,7 @@ def _rate(quantity: Quantity) -> MetricSpec:
         title=f"MIA TPR {title}",
         better={Group.FORGET: Better.LOWER},
         description=f"Share of forget train interactions that are found out at a false-positive rate of at most 1 % by "
-        f"{what}; .01 cannot be told. The 95 % interval is Clopper-Pearson's, mixed over where the threshold may be.",
+        f"{what}; .01 is chance. The 95 % interval is Clopper-Pearson's, mixed over where the threshold may be.",
         source=f"Carlini et al. 2022, arXiv 2112.03570; {source}",
     )
 

@@ -57,7 +57,7 @@ _MEASURED = tuple(
             "Ω lift, chance to",
             Better.NONE,
             _RATIO,
-            f"97.5 % quantile of the lift of {_SET}; a lift inside both cannot be told from chance.",
+            f"97.5 % quantile of the lift of {_SET}; a lift between the two is not distinguishable from chance.",
         ),
         (
             "shared-prefix",

@@ -262,11 +262,11 @@ def paired_ratio(numerators: FloatArray, denominators: FloatArray, *, what: str)
     """The ratio of the means of two rows [n] of numbers of the same examples.
 
     The interval is the percentile bootstrap's over examples, both rows together; it is made to hold the value. Raises
-    NotMeasurable where the mean denominator, which ``what`` names, is not above 0 or cannot be told from 0.
+    NotMeasurable where the mean denominator, which ``what`` names, is not above 0 or not distinguishable from 0.
     """
     n = len(denominators)
     if n < 2:
-        raise NotMeasurable(f"{what} cannot be told from 0 over {n} examples")
+        raise NotMeasurable(f"{what} is not distinguishable from 0 over {n} examples")
     below = float(denominators.mean())
     if below <= 0:
         raise NotMeasurable(f"{what} is {below:.3g}, and only above 0 is there anything to take a share of")

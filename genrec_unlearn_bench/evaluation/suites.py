@@ -23,7 +23,7 @@ _MEASUREMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "membership": (
             "membership:Membership",
-            "Can forgotten interactions be told from never-trained ones of the same concept?",
+            "Can forgotten interactions be distinguished from never-trained ones of the same concept?",
         ),
         "forget-quality": (
             "forget_quality:ForgetQuality",

@@ -34,8 +34,8 @@ _SOURCE = (
     "(arXiv 2112.03570)"
 )
 _HOW = (
-    "told by U-LiRA from the confidence in its target, over shadow models that each take their turn as the one that is "
-    "judged; 95 % interval by bootstrap over examples, which knows nothing of other shadows"
+    "decided by U-LiRA from the confidence in its target, over shadow models that each take their turn as the one that "
+    "is judged; 95 % interval by bootstrap over examples, which knows nothing of other shadows"
 )
 
 SPECS = tuple(
@@ -53,20 +53,20 @@ SPECS = tuple(
             "AUC",
             "AUC",
             "Area under the ROC curve of forget train interactions that a model was trained on and has unlearned, "
-            "against those that it never saw: .5 cannot be told",
+            "against those that it never saw: .5 is chance",
         ),
         (
             "tpr",
             "TPR",
             "fraction",
             "Share of unlearned forget train interactions that are found out at a false-positive rate of at most 1 %: "
-            ".01 cannot be told",
+            ".01 is chance",
         ),
         (
             "accuracy",
             "accuracy",
             "fraction",
-            "Balanced accuracy of saying unlearned where that is the likelier, never seen otherwise: .5 cannot be told",
+            "Balanced accuracy of saying unlearned where that is the likelier, never seen otherwise: .5 is chance",
         ),
     )
 )
@@ -161,7 +161,7 @@ def ulira_values(confidences: FloatArray, included: BoolArray) -> tuple[MetricVa
     for spec in SPECS:
         name = spec.name.split(".")[1]
         if name == "tpr" and int((~included).sum()) < _ONE_IN:
-            reason = f"one false positive in {_ONE_IN} cannot be told from {int((~included).sum())} judgements"
+            reason = f"one false positive in {_ONE_IN} cannot be resolved with {int((~included).sum())} judgements"
             out += unmeasured([spec], reason)
             continue
         value = found[name]

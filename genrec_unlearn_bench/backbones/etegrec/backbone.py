@@ -85,4 +85,5 @@ class Etegrec(Backbone):
             progress=progress,
             stage=stage,
         )
-        return recommender
+        trained: Recommender = recommender
+        return trained

@@ -114,7 +114,7 @@ def _ratios(own: AttackTrace, original: AttackTrace, retrain: AttackTrace) -> tu
     """R(t) = [HR_own(t) - HR_retrain(t)] / [HR_original(0) - HR_retrain(0)], [S], and its bootstrap samples [2000, S].
 
     Nothing is clipped: below 0 the model holds less than one that never learned the concept, above 1 it gives back more
-    than the original knew. Raises NotMeasurable where the attacks differ, or the denominator cannot be told from 0.
+    than the original knew. Raises NotMeasurable where the attacks differ, or the denominator may be 0.
     """
     for other in (original, retrain):
         if not np.array_equal(own.targets, other.targets):
