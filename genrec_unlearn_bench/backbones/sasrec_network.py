@@ -28,7 +28,7 @@ from genrec_unlearn_bench.backbones.batches import bucketed_batches
 from genrec_unlearn_bench.backbones.config import SasRecConfig
 from genrec_unlearn_bench.data.examples import PAD, Examples, IntArray
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator
+from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator, torch_seeded
 
 __all__ = [
     "SasRecNetwork",
@@ -52,8 +52,7 @@ class SasRecNetwork(nn.Module):
 
     def __init__(self, config: SasRecConfig, *, items: int, positions: int, seed: int) -> None:
         super().__init__()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with torch_seeded(seed):
             self.items = nn.Embedding(items, config.dim)
             self.positions = nn.Embedding(positions, config.dim)
             self.blocks = nn.ModuleList(_AttentionBlock(config) for _ in range(config.layers))
@@ -287,8 +286,7 @@ def train_network(
     loss_of = _Loss(network, config, seen, torch_generator(seed, "sasrec", "negatives"))
     lengths = np.asarray((sequences.inputs != PAD).sum(axis=1), dtype=np.int64)
     best, stale, kept = -1.0, 0, _copy(network)
-    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if torch.device(device).type == "cuda" else []):
-        torch.manual_seed(derive(seed, "sasrec", "dropout"))
+    with torch_seeded(derive(seed, "sasrec", "dropout"), device):
         for epoch in progress.track("sasrec", range(1, config.epochs + 1), total=config.epochs):
             network.train()
             total = 0.0

@@ -33,7 +33,7 @@ from genrec_unlearn_bench.backbones.snapshots import Resumption, Snapshots, fing
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import DataFault, UsageError
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import derive, numpy_generator
+from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_seeded
 from genrec_unlearn_bench.sids.table import SidTable
 
 __all__ = [
@@ -168,7 +168,6 @@ def train_recommender(
         StorageError: The state could not be written.
     """
     check_training(recommender, train, valid)
-    on_cuda = torch.device(device).type == "cuda"
     processes = Processes(device)
     shards = Shards(recommender.module, recommender.blocks) if sharding_wanted() and processes.number > 1 else None
     task = task or NextItem(recommender, train, config.temperature)
@@ -192,8 +191,7 @@ def train_recommender(
         snapshots = Snapshots(folder, fingerprint(settings, [task.lengths, *arrays], weights))
     resumption = Resumption(snapshots, optimizer, best, processes)
     loop = _Loop(config, task, learned, optimizer, processes, shards, best, resumption)
-    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
-        torch.manual_seed(derive(seed, "dropout", *([processes.index] if processes.index else [])))
+    with torch_seeded(derive(seed, "dropout", *([processes.index] if processes.index else [])), device):
         return loop.run(seed, minutes)
 
 

@@ -43,7 +43,7 @@ from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator
+from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator, torch_seeded
 from genrec_unlearn_bench.sids.rqvae import RqVae
 from genrec_unlearn_bench.sids.table import SidTable
 
@@ -85,9 +85,7 @@ def train_jointly(
     sample = np.sort(numpy_generator(seed, "valid-sample").permutation(len(valid))[: joint.valid_rows])
     best = EarlyStopping(recommender, valid.subset(sample), joint.patience, _STAGE, progress)
     kept, epoch = training.tokenizer_state(), 0
-    on_cuda = torch.device(device).type == "cuda"
-    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
-        torch.manual_seed(derive(seed, "dropout", _STAGE))
+    with torch_seeded(derive(seed, "dropout", _STAGE), device):
         for epoch in progress.track(_STAGE, range(joint.epochs), total=joint.epochs):
             align = epoch >= joint.warm_epoch
             if epoch % joint.cycle == 0:

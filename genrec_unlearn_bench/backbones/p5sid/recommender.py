@@ -32,6 +32,7 @@ from genrec_unlearn_bench.backbones.recommender import PAD_TOKEN, ServingRules, 
 from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
 from genrec_unlearn_bench.backbones.training import ExampleTask, cross_entropy
 from genrec_unlearn_bench.data.examples import PAD, Examples, Histories, IntArray
+from genrec_unlearn_bench.seeding import torch_seeded
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
@@ -127,8 +128,7 @@ class P5Recommender(T5Recommender):
         It is changed in place. ``numbers``, its digit tokens, start at random like the SIDs', as in P5's later codes.
         """
         vocabulary = cls._vocabulary_for(shape, sids)
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(seed)
+        with torch_seeded(seed), torch.no_grad():
             model.resize_token_embeddings(vocabulary.size, mean_resizing=False)
             new = [*numbers, *range(vocabulary.base, vocabulary.size)]
             for embedding in {id(m): m for m in (model.get_input_embeddings(), model.get_output_embeddings())}.values():
