@@ -22,25 +22,6 @@ from typing import Any, Literal, TypeVar
 
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "FILE_MODULE",
-    "METHOD_PACKAGE",
-    "REFERENCE_ROWS",
-    "Entry",
-    "class_attribute",
-    "class_node",
-    "find_method",
-    "frame_in_file",
-    "imported",
-    "load_class",
-    "methods",
-    "source_digest",
-    "source_file",
-    "summary",
-    "variants_of",
-]
-
 METHOD_PACKAGE = "genrec_unlearn_bench.methods"
 ENTRY_POINT_GROUP = "genrec_unlearn_bench.methods"
 

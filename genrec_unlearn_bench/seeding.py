@@ -16,8 +16,6 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["derive", "numpy_generator", "torch_generator", "torch_seeded"]
-
 
 def derive(seed: int, *names: str | int) -> int:
     """A seed in [0, 2**63) that depends on ``seed`` and every name, in order."""

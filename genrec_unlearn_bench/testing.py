@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.backbones.config import TrainingConfig
+from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import train_recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
@@ -104,7 +104,6 @@ def sequences(users: int, length: int, seed: int) -> list[list[int]]:
 
 
 def examples(walks: list[list[int]]) -> Examples:
-    """One example for every prefix of every walk."""
     events = np.concatenate([np.asarray(w) for w in walks]).astype(np.int64)
     owners = np.repeat(np.arange(len(walks)), [len(w) for w in walks]).astype(np.int64)
     starts, ends, offset = [], [], 0
@@ -126,7 +125,6 @@ def examples(walks: list[list[int]]) -> Examples:
 
 
 def groups(part: Examples, marked: BoolArray) -> Groups:
-    """Split examples by whether their target is marked."""
     hit = marked[part.targets]
     return Groups(part.subset(hit), part.subset(~hit))
 
@@ -140,7 +138,6 @@ def features(table: SidTable) -> ItemFeatures:
 
 
 def catalogue() -> ItemTable:
-    """Items titled by group and member."""
     count = GROUPS * MEMBERS
     names = tuple(f"group {item // MEMBERS} member {item % MEMBERS}" for item in range(count))
     nothing = ("",) * count

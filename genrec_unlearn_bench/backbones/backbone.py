@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.config import SasRecConfig
     from genrec_unlearn_bench.backbones.training import TrainingTask
 
-__all__ = ["Backbone", "BackboneConfig", "Scale", "TrainingData"]
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
@@ -159,6 +157,5 @@ class Backbone(ABC):
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Recommender:
-        """Load a saved recommender of this family."""
         loaded: Recommender = cls.recommender_class().load(folder, device=device)
         return loaded

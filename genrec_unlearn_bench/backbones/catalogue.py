@@ -10,8 +10,6 @@ from genrec_unlearn_bench.registry import imported
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.backbone import Backbone
 
-__all__ = ["backbones", "load_backbone"]
-
 _CLASSES = {
     "mor": "genrec_unlearn_bench.backbones.minionerec.backbone:MiniOneRec",
     "letter": "genrec_unlearn_bench.backbones.letter:Letter",
@@ -22,7 +20,6 @@ _CLASSES = {
 
 
 def backbones() -> dict[str, str]:
-    """Name -> ``module:Class``."""
     return dict(_CLASSES)
 
 

@@ -14,8 +14,6 @@ from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel
 
-__all__ = ["BackboneConfig", "Scale", "Schedule", "T5Shape", "TrainingConfig", "expect"]
-
 C = TypeVar("C")
 
 

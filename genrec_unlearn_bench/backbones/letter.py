@@ -40,8 +40,6 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import LetterSidConfig, SidConfig, letter_sid_preset
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["Letter", "LetterConfig"]
-
 
 class LetterConfig(TigerConfig):
     """The network, its training, and where the tokenizer's collaborative vectors come from."""

@@ -18,8 +18,6 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Pretrained", "load_pretrained"]
-
 _Architecture = Literal["qwen2", "t5"]
 """``model_type`` of a configuration."""
 

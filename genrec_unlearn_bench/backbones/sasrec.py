@@ -32,8 +32,6 @@ from genrec_unlearn_bench.seeding import derive, numpy_generator
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray
 
-__all__ = ["SasRec"]
-
 _WEIGHTS = "sasrec.safetensors"
 _RECORD = "sasrec.json"
 _SCORES = 8_000_000

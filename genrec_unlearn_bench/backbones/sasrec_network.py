@@ -30,16 +30,6 @@ from genrec_unlearn_bench.data.examples import PAD, Examples, IntArray
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator, torch_seeded
 
-__all__ = [
-    "SasRecNetwork",
-    "TrainSequences",
-    "binary_loss",
-    "sampled_negatives",
-    "softmax_loss",
-    "train_network",
-    "train_sequences",
-]
-
 _INITIAL_STD = 0.02
 """Standard deviation of the initial weights (RecBole's)."""
 
@@ -125,8 +115,6 @@ def softmax_loss(states: Tensor, targets: Tensor, vectors: Tensor) -> Tensor:
 
 
 class _CatalogueSoftmax(torch.autograd.Function):
-    """The loss; its gradients are saved for the backward pass."""
-
     @staticmethod
     def forward(ctx: Any, states: Tensor, targets: Tensor, vectors: Tensor) -> Tensor:
         chunk = max(_SCORES // len(vectors), 1)
@@ -315,8 +303,6 @@ def train_network(
 
 
 class _Loss:
-    """The loss of one batch, by the configuration's kind."""
-
     def __init__(self, network: SasRecNetwork, config: SasRecConfig, seen: Tensor, generator: torch.Generator) -> None:
         self.network, self.kind, self.generator, self.seen = network, config.loss, generator, seen
         self.place = torch.full((network.items.num_embeddings,), PAD, dtype=torch.int64)

@@ -32,8 +32,6 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.progress import StepLog
 
-__all__ = ["SECONDS_BETWEEN", "Resumption", "Snapshot", "Snapshots", "TrainingPosition", "fingerprint"]
-
 SECONDS_BETWEEN = 60.0
 """At most this much work is lost to a kill; more where writing takes long, which may take a twentieth of the time."""
 
@@ -175,7 +173,6 @@ class Resumption:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since this call began."""
         return time.monotonic() - self._began
 
     @property
@@ -239,7 +236,6 @@ class Resumption:
         restore_generators(tensors, self._processes.index)
 
     def _moving(self) -> dict[str, Tensor]:
-        """Parameters that learn, and buffers."""
         learned = {name: value for name, value in self._module.named_parameters() if value.requires_grad}
         stored = self._module.state_dict()
         return learned | {name: value for name, value in self._module.named_buffers() if name in stored}
@@ -272,7 +268,6 @@ def generator_states(*, on_cuda: bool) -> dict[str, Tensor]:
 
 
 def restore_generators(tensors: Mapping[str, Tensor], process: int = 0) -> None:
-    """The inverse of ``generator_states``."""
     cpu, cuda = (_of_process(name, process) for name in (_CPU_RNG, _CUDA_RNG))
     torch.set_rng_state(tensors[cpu])
     if cuda in tensors and torch.cuda.is_available():

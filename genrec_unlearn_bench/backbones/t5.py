@@ -36,8 +36,6 @@ from genrec_unlearn_bench.sids.table import SidTable
 if TYPE_CHECKING:
     from transformers import T5Config, T5ForConditionalGeneration
 
-__all__ = ["T5Recommender", "T5Shape"]
-
 
 class T5Recommender(TransformerRecommender):
     """T5 over SID tokens."""

@@ -21,8 +21,6 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.sids.config import sid_preset
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["Tiger", "TigerConfig"]
-
 
 class TigerConfig(BackboneConfig):
     """The network and its training."""

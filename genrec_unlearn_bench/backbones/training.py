@@ -36,17 +36,6 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_seeded
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = [
-    "ExampleTask",
-    "NextItem",
-    "Outcome",
-    "TrainingTask",
-    "check_training",
-    "cross_entropy",
-    "sid_terms",
-    "train_recommender",
-]
-
 CPU_ITEMS = 400
 """Items of padded histories that a CPU computes at once. T5 of paper size on Industrial, batch 256, processor time of
 four steps: 4.4 s at 256 or 512 items, 4.8 s at 1024, 5.9 s all at once (the activations leave the caches)."""
@@ -291,7 +280,6 @@ class _Loop:
 
 
 def check_training(recommender: Recommender, train: Examples, valid: Examples) -> None:
-    """Raise the errors of ``train_recommender``."""
     if sharding_wanted() and not recommender.blocks:
         raise UsageError(
             f"the recommender {recommender.name!r} is not split over processes (FSDP)",

@@ -24,8 +24,6 @@ from genrec_unlearn_bench.errors import BenchError
 if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM
 
-__all__ = ["CausalLayer", "CausalSession", "CausalWeights"]
-
 
 class CausalLayer:
     """One block: attention projections and the gated feed-forward."""
@@ -43,7 +41,6 @@ class CausalLayer:
         self._down = Projection(_weight(mlp.down_proj))
 
     def feed_forward(self, states: Tensor) -> Tensor:
-        """Residual gated feed-forward."""
         normed = self._mlp_norm(states)
         return self._down(self._gate(normed).mul_(self._up(normed))).add_(states)
 
@@ -143,7 +140,6 @@ class CausalSession:
         return weights.final_norm(weights.layers[-1].feed_forward(final))[:, 0]
 
     def _next(self, parents: Tensor, tokens: Tensor) -> Tensor:
-        """[B, W, D] final states of the beams just chosen."""
         weights = self._weights
         self._ancestry.advance(parents)
         rotation = weights.rotation(self._lengths + len(self._ancestry) - 1)

@@ -23,16 +23,6 @@ from genrec_unlearn_bench.decoding.session import Ancestry, padded_heads, paddin
 if TYPE_CHECKING:
     from transformers import T5ForConditionalGeneration
 
-__all__ = [
-    "DecoderLayer",
-    "EncoderLayer",
-    "FeedForward",
-    "T5DecoderWeights",
-    "T5EncoderWeights",
-    "T5Session",
-    "encode_t5",
-]
-
 
 class FeedForward:
     """Norm, wide layer (plain or gated), narrow layer, residual."""
@@ -81,8 +71,6 @@ class DecoderLayer:
 
 
 class T5EncoderWeights:
-    """Weights of the encoder."""
-
     def __init__(self, model: T5ForConditionalGeneration) -> None:
         config = model.config
         self.heads, self.width = int(config.num_heads), int(config.d_kv)
@@ -196,7 +184,6 @@ class T5Session:
         return window_log_probs(states, head, level.stop - level.start, inside)
 
     def _forward(self, tokens: Tensor) -> Tensor:
-        """[B, W, D] final states at the newest position of every beam."""
         weights = self._weights
         bias = weights.position_bias(len(self._ancestry))
         rows = self._ancestry.rows()

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import BenchError
 
-__all__ = ["Trie", "TrieTensors"]
-
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
@@ -102,7 +100,6 @@ class Trie:
 
     @property
     def levels(self) -> int:
-        """L."""
         return len(self.codes)
 
     @property

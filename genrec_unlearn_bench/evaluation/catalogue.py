@@ -24,9 +24,6 @@ from genrec_unlearn_bench.evaluation.metric import MetricSpec
 from genrec_unlearn_bench.evaluation.probing import measurement as probing
 from genrec_unlearn_bench.evaluation.relearning import measurement as relearning
 
-__all__ = ["metric_spec", "metric_specs"]
-
-
 _MODULES = (
     *(ranking, similarity, concept, history_influence, overlap_change, collateral, gap, stream),
     *(probing, membership, ulira, forget_quality, quantisation, relearning),
@@ -35,7 +32,6 @@ _SPECS: Mapping[str, MetricSpec] = MappingProxyType({spec.name: spec for module 
 
 
 def metric_specs() -> dict[str, MetricSpec]:
-    """All declared metrics, in the order of reports."""
     return dict(_SPECS)
 
 

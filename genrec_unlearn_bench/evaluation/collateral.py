@@ -30,18 +30,6 @@ from genrec_unlearn_bench.sids.table import SidTable, prefix_ids
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "SPECS",
-    "category_neighbours",
-    "change_from_original",
-    "collapse_values",
-    "collateral_values",
-    "neighbour_flags",
-    "prefix_depth",
-    "prefix_neighbours",
-    "recommended",
-]
-
 _RELATIONS = {
     "prefix": "its target shares the first two codes (one, where there are only two code levels) with a concept item "
     "in the original table",

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.lists import GroupLists
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["SPECS", "concept_places", "concept_rate_values", "original_space_lists"]
-
 SPECS = (
     MetricSpec(
         name="concept-rate@10",

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.data.examples import Examples
 
-__all__ = ["SPECS", "ForgetQuality"]
-
 FIXED = 400
 """Examples of a truth-ratio sample; a note says where there are fewer."""
 QUANTILES = np.arange(1, 50) / 50

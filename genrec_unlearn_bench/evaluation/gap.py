@@ -23,8 +23,6 @@ from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricS
 from genrec_unlearn_bench.evaluation.probing import measurement as probing
 from genrec_unlearn_bench.evaluation.relearning import measurement as relearning
 
-__all__ = ["SPECS", "cost_values", "gap_to_oracle"]
-
 _LEFT_IN_WEIGHTS = (
     "probing.auroc.*",
     "relearning.hr@10.*",

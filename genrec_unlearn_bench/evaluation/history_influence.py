@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.lists import GroupLists
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["SPECS", "influence_values", "measure_influence"]
-
 _DISTANCES = {
     "js": ("JS divergence", "bits", "Jensen-Shannon divergence (base 2) of the top-50 lists"),
     "change@10": ("1 - overlap@10", "fraction", "share of the ten first items that differ"),

@@ -25,8 +25,6 @@ from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.reference import resting
 
-__all__ = ["score_groups"]
-
 MOST = 2000
 """Most examples of a group."""
 WRONG = 5

@@ -30,20 +30,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = [
-    "FloatArray",
-    "IntervalEstimate",
-    "Measured",
-    "Measurement",
-    "NotMeasurable",
-    "References",
-    "SharedPass",
-    "Subject",
-    "independent_oracles",
-    "number",
-    "unmeasured",
-]
-
 FloatArray = NDArray[np.float64]
 Arrays = Mapping[str, NDArray[np.generic]]
 

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-__all__ = ["SPECS", "Membership"]
-
-
 @dataclass(frozen=True)
 class Quantity:
     """One metric: a statistic (auc, tpr or privleak) of a score in a SID space."""
@@ -244,8 +241,6 @@ def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class _Comparison:
-    """A run and the oracles other than itself."""
-
     run: Measured
     oracles: Sequence[Measured]
 

@@ -18,24 +18,6 @@ from genrec_unlearn_bench.data.examples import BoolArray
 from genrec_unlearn_bench.evaluation.measurement import FloatArray, IntervalEstimate
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = [
-    "LOSS",
-    "MIN_K",
-    "MIN_K_PLUS_PLUS",
-    "OLD",
-    "ONE_IN",
-    "OWN",
-    "REFERENCE",
-    "SCORES",
-    "MemberScores",
-    "area",
-    "likelihood",
-    "min_k",
-    "min_k_plus_plus",
-    "privleak",
-    "rate",
-]
-
 MemberScores = tuple[FloatArray, FloatArray]
 """Scores of members [m] and of non-members [n]."""
 

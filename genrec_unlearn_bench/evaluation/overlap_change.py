@@ -16,8 +16,6 @@ from genrec_unlearn_bench.sids.table import SidTable
 if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.decode import EvaluationContext
 
-__all__ = ["SPECS", "overlap_values"]
-
 MAX_LEVELS = 8
 """Levels reported one by one; the mean covers all."""
 _SOURCE = "protocol sec. 4; TRACER, definition of Ω"

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-__all__ = ["SPECS", "Quantisation"]
-
 FULL = "full"
 """The part that measures the model as it is."""
 
@@ -67,7 +65,6 @@ _SOURCE = (
 
 
 def _specs(scheme: str, meaning: str) -> Iterable[MetricSpec]:
-    """The metrics of one way to quantise."""
     share, ratio, change = (0.0, 1.0, "fraction"), (-math.inf, math.inf, "ratio"), (-1.0, math.inf, "ratio")
     loss = (
         f"Relative change of retain NDCG@10 of {{}} with {meaning}: -0.1 is a tenth lost. Interval: paired bootstrap "
@@ -235,7 +232,6 @@ def _hit_rate(name: str, group: Group, ranks: NDArray[np.int64]) -> MetricValue:
 
 
 def _curve(scheme: str, samples: Mapping[str, NDArray[np.int64]]) -> pd.DataFrame:
-    """The published table of one part: a row for each group and metric."""
     import pandas as pd
 
     return pd.DataFrame(

@@ -20,28 +20,6 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.decoding.ranking import Ranking
 
-__all__ = [
-    "BEAMS",
-    "LIST_LENGTH",
-    "RANK_METRICS",
-    "SPECS",
-    "TEST_GROUPS",
-    "WIDE_BEAM",
-    "FloatArray",
-    "UserBlock",
-    "blocks",
-    "difference_interval",
-    "gain",
-    "hit",
-    "mean_interval",
-    "rank_metric",
-    "ranking_values",
-    "rate_interval",
-    "sid_numbers",
-    "sid_ranks",
-    "user_mean",
-]
-
 FloatArray = NDArray[np.float64]
 RankArray = NDArray[np.int64]
 
@@ -73,7 +51,6 @@ class UserBlock:
         return np.asarray(self.frame[column].to_numpy(dtype=np.float64))
 
     def integers(self, column: str) -> RankArray:
-        """[M] the column as int64."""
         values: Any = self.frame[column].to_numpy(dtype=np.int64)
         return np.asarray(values)
 
@@ -110,7 +87,6 @@ class RankMetric:
     score: Callable[[RankArray, int], FloatArray]
 
     def of(self, ranks: RankArray) -> FloatArray:
-        """[M] the metric of each example."""
         return self.score(ranks, self.k)
 
 
@@ -147,7 +123,6 @@ def rank_metric(name: str) -> RankMetric:
 
 
 def ranking_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
-    """Every rank metric of every block."""
     return [
         user_mean(metric.name, block.group, metric.of(block.integers("rank")), beam=block.beam)
         for block in blocks

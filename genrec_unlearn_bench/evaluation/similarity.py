@@ -11,8 +11,6 @@ from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import FloatArray, UserBlock, user_mean
 
-__all__ = ["SPECS", "list_similarity", "similarity_values"]
-
 CHUNK = 2048
 """Lists compared at a time: ten rows of features each are held in memory."""
 
@@ -91,7 +89,6 @@ def _norms(features: NDArray[np.float32], lists: IntArray, targets: IntArray) ->
 
 
 def similarity_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
-    """First-item and list similarity, plain and scrubbed, of every block."""
     empty = "no list with an item and a target that both have a text"
     return [
         user_mean(name, block.group, block.numbers(column), beam=block.beam, empty=empty)

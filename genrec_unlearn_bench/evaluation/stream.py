@@ -18,8 +18,6 @@ from genrec_unlearn_bench.evaluation.measurement import unmeasured
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import gain, hit, rate_interval, user_mean
 
-__all__ = ["BEAM", "NOT_MEASURED", "SPECS", "StreamRanks", "stream_quality", "stream_times"]
-
 RankArray = NDArray[np.int64]
 
 BEAM = 10

@@ -13,8 +13,6 @@ from genrec_unlearn_bench.registry import imported
 if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.measurement import Measurement
 
-__all__ = ["Suite", "find_measurement", "find_suite", "measurements", "suites"]
-
 _MEASUREMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "probing": (
@@ -95,7 +93,6 @@ def find_suite(name: str, only: Sequence[str] = ()) -> Suite:
 
 
 def find_measurement(name: str) -> Measurement:
-    """The measurement of that name. Raises UnknownName."""
     if name not in _MEASUREMENTS:
         raise UnknownName("measurement", name, _MEASUREMENTS)
     measurement: Measurement = imported(f"genrec_unlearn_bench.evaluation.{_MEASUREMENTS[name][0]}")()

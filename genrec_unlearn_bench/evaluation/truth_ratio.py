@@ -22,19 +22,6 @@ from genrec_unlearn_bench.evaluation.likelihoods import Scored
 from genrec_unlearn_bench.evaluation.measurement import FloatArray
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = [
-    "Accuracies",
-    "KSDistance",
-    "average_gap",
-    "forget_aggregate",
-    "interval",
-    "ks_distance",
-    "log_truth_ratios",
-    "p_value",
-    "retain_aggregate",
-    "tug_of_war",
-]
-
 RESAMPLES = 1000
 BLOCK = 100
 
@@ -96,7 +83,6 @@ def ks_distance(first: FloatArray, second: FloatArray) -> KSDistance:
 
 
 def p_value(first: FloatArray, second: FloatArray) -> float:
-    """p-value of the Kolmogorov-Smirnov test of two independent samples."""
     from scipy.stats import ks_2samp
 
     return float(ks_2samp(first, second).pvalue)

@@ -19,8 +19,6 @@ from genrec_unlearn_bench.evaluation.measurement import FloatArray, NotMeasurabl
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["LEAST", "SPECS", "confidence", "halves", "ulira_values"]
-
 LEAST = 4
 """Fewest shadows: the tested one's pair left out, each side of each example has one left."""
 DRAWS = 1000

@@ -19,8 +19,6 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.seeding import torch_seeded
 from genrec_unlearn_bench.unlearning.anatomy import Block, anatomy
 
-__all__ = ["LowRank", "all_blocks", "early_blocks", "linear_names"]
-
 
 def all_blocks(recommender: Recommender) -> tuple[Block, ...]:
     """All blocks, the encoder's first."""
@@ -102,7 +100,6 @@ class LowRank:
 
     @contextmanager
     def off(self) -> Iterator[None]:
-        """Switch the adapters off inside the block."""
         self._switch(on=False)
         try:
             yield

@@ -11,8 +11,6 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Recommender, eval_mode
 from genrec_unlearn_bench.data.examples import Examples
 
-__all__ = ["reference_nll", "resting"]
-
 
 @contextmanager
 def resting(recommender: Recommender) -> Iterator[Recommender]:

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.config import T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.decoding.beam import BeamResult, beam_search, rank_items
 from genrec_unlearn_bench.decoding.causal import CausalSession

@@ -17,8 +17,6 @@ from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["Etegrec"]
-
 
 class Etegrec(Backbone):
     """ETEGRec (arXiv 2409.05546): tokenizer and T5 trained in turns, then the T5 alone."""

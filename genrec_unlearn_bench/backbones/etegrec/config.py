@@ -10,8 +10,6 @@ from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig, 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.sids.config import SidConfig
 
-__all__ = ["PRESETS", "SID_PRESETS", "AlignmentConfig", "EtegrecConfig", "EtegrecSidConfig", "JointConfig"]
-
 
 class EtegrecSidConfig(SidConfig):
     """The RQ-VAE before joint training, what it reads, and the collision token."""

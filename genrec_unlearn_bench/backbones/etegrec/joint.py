@@ -47,8 +47,6 @@ from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generato
 from genrec_unlearn_bench.sids.rqvae import RqVae
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["JointTraining", "train_jointly"]
-
 _STAGE = "joint"
 
 
@@ -206,7 +204,6 @@ class JointTraining:
         self.progress.log("joint.recommender", number, losses.values())
 
     def retokenise(self, *, note: bool = False) -> EtegrecRecommender:
-        """Give the recommender the tokenizer's present codes."""
         table = self.tokenizer.table()
         self.recommender = self.recommender.with_sids(table)
         if note:

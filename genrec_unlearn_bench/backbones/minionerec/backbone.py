@@ -31,8 +31,6 @@ from genrec_unlearn_bench.sids.table import SidTable
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.training import TrainingTask
 
-__all__ = ["MiniOneRec"]
-
 
 class MiniOneRec(Backbone):
     """MiniOneRec (arXiv 2510.24431): Qwen2 over semantic IDs, from scratch or from a pretrained text model."""

@@ -16,8 +16,6 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.sids.config import SidConfig, sid_preset
 
-__all__ = ["PRESETS", "SID_PRESETS", "CausalShape", "LoraShape", "MiniOneRecConfig", "NetworkShape", "TaskTemplates"]
-
 _PREAMBLE = (
     "Below is an instruction that describes a task, paired with an input that provides further context. "
     "Write a response that appropriately completes the request."

@@ -20,8 +20,6 @@ from genrec_unlearn_bench.seeding import torch_seeded
 if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM
 
-__all__ = ["adapted", "block_type", "extend_vocabulary", "hold_text_rows", "random_network", "serving_weights"]
-
 _HELD = "_text_rows_held"
 
 

@@ -31,8 +31,6 @@ from genrec_unlearn_bench.sids.table import SidTable
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.training import TrainingTask
 
-__all__ = ["P5Config", "P5Sid", "P5SidConfig"]
-
 
 class P5Config(BackboneConfig):
     """The network, its prompts and its training."""

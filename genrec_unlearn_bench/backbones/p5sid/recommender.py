@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.p5sid.backbone import P5Config
 from genrec_unlearn_bench.backbones.p5sid.prompts import (
     EVALUATION,
@@ -29,7 +30,7 @@ from genrec_unlearn_bench.backbones.p5sid.prompts import (
 )
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
 from genrec_unlearn_bench.backbones.recommender import PAD_TOKEN, ServingRules, SidVocabulary, SoftSids, StepOutput
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import ExampleTask, cross_entropy
 from genrec_unlearn_bench.data.examples import PAD, Examples, Histories, IntArray
 from genrec_unlearn_bench.seeding import torch_seeded
@@ -37,8 +38,6 @@ from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
     from transformers import T5Config, T5ForConditionalGeneration
-
-__all__ = ["P5Recommender", "P5Shape", "UserTokens"]
 
 
 class P5Shape(T5Shape):
@@ -174,7 +173,6 @@ class P5Recommender(T5Recommender):
         return recommender
 
     def training_task(self, examples: Examples, temperature: float) -> PromptedNextItem:
-        """Next items of ``examples``, each with a prompt drawn anew each time."""
         return PromptedNextItem(self, examples, temperature)
 
     def set_users(self, users: UserTokens) -> None:

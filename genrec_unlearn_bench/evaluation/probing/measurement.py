@@ -29,8 +29,6 @@ from genrec_unlearn_bench.evaluation.measurement import (
 )
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 
-__all__ = ["COLUMNS", "FIRST_LAYER", "NUMBERS", "SITES", "SPECS", "STATES", "Probing", "ProbingConfig"]
-
 SITES = MappingProxyType(
     {
         "prompt": "the state that predicts the first token of the answer, target not given",
@@ -147,8 +145,6 @@ STATES = SharedPass("hidden-states", "genrec_unlearn_bench.evaluation.probing.st
 
 
 class Probing(Measurement):
-    """Linear probes by site and layer; see the module's docstring."""
-
     name = "probing"
     specs = SPECS
     passes = (STATES,)

@@ -32,8 +32,6 @@ from genrec_unlearn_bench.evaluation.probing.states import pseudo_concept, sampl
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["measure_probing"]
-
 _NO_CONCEPT_ITEMS = "single interactions are to be forgotten, so that no item is marked as the concept's"
 
 

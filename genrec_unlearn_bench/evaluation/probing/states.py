@@ -34,8 +34,6 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 from genrec_unlearn_bench.unlearning.reference import resting
 
-__all__ = ["pseudo_concept", "read_states", "sample_pool", "untrained"]
-
 POSITIVES = MappingProxyType({"smoke": 500, "small": 2000, "paper": 4000, "official": 4000})
 """Most positives by scale, of interactions and of places in histories alike."""
 MATCHES = 4

@@ -45,8 +45,6 @@ from genrec_unlearn_bench.seeding import derive, torch_seeded
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, linear_names
 
-__all__ = ["measure_attack"]
-
 _LOG_EVERY = 20
 _FINGERPRINTED = ("users", "targets", "starts", "ends", "events")
 _WEIGHT, _MOMENT, _HITS = "weight.", "moment.", "hits."
@@ -152,8 +150,6 @@ def run_attack(
 
 
 class _FineTuning:
-    """The optimisation of one attack."""
-
     def __init__(self, model: Recommender, data: AttackSet, config: RelearningConfig, label: str, seed: int) -> None:
         self.task, self.config, self.label = NextItem(model, data.examples), config, label
         self.terms = self.task.terms

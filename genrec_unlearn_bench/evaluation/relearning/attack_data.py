@@ -33,16 +33,6 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.sampling import all_examples
 
-__all__ = [
-    "AttackSet",
-    "attack_set",
-    "batches",
-    "held_out_hits",
-    "in_space",
-    "read_start",
-    "split_for_attacks",
-]
-
 LEAST = 20
 """Fewest interactions that the attacker has, and fewest held out."""
 

@@ -31,21 +31,6 @@ from genrec_unlearn_bench.evaluation.measurement import (
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.relearning.recovery import AttackTrace, area, exact_interval, peak, recovery
 
-__all__ = [
-    "CONCEPT_SHARE",
-    "SPECS",
-    "START",
-    "SUBSETS",
-    "Attack",
-    "Relearning",
-    "RelearningConfig",
-    "Space",
-    "part_name",
-    "part_of",
-    "same_codes",
-    "spaces",
-]
-
 START = SharedPass("relearning-start", "genrec_unlearn_bench.evaluation.relearning.attack_data:read_start")
 """Hits at step 0, in every space of the model."""
 
@@ -88,7 +73,6 @@ def part_name(attack: Attack, space: Space) -> str:
 
 
 def part_of(name: str) -> tuple[Attack, Space]:
-    """The inverse of ``part_name``. Raises ValueError for any other text."""
     attack, _, space = name.partition("/")
     return Attack(attack), Space(space)
 
@@ -238,7 +222,6 @@ def spaces(subject: Subject) -> tuple[Space, ...]:
 
 
 def same_codes(subject: Subject) -> bool:
-    """Whether the model's table has the original's codes."""
     return np.array_equal(subject.recommender.sids.codes, subject.original_sids.codes)
 
 

@@ -21,8 +21,6 @@ from genrec_unlearn_bench.seeding import numpy_generator
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["HELD_OUT", "AttackTrace", "area", "exact_interval", "peak", "recovery"]
-
 DRAWS = 2000
 """Bootstrap samples."""
 
@@ -62,7 +60,6 @@ class AttackTrace:
 
     @classmethod
     def of(cls, measured: Measured) -> AttackTrace:
-        """The inverse of ``measured``."""
         return cls(**measured.samples)  # type: ignore[arg-type]
 
     def _curve(self, attack: str, space: str) -> pd.DataFrame:
@@ -98,7 +95,6 @@ def area(trace: AttackTrace) -> IntervalEstimate:
 
 
 def recovery(own: AttackTrace, original: AttackTrace, retrain: AttackTrace) -> IntervalEstimate:
-    """R at the last step of the attack; see ``_ratios``."""
     value, sampled = _ratios(own, original, retrain)
     return _estimate(float(value[-1]), sampled[:, -1], own.train.shape[1])
 

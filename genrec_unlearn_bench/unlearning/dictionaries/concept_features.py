@@ -26,8 +26,6 @@ from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Dictionar
 from genrec_unlearn_bench.unlearning.sampling import example_batches
 from genrec_unlearn_bench.unlearning.taps import tapped
 
-__all__ = ["aurocs", "find_features", "majority_signs", "matched_pairs", "output_pull"]
-
 FIRES = 0.01
 """Smallest share of the forget examples on which a feature must fire."""
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.backbones.backbone import Scale, TrainingData
+from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
-from genrec_unlearn_bench.backbones.config import TrainingConfig
+from genrec_unlearn_bench.backbones.config import Scale, TrainingConfig
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.popularity import Popularity
 from genrec_unlearn_bench.backbones.recommender import Capability
