@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,6 @@ class RankMetric:
     """A metric that is a function of the target's rank alone."""
 
     name: str
-    title: str
     k: int
     score: Callable[[RankArray, int], FloatArray]
 
@@ -91,30 +90,12 @@ class RankMetric:
 
 
 RANK_METRICS = (
-    *(RankMetric(f"hr@{k}", f"HR@{k}", k, hit) for k in (1, 5, 10)),
-    *(RankMetric(f"ndcg@{k}", f"NDCG@{k}", k, gain) for k in (5, 10)),
-    RankMetric("mrr@10", "MRR@10", 10, reciprocal),
+    *(RankMetric(f"hr@{k}", k, hit) for k in (1, 5, 10)),
+    *(RankMetric(f"ndcg@{k}", k, gain) for k in (5, 10)),
+    RankMetric("mrr@10", 10, reciprocal),
 )
 
 _BY_NAME = {metric.name: metric for metric in RANK_METRICS}
-_DESCRIPTIONS: dict[Callable[[RankArray, int], FloatArray], str] = {
-    hit: "Share of test examples whose target is among the first {k} places.",
-    gain: "1 / log2(rank + 1) of the target within the first {k} places, 0 otherwise, averaged; one relevant item.",
-    reciprocal: "1 / rank of the target within the first {k} places, 0 otherwise, averaged.",
-}
-
-SPECS = tuple(
-    MetricSpec(
-        name=metric.name,
-        title=metric.title,
-        better={Group.FORGET: Better.LOWER, Group.RETAIN: Better.HIGHER},
-        level=Level.USER,
-        description=_DESCRIPTIONS[metric.score].format(k=metric.k),
-        source="protocol sec. 4; TRACER, evaluation metrics (lower is better on forget users there; how near a score "
-        "is to the retrained model's is measured by gap.*)",
-    )
-    for metric in RANK_METRICS
-)
 
 
 def rank_metric(name: str) -> RankMetric:

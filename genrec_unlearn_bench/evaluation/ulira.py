@@ -15,8 +15,9 @@ from __future__ import annotations
 import numpy as np
 
 from genrec_unlearn_bench.data.examples import BoolArray
+from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.measurement import FloatArray, NotMeasurable, number, unmeasured
-from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.seeding import numpy_generator
 
 LEAST = 4
@@ -27,47 +28,7 @@ _ONE_IN = 100
 _SURE = -(2.0**-24)
 """Largest log-probability that float32 tells from 0; beyond it, the odds would be infinite."""
 
-_SOURCE = (
-    "Hayes et al. 2024 (arXiv 2403.01218), U-LiRA; Kurmanji et al. 2023 (arXiv 2302.09880); Carlini et al. 2022 "
-    "(arXiv 2112.03570)"
-)
-_HOW = (
-    "decided by U-LiRA from the confidence in its target, over shadow models that each take their turn as the one that "
-    "is judged; 95 % interval by bootstrap over examples, which knows nothing of other shadows"
-)
-
-SPECS = tuple(
-    MetricSpec(
-        name=f"membership.{name}.u-lira",
-        title=f"MIA {title} U-LiRA",
-        better={Group.FORGET: Better.LOWER},
-        unit=unit,
-        description=f"{description}, {_HOW}.",
-        source=_SOURCE,
-    )
-    for name, title, unit, description in (
-        (
-            "auc",
-            "AUC",
-            "AUC",
-            "Area under the ROC curve of forget train interactions that a model was trained on and has unlearned, "
-            "against those that it never saw: .5 is chance",
-        ),
-        (
-            "tpr",
-            "TPR",
-            "fraction",
-            "Share of unlearned forget train interactions that are found out at a false-positive rate of at most 1 %: "
-            ".01 is chance",
-        ),
-        (
-            "accuracy",
-            "accuracy",
-            "fraction",
-            "Balanced accuracy of saying unlearned where that is the likelier, never seen otherwise: .5 is chance",
-        ),
-    )
-)
+SPECS = tuple(metric_spec(f"membership.{name}.u-lira") for name in ("auc", "tpr", "accuracy"))
 
 
 def confidence(log_probs: FloatArray) -> FloatArray:

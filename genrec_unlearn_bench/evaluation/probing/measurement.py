@@ -19,6 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.evaluation.catalogue import family
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
     Measurement,
@@ -27,17 +28,11 @@ from genrec_unlearn_bench.evaluation.measurement import (
     number,
     unmeasured,
 )
-from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
 
-SITES = MappingProxyType(
-    {
-        "prompt": "the state that predicts the first token of the answer, target not given",
-        "pooled": "the mean state of the input positions, target not given",
-        "history": "the mean state of one concept item's positions in a history",
-        "embedding": "the mean token embedding of an item",
-    }
-)
-"""Sites that are probed, with the state that a probe sees there."""
+SITES = ("prompt", "pooled", "history", "embedding")
+"""The state that predicts the first token of the answer (target not given), the mean state of the input positions (the
+same), the mean state of one concept item's positions in a history, and the mean token embedding of an item."""
 
 FIRST_LAYER = MappingProxyType({"prompt": 1, "pooled": 0, "history": 0, "embedding": 0})
 """By site, its lowest layer. 0 is the input embeddings, l is behind block l (the last one also behind the final norm).
@@ -66,47 +61,7 @@ reason as its note."""
 NUMBERS = COLUMNS[2:-1]
 """The columns that are numbers."""
 
-_MEASURES = MappingProxyType(
-    {
-        "auroc": ("AUROC", Better.LOWER, 0.0, "AUROC of logistic probes that tell forget from retain by {what}"),
-        "accuracy": (
-            "accuracy",
-            Better.LOWER,
-            0.0,
-            "Accuracy of logistic probes that tell forget from retain by {what}",
-        ),
-        "selectivity": (
-            "selectivity",
-            Better.LOWER,
-            -1.0,
-            "Accuracy less that of the same probes on random retain items called the concept (control task), by {what}",
-        ),
-        "floor": (
-            "AUROC, random weights",
-            Better.NONE,
-            0.0,
-            "AUROC of the same probes on a model of the same shape and table with random weights, by {what}",
-        ),
-    }
-)
-_PROTOCOL = (
-    "mean over random divisions that are disjoint in items and users and balanced by level-1 code, "
-    "each at the layer with the best AUROC on its validation part."
-)
-
-SPECS = tuple(
-    MetricSpec(
-        name=f"probing.{measure}.{site}",
-        title=f"Probe {title} ({site})",
-        better={Group.ALL: better},
-        range=(low, 1.0),
-        description=f"{text.format(what=what)}; {_PROTOCOL}",
-        source="protocol sec. 4; Alain & Bengio 2016, arXiv 1610.01644; control tasks: Hewitt & Liang 2019, "
-        "arXiv 1909.03368",
-    )
-    for measure, (title, better, low, text) in _MEASURES.items()
-    for site, what in SITES.items()
-)
+SPECS = family("probing.")
 
 
 class ProbingConfig(StrictModel):

@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.evaluation.catalogue import family
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
     Measurement,
@@ -28,7 +29,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     number,
     unmeasured,
 )
-from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.relearning.recovery import AttackTrace, area, exact_interval, peak, recovery
 
 START = SharedPass("relearning-start", "genrec_unlearn_bench.evaluation.relearning.attack_data:read_start")
@@ -124,46 +125,7 @@ _PRESETS = {
     "official": RelearningConfig(adapters=True, rows_at_once=15),
 }
 
-_ATTACKS = {
-    Attack.MIXED: "fine-tuning on batches with 20 % concept targets",
-    Attack.FORGET_1: "fine-tuning on 1 % of the attacker's concept interactions",
-    Attack.FORGET_5: "fine-tuning on 5 % of the attacker's concept interactions",
-    Attack.FORGET_10: "fine-tuning on 10 % of the attacker's concept interactions",
-    Attack.FORGET_100: "fine-tuning on all of the attacker's concept interactions",
-    Attack.BENIGN: "fine-tuning on retain interactions alone",
-}
-_SHARE, _RATIO = ((0.0, 1.0), "fraction"), ((float("-inf"), float("inf")), "ratio")
-QUANTITIES = MappingProxyType(
-    {
-        "hr@10": (
-            "HR@10",
-            _SHARE,
-            "HR@10 (beam 50) on held-out forgotten interactions, of users and items that the attack never saw, at the "
-            "end of {attack}; Clopper-Pearson interval.",
-        ),
-        "area": (
-            "area",
-            _SHARE,
-            "Mean of that HR@10 over {attack}: area under the recovery curve by its length; bootstrap interval.",
-        ),
-        "recovery": (
-            "R",
-            _RATIO,
-            "R at the end of {attack}: HR@10 on held-out forgotten interactions beyond that of retrain under the same "
-            "attack, as a share of what original had beyond retrain before it; robust is at most 0 within the paired "
-            "bootstrap interval.",
-        ),
-        "peak": (
-            "max R",
-            _RATIO,
-            "Largest R at any scored step of {attack}, step 0 included; noise lifts a maximum.",
-        ),
-    }
-)
-"""By name: title, range and unit, description."""
-_ORIGINAL = " The attacker writes and reads items with the original SIDs and is bound by no serving rule."
-_SOURCE = "Deeb & Roger, arXiv 2410.08827 (held-out scoring); protocol sec. 4"
-_MIXED_SOURCE = "TRACER, relearning experiment (held-out scoring after Deeb & Roger, arXiv 2410.08827); protocol sec. 4"
+QUANTITIES = ("hr@10", "area", "recovery", "peak")
 
 
 def metric_name(quantity: str, attack: Attack, space: Space) -> str:
@@ -172,21 +134,7 @@ def metric_name(quantity: str, attack: Attack, space: Space) -> str:
     return f"relearning.{middle}{quantity}.{attack}"
 
 
-SPECS = tuple(
-    MetricSpec(
-        name=metric_name(quantity, attack, space),
-        title=f"{title} {attack}{' (original SIDs)' if space is Space.ORIGINAL else ''}",
-        better={Group.FORGET: Better.LOWER},
-        range=bounds,
-        unit=unit,
-        description=description.format(attack=what) + (_ORIGINAL if space is Space.ORIGINAL else ""),
-        source=_MIXED_SOURCE if attack is Attack.MIXED else _SOURCE,
-    )
-    for space in Space
-    for attack, what in _ATTACKS.items()
-    for quantity, (title, (bounds, unit), description) in QUANTITIES.items()
-)
-
+SPECS = family("relearning.")
 _SPEC = {spec.name: spec for spec in SPECS}
 _ONE_SPACE = "table and serving rules are the original's, so that this is the attack in the served space"
 
