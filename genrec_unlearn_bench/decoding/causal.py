@@ -89,14 +89,13 @@ class CausalSession:
     """B prompts of a causal model, read and ready for ``beam_search`` or ``exact_search``.
 
     Args:
-        model: The model, or its weights if they serve many batches (they are then not read again).
         embeddings: [B, S, D] input embeddings of the prompts.
         mask: [B, S] True at real positions; padding may stand on either side, every prompt needs a position.
     """
 
     @torch.inference_mode()
-    def __init__(self, model: Qwen2ForCausalLM | CausalWeights, embeddings: Tensor, mask: Tensor) -> None:
-        self._weights = model if isinstance(model, CausalWeights) else CausalWeights(model)
+    def __init__(self, weights: CausalWeights, embeddings: Tensor, mask: Tensor) -> None:
+        self._weights = weights
         embeddings = embeddings.detach().to(self._weights.embedding.dtype)
         mask = mask.bool()
         self._lengths = mask.sum(1, keepdim=True)

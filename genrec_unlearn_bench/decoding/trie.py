@@ -107,15 +107,6 @@ class Trie:
         """Number of distinct SIDs."""
         return len(self.codes[-1])
 
-    def codes_of(self, leaves: IntArray) -> IntArray:
-        """[n, L] the SIDs of leaves [n]."""
-        node = leaves
-        columns = [self.codes[-1][node]]
-        for level in range(self.levels - 2, -1, -1):
-            node = np.searchsorted(self.first_child[level], node, side="right") - 1
-            columns.append(self.codes[level][node])
-        return np.stack(columns[::-1], axis=1)
-
     def on(self, device: torch.device) -> TrieTensors:
         """The arrays that beam search reads, copied to a device once."""
         key = str(device)

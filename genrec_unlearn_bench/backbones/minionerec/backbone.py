@@ -23,7 +23,6 @@ from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
 from genrec_unlearn_bench.backbones.config import BackboneConfig, expect
 from genrec_unlearn_bench.backbones.minionerec.config import PRESETS, SID_PRESETS, MiniOneRecConfig
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
-from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.table import SidTable
@@ -43,11 +42,11 @@ class MiniOneRec(Backbone):
 
     @classmethod
     def label(cls, config: BackboneConfig, sids: SidConfig) -> str:
-        return cls.name if _checked(config).checkpoint else f"{cls.name} (from scratch)"
+        return cls.name if expect(config, MiniOneRecConfig).checkpoint else f"{cls.name} (from scratch)"
 
     @classmethod
     def capabilities(cls, config: BackboneConfig, sids: SidConfig) -> frozenset[Capability]:
-        own = _checked(config)
+        own = expect(config, MiniOneRecConfig)
         found = super().capabilities(config, sids)
         return found | {Capability.TEXT_TASKS} if own.checkpoint and own.text_tasks else found
 
@@ -55,7 +54,7 @@ class MiniOneRec(Backbone):
     def untrained(
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
     ) -> Recommender:
-        own = _checked(config)
+        own = expect(config, MiniOneRecConfig)
         made: Recommender
         if own.checkpoint is None:
             made = cls.recommender_class().fresh(own.saved_shape(own.network), sids, seed=seed, device=device)
@@ -67,7 +66,7 @@ class MiniOneRec(Backbone):
     def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:
         from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains, SupervisedMixture
 
-        own = _checked(config)
+        own = expect(config, MiniOneRecConfig)
         if own.checkpoint is None:
             chains = PrefixChains(recommender, data.train)
             progress.note("train.chains", len(chains.items))
@@ -75,15 +74,3 @@ class MiniOneRec(Backbone):
         mixture = SupervisedMixture(recommender, data, text_tasks=own.text_tasks, ending=own.ending)
         progress.note("train.samples", list(mixture.sizes))
         return mixture
-
-
-def _checked(config: BackboneConfig) -> MiniOneRecConfig:
-    own = expect(config, MiniOneRecConfig)
-    faults = []
-    if own.checkpoint is None and own.lora is not None:
-        faults.append("lora: adapters need a checkpoint to adapt; a network from scratch is trained in full")
-    if own.lora is not None and own.training.weight_decay:
-        faults.append("training.weight_decay: must be 0 with lora, it would move the text rows of the embedding")
-    if faults:
-        raise ConfigError(faults, where="--set-backbone")
-    return own
