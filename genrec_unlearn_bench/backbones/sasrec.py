@@ -1,8 +1,7 @@
 """SASRec (Kang and McAuley 2018, arXiv 1808.09781): a reference row, and the source of collaborative item vectors.
 
-Every item has a vector, and the whole catalogue is scored. A tuned SASRec with a softmax over the catalogue beats most
-published generative recommenders, so no table should be without it. LETTER and ETEGRec build their semantic IDs on its
-item vectors.
+Every item has a vector, and the whole catalogue is scored. LETTER and ETEGRec build their semantic IDs on its item
+vectors.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Training a recommender: one loop for every backbone, and the tasks it minimises.
 
 AdamW with linear warm-up and cosine decay, batches of similar length, clipping at norm 1, early stopping on
-validation NDCG@10 (beam 10), best checkpoint returned. Public reproductions of TIGER differ by a factor of two at equal
-architecture: warm-up, learning rate and best-on-validation decide.
+validation NDCG@10 (beam 10), best checkpoint returned.
 """
 
 from __future__ import annotations

@@ -203,10 +203,13 @@ class MiniOneRecConfig(BackboneConfig):
 
     @model_validator(mode="after")
     def _adapters_have_something_to_adapt(self) -> Self:
+        faults = []
         if self.lora is not None and self.checkpoint is None:
-            raise ValueError("lora: adapters need a checkpoint to adapt; a network from scratch is trained in full")
+            faults.append("lora: adapters need a checkpoint to adapt; a network from scratch is trained in full")
         if self.lora is not None and self.training.weight_decay:
-            raise ValueError("training.weight_decay must be 0 with lora: it would move the text rows of the embedding")
+            faults.append("training.weight_decay must be 0 with lora: it would move the text rows of the embedding")
+        if faults:
+            raise ValueError("; ".join(faults))
         return self
 
     def saved_shape(self, network: NetworkShape, **text: Any) -> CausalShape:
