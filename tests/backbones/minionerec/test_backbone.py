@@ -93,7 +93,7 @@ def test_a_checkpoint_is_trained_saved_and_read_again(tmp_path: Path) -> None:
 
 def test_configurations_that_make_no_sense_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     smoke = MOR.presets[Scale.SMOKE]
-    with pytest.raises(ConfigError, match="need a checkpoint.*weight_decay must be 0"):
+    with pytest.raises(ConfigError, match=r"need a checkpoint.*weight_decay must be 0"):
         changed(smoke, {"lora": {"rank": 4}}, where="test")
     with pytest.raises(ConfigError, match="weight_decay must be 0"):
         changed(smoke, {"checkpoint": "./nowhere", "lora": {"rank": 4}}, where="test")
