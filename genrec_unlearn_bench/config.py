@@ -12,8 +12,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
 
-__all__ = ["StrictModel", "named", "one_of", "overrides", "parse", "parse_yaml", "plain_yaml"]
-
 
 class StrictModel(BaseModel):
     """Base of everything that crosses a file or a process: frozen, and closed to unknown keys."""

@@ -10,22 +10,6 @@ import difflib
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "BenchError",
-    "CapabilityMissing",
-    "ConfigError",
-    "CorruptArtefact",
-    "DataFault",
-    "DataMissing",
-    "MissingExtra",
-    "OutOfMemory",
-    "ProtocolMismatch",
-    "StorageError",
-    "UnknownName",
-    "UsageError",
-    "printable",
-]
-
 
 def printable(text: str, *, keep: str = "") -> str:
     """Escape whatever acts on a terminal instead of showing: control and bidi characters, broken encodings.

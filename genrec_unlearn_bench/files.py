@@ -15,19 +15,6 @@ from pathlib import Path
 
 from genrec_unlearn_bench.errors import BenchError, StorageError
 
-__all__ = [
-    "atomic_bytes",
-    "atomic_folder",
-    "atomic_text",
-    "file_digest",
-    "folder_digest",
-    "guarded",
-    "make_folder",
-    "storage_error",
-    "sync",
-    "write_json",
-]
-
 _ANOTHER_PLACE = "choose another place"
 
 _REFUSALS = {
@@ -111,7 +98,6 @@ def atomic_folder(target: Path, option: str, *, replace: bool = False) -> Iterat
 
 
 def atomic_text(target: Path, text: str, option: str) -> None:
-    """As ``atomic_bytes``, for a text."""
     atomic_bytes(target, text.encode("utf-8"), option)
 
 

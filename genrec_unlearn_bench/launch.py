@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["launched", "place"]
-
 
 def launched() -> int:
     """Processes of this launch; 1 without a launcher."""

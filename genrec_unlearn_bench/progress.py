@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-__all__ = ["Progress", "StepLog"]
-
 T = TypeVar("T")
 
 NoteValue = str | int | float | bool | None | list[float] | list[int] | list[str]

@@ -22,24 +22,6 @@ from typing import Any, Literal, TypeVar
 
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "FILE_MODULE",
-    "METHOD_PACKAGE",
-    "REFERENCE_ROWS",
-    "Entry",
-    "class_attribute",
-    "class_node",
-    "find_method",
-    "frame_in_file",
-    "load_class",
-    "methods",
-    "source_digest",
-    "source_file",
-    "summary",
-    "variants_of",
-]
-
 METHOD_PACKAGE = "genrec_unlearn_bench.methods"
 ENTRY_POINT_GROUP = "genrec_unlearn_bench.methods"
 
@@ -147,6 +129,12 @@ def load_class(entry: Entry, base: type[T]) -> type[T]:
     if entry.origin == "entry point" and name != entry.name:
         raise UsageError(f"the entry point {entry.name!r} gives a method named {name!r}", where=entry.target)
     return found
+
+
+def imported(target: str) -> Any:
+    """What ``module:name`` says: heavy modules are named so, and imported when they are needed."""
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def frame_in_file(fault: BaseException, source: Path | None) -> str:

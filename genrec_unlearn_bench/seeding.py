@@ -7,14 +7,14 @@ and independent (in the sense of a cryptographic hash) of ``derive(0, "task", "d
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["derive", "numpy_generator", "torch_generator"]
 
 
 def derive(seed: int, *names: str | int) -> int:
@@ -33,3 +33,15 @@ def torch_generator(seed: int, *names: str | int) -> torch.Generator:
     import torch
 
     return torch.Generator().manual_seed(derive(seed, *names))
+
+
+@contextmanager
+def torch_seeded(seed: int, device: str = "cpu") -> Iterator[None]:
+    """torch's global generator started from ``seed`` inside the block (on CUDA the current device's too), and put back
+    afterwards."""
+    import torch
+
+    on_cuda = torch.device(device).type == "cuda"
+    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
+        torch.manual_seed(seed)
+        yield

@@ -17,8 +17,6 @@ from typing import IO, Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAPPED", "Sink", "TensorFile", "read_tensors", "write_tensors"]
-
 MAPPED = 1 << 28
 """Bytes. Larger files are mapped: their pages are read when they are looked at, and given back when memory is short."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from genrec_unlearn_bench.testing import planted
-from genrec_unlearn_bench.testing.planted import (
+from genrec_unlearn_bench import testing
+from genrec_unlearn_bench.testing import (
     CODES,
     GROUPS,
     HISTORY,
@@ -36,4 +36,4 @@ __all__ = [
     "sids",
 ]
 
-build = cache(planted.build)
+build = cache(testing.build)

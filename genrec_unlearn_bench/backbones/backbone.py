@@ -20,15 +20,14 @@ from genrec_unlearn_bench.data.examples import BoolArray, Examples
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.source_files import model_digest
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.registry import imported
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.table import SidTable, check_items
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
+    from genrec_unlearn_bench.backbones.config import SasRecConfig
     from genrec_unlearn_bench.backbones.training import TrainingTask
-
-__all__ = ["Backbone", "BackboneConfig", "Scale", "TrainingData"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +58,13 @@ class Backbone(ABC):
     Attributes:
         presets, sid_presets: Configuration of recommender and tokenizer at each scale; a backbone with a tokenizer of
             its own has a subclass of ``SidConfig``.
+        recommender: ``module:Class`` of this family's recommenders, imported when one is made.
         trains_tokenizer: Whether ``fit`` trains the tokenizer too, so that the original serves other IDs than
             ``tokenise`` returned (whose table is then not frozen). Oracles "on the same SIDs" take the original's.
     """
 
     name: ClassVar[str]
+    recommender: ClassVar[str]
     Config: ClassVar[type[BackboneConfig]]
     presets: ClassVar[Mapping[Scale, BackboneConfig]]
     sid_presets: ClassVar[Mapping[Scale, SidConfig]]
@@ -106,9 +107,9 @@ class Backbone(ABC):
         return quantise(data.features, config, seed=seed, device=device, progress=progress, fit_rows=data.known)
 
     @classmethod
-    @abstractmethod
-    def recommender_class(cls) -> type[Recommender]:
-        """The class of this family's recommenders."""
+    def recommender_class(cls) -> Any:
+        """The class of this family's recommenders; imports torch."""
+        return imported(cls.recommender)
 
     @classmethod
     @abstractmethod
@@ -156,5 +157,5 @@ class Backbone(ABC):
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Recommender:
-        """Load a saved recommender of this family."""
-        return cls.recommender_class().load(folder, device=device)
+        loaded: Recommender = cls.recommender_class().load(folder, device=device)
+        return loaded

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["bucketed_batches", "in_parts", "micro_batches", "training_batches"]
-
 
 def bucketed_batches(
     lengths: IntArray, batch_size: int, generator: np.random.Generator, *, window: int = 50

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.registry import imported
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.backbone import Backbone
-
-__all__ = ["backbones", "load_backbone"]
 
 _CLASSES = {
     "mor": "genrec_unlearn_bench.backbones.minionerec.backbone:MiniOneRec",
@@ -22,7 +20,6 @@ _CLASSES = {
 
 
 def backbones() -> dict[str, str]:
-    """Name -> ``module:Class``."""
     return dict(_CLASSES)
 
 
@@ -30,6 +27,5 @@ def load_backbone(name: str) -> type[Backbone]:
     """The backbone of that name; raises UnknownName."""
     if name not in _CLASSES:
         raise UnknownName("backbone", name, _CLASSES)
-    module, _, attribute = _CLASSES[name].partition(":")
-    found: type[Backbone] = getattr(importlib.import_module(module), attribute)
+    found: type[Backbone] = imported(_CLASSES[name])
     return found

@@ -21,8 +21,6 @@ from torch.nn import functional as F
 
 from genrec_unlearn_bench.decoding.linear import onednn_works
 
-__all__ = ["CpuDropout", "CpuLinear", "CpuNorm", "use_cpu_kernels"]
-
 _WORD = 1 << 32
 _NORMS = ("T5LayerNorm", "Qwen2RMSNorm")
 """Norms of transformers without mean and bias, by the names of their classes: importing these takes a second each."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from torch.distributed.fsdp import FSDPModule
 
-__all__ = ["Processes", "Shards", "alike", "clip_gradients", "is_split", "sharding_wanted", "whole"]
-
 T = TypeVar("T")
 
 PATIENCE = timedelta(days=30)
@@ -53,7 +51,6 @@ class Processes:
         self.first = self.index == 0
 
     def agree(self, value: T) -> T:
-        """The first process's value, everywhere."""
         from accelerate.utils import broadcast_object_list
 
         found: T = broadcast_object_list([value])[0]
@@ -67,7 +64,6 @@ class Processes:
         return found
 
     def mean(self, value: Tensor) -> Tensor:
-        """Mean over the processes."""
         if self.number == 1:
             return value
         total = value.detach().clone()
@@ -173,7 +169,6 @@ def alike(tensor: Tensor, pattern: Tensor) -> Tensor:
 
 
 def is_split(tensor: Tensor) -> bool:
-    """Whether this process holds only a share of the tensor."""
     from torch.distributed.tensor import DTensor
 
     return isinstance(tensor, DTensor)

@@ -15,8 +15,6 @@ from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["EarlyStopping", "mean_ndcg", "validation_ndcg"]
-
 
 def validation_ndcg(recommender: Recommender, valid: Examples) -> float:
     """Mean NDCG@10 over the examples by beam search, 10 wide."""
@@ -65,7 +63,6 @@ class EarlyStopping:
         return self.stale >= self.patience
 
     def resume(self, score: float, stale: int, weights: Mapping[str, Tensor]) -> None:
-        """Continue from the state of an interrupted training."""
         self.score, self.stale = score, stale
         self.weights = {name: alike(weights[name], tensor) for name, tensor in self.weights.items()}
 

@@ -25,16 +25,20 @@ from typing import ClassVar
 from pydantic import Field
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, TrainingConfig, expect
-from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig, sasrec_preset
+from genrec_unlearn_bench.backbones.config import (
+    BackboneConfig,
+    SasRecConfig,
+    Scale,
+    TrainingConfig,
+    expect,
+    sasrec_preset,
+)
 from genrec_unlearn_bench.backbones.tiger import Tiger, TigerConfig
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import LetterSidConfig, SidConfig, letter_sid_preset
 from genrec_unlearn_bench.sids.table import SidTable
-
-__all__ = ["Letter", "LetterConfig"]
 
 
 class LetterConfig(TigerConfig):

@@ -14,8 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["Packing", "SharedTargets", "in_groups", "length_groups", "watched"]
-
 CPU_POSITIONS = 1600
 """Positions of a group: activations of so many stay in the caches of a CPU (compare ``training.CPU_ITEMS``)."""
 

@@ -13,8 +13,6 @@ from genrec_unlearn_bench.backbones.recommender import Ranker
 from genrec_unlearn_bench.data.examples import Examples, Histories
 from genrec_unlearn_bench.decoding.ranking import Ranking
 
-__all__ = ["Popularity"]
-
 
 class Popularity(Ranker):
     """Ranks by the number of train targets; ties by item order. Histories are ignored."""
@@ -27,7 +25,6 @@ class Popularity(Ranker):
 
     @classmethod
     def fit(cls, train: Examples, items: int) -> Self:
-        """Count the targets; ``items`` is the size of the catalogue."""
         return cls(np.bincount(train.targets, minlength=items).astype(np.int64))
 
     def recommend(self, histories: Histories, k: int, *, beam: int = 50) -> Ranking:

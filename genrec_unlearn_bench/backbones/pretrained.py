@@ -18,8 +18,6 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Pretrained", "load_pretrained"]
-
 _Architecture = Literal["qwen2", "t5"]
 """``model_type`` of a configuration."""
 
@@ -47,13 +45,12 @@ def load_pretrained(source: str, architecture: _Architecture, *, dtype: torch.dt
 
     Raises:
         DataMissing: The model is neither a folder here nor to be had from the hub, or its folder lacks a file.
-        UsageError: It is a model of another architecture, or its weights come as pickles alone.
+        UsageError: It is a model of another architecture.
         CorruptArtefact: A file does not parse, weights are missing or of other shapes, or the tokenizer has ids beyond
             the embedding.
     """
     folder = _folder(source)
     _check_config(folder, source, architecture)
-    _check_weights(folder, source)
     with _quiet():
         model = _model(folder, source, architecture, dtype)
         tokenizer = _tokenizer(folder, source)
@@ -83,7 +80,7 @@ def _folder(source: str) -> Path:
 
 def _fetched(name: str, revision: str | None, source: str) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+    from huggingface_hub.errors import HFValidationError
 
     otherwise = "or give the folder of a downloaded model"
     try:
@@ -91,17 +88,12 @@ def _fetched(name: str, revision: str | None, source: str) -> Path:
     except HFValidationError as fault:
         said = f"neither a folder nor a hub id: {_first_line(fault)}"
         raise UsageError(said, where=source, hint=f"check the spelling, {otherwise}") from fault
-    except (RepositoryNotFoundError, RevisionNotFoundError) as fault:
-        raise DataMissing(
-            "the hub has no such model, or it is not open to you",
-            where=source,
-            hint=f"check the spelling; log in with `hf auth login` if the model asks for consent; {otherwise}",
-        ) from fault
     except Exception as fault:  # The hub's client lets errors of its HTTP library through, which share no base class.
         raise DataMissing(
             f"the model is not on this machine and could not be fetched: {_first_line(fault)}",
             where=source,
-            hint=f"check its name and the network (and HF_HUB_OFFLINE), {otherwise}",
+            hint=f"check its name and the network (and HF_HUB_OFFLINE), log in with `hf auth login` if the model asks "
+            f"for consent, {otherwise}",
         ) from fault
 
 
@@ -113,54 +105,17 @@ def _check_config(folder: Path, source: str, architecture: _Architecture) -> Non
             where=str(path),
             hint="give the folder that `save_pretrained` or `hf download` wrote",
         )
-    found = _read_json(path).get("model_type")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["model_type"]
+    except (OSError, ValueError, TypeError, KeyError) as fault:
+        said = f"config.json cannot be read: {_first_line(fault)}"
+        raise CorruptArtefact(said, where=str(path), hint="fetch the model again") from fault
     if found != architecture:
         raise UsageError(
             f"the model is of type {found!r}, but this backbone takes {architecture!r} ({_CLASSES[architecture]})",
             where=source,
             hint="choose a checkpoint of that architecture",
         )
-
-
-def _check_weights(folder: Path, source: str) -> None:
-    if (folder / "model.safetensors").is_file():
-        return
-    index = folder / _INDEX
-    if not index.is_file():
-        pickled = next(folder.glob("pytorch_model.bin*"), None)
-        if pickled:
-            raise UsageError(
-                f"the weights come as {pickled.name} alone, a pickle, which is never opened here",
-                where=source,
-                hint="take a revision with model.safetensors, or convert it where you trust it: "
-                "load it with transformers and call save_pretrained",
-            )
-        raise DataMissing(
-            "the folder holds no weights",
-            where=str(folder / "model.safetensors"),
-            hint="fetch the model again; a partial download leaves config.json alone",
-        )
-    weight_map = _read_json(index).get("weight_map")
-    shards = sorted({str(name) for name in weight_map.values()}) if isinstance(weight_map, dict) else []
-    missing = [name for name in shards if not (folder / name).is_file()]
-    if missing:
-        raise DataMissing(
-            f"{len(missing)} of {len(shards)} files of weights are missing, {missing[0]} first",
-            where=str(folder),
-            hint="fetch the model again",
-        )
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise ValueError("it holds no JSON object")
-    except (OSError, ValueError) as fault:
-        raise CorruptArtefact(
-            f"{path.name} cannot be read: {_first_line(fault)}", where=str(path), hint="fetch the model again"
-        ) from fault
-    return content
 
 
 def _model(folder: Path, source: str, architecture: _Architecture, dtype: torch.dtype | None) -> Any:
@@ -177,7 +132,13 @@ def _model(folder: Path, source: str, architecture: _Architecture, dtype: torch.
             dtype=dtype or torch.float32,
             output_loading_info=True,
         )
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError, AttributeError, SafetensorError) as fault:
+    except OSError as fault:
+        raise DataMissing(
+            f"the weights cannot be loaded: {_first_line(fault)}",
+            where=source,
+            hint="fetch the model again; a model without safetensors has to be converted, as pickles are never opened",
+        ) from fault
+    except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, SafetensorError) as fault:
         raise CorruptArtefact(
             f"the weights cannot be loaded: {_first_line(fault)}",
             where=source,

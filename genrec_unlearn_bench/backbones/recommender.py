@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.decoding.session import DecoderSession
 
-__all__ = ["Capability", "Context", "Ranker", "Recommender", "ServingRules", "SidVocabulary", "SoftSids", "StepOutput"]
-
 PAD_TOKEN = 0
 """Padding, and T5's decoder start."""
 BOS = 1
@@ -144,7 +142,6 @@ class StepOutput:
         return (values * real).sum() / real.sum().clamp_min(1)
 
     def rows(self, index: slice) -> StepOutput:
-        """The targets at ``index``."""
         mask = None if self.mask is None else self.mask[index]
         return StepOutput(self.logits[index], self.labels[index], tuple(layer[index] for layer in self.hidden), mask)
 

@@ -32,8 +32,6 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.progress import StepLog
 
-__all__ = ["SECONDS_BETWEEN", "Resumption", "Snapshot", "Snapshots", "TrainingPosition", "fingerprint"]
-
 SECONDS_BETWEEN = 60.0
 """At most this much work is lost to a kill; more where writing takes long, which may take a twentieth of the time."""
 
@@ -175,7 +173,6 @@ class Resumption:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since this call began."""
         return time.monotonic() - self._began
 
     @property
@@ -225,13 +222,9 @@ class Resumption:
 
     def _current(self) -> dict[str, Tensor]:
         tensors = {_WEIGHT + name: whole(tensor) for name, tensor in self._moving().items()}
-        # Sorted: a state read from a file has no fixed order, and all processes have to gather the same tensor.
-        for index, moments in sorted(self._optimizer.state_dict()["state"].items()):
-            tensors |= {f"{_OPTIMIZER}{index}.{name}": whole(moments[name]) for name in sorted(moments)}
-        generators = {_CPU_RNG: torch.get_rng_state()}
-        if any(parameter.is_cuda for parameter in self._module.parameters()):
-            generators[_CUDA_RNG] = torch.cuda.get_rng_state()
-        for name, state in generators.items():
+        tensors |= optimizer_state(self._optimizer, _OPTIMIZER)
+        on_cuda = any(parameter.is_cuda for parameter in self._module.parameters())
+        for name, state in generator_states(on_cuda=on_cuda).items():
             tensors |= {_of_process(name, index): one for index, one in enumerate(self._processes.collect(state))}
         return tensors
 
@@ -239,27 +232,46 @@ class Resumption:
         with torch.no_grad():
             for name, tensor in self._moving().items():
                 tensor.copy_(alike(tensors[_WEIGHT + name], tensor))
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in tensors.items():
-            if name.startswith(_OPTIMIZER):
-                index, _, moment = name.removeprefix(_OPTIMIZER).partition(".")
-                moments.setdefault(int(index), {})[moment] = tensor
-        groups = self._optimizer.state_dict()["param_groups"]
-        learned = [parameter for group in self._optimizer.param_groups for parameter in group["params"]]
-        for number, of_one in moments.items():
-            for kind, value in of_one.items():
-                of_one[kind] = alike(value, learned[number]) if value.ndim else value
-        self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        cpu, cuda = (_of_process(name, self._processes.index) for name in (_CPU_RNG, _CUDA_RNG))
-        torch.set_rng_state(tensors[cpu])
-        if cuda in tensors and torch.cuda.is_available():
-            torch.cuda.set_rng_state(tensors[cuda])
+        restore_optimizer(self._optimizer, tensors, _OPTIMIZER)
+        restore_generators(tensors, self._processes.index)
 
     def _moving(self) -> dict[str, Tensor]:
-        """Parameters that learn, and buffers."""
         learned = {name: value for name, value in self._module.named_parameters() if value.requires_grad}
         stored = self._module.state_dict()
         return learned | {name: value for name, value in self._module.named_buffers() if name in stored}
+
+
+def optimizer_state(optimizer: Any, prefix: str) -> dict[str, Tensor]:
+    """Moments of an optimizer by ``<prefix><parameter>.<moment>``; all processes call it together."""
+    # Sorted: a state read from a file has no fixed order, and all processes have to gather the same tensor.
+    return {
+        f"{prefix}{index}.{name}": whole(moments[name])
+        for index, moments in sorted(optimizer.state_dict()["state"].items())
+        for name in sorted(moments)
+    }
+
+
+def restore_optimizer(optimizer: Any, tensors: Mapping[str, Tensor], prefix: str) -> None:
+    """The inverse of ``optimizer_state``."""
+    learned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        if name.startswith(prefix):
+            index, _, moment = name.removeprefix(prefix).partition(".")
+            state.setdefault(int(index), {})[moment] = alike(value, learned[int(index)]) if value.ndim else value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def generator_states(*, on_cuda: bool) -> dict[str, Tensor]:
+    """torch's global generators of this process."""
+    return {_CPU_RNG: torch.get_rng_state()} | ({_CUDA_RNG: torch.cuda.get_rng_state()} if on_cuda else {})
+
+
+def restore_generators(tensors: Mapping[str, Tensor], process: int = 0) -> None:
+    cpu, cuda = (_of_process(name, process) for name in (_CPU_RNG, _CUDA_RNG))
+    torch.set_rng_state(tensors[cpu])
+    if cuda in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors[cuda])
 
 
 def _of_process(name: str, index: int) -> str:

@@ -30,12 +30,11 @@ from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
 from genrec_unlearn_bench.data.examples import PAD, Histories
 from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights, T5EncoderWeights, T5Session, encode_t5
+from genrec_unlearn_bench.seeding import torch_seeded
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
     from transformers import T5Config, T5ForConditionalGeneration
-
-__all__ = ["T5Recommender", "T5Shape"]
 
 
 class T5Recommender(TransformerRecommender):
@@ -56,8 +55,7 @@ class T5Recommender(TransformerRecommender):
     def fresh(cls, shape: T5Shape, sids: SidTable, *, seed: int, device: str = "cpu") -> Self:
         """Random weights from ``seed``; the global generator is left as it was."""
         config = cls._config(shape, sids)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with torch_seeded(seed):
             model: Any = cls._network(config, shape)
         return cls(model.to(device), shape, sids)
 

@@ -11,19 +11,15 @@ Deviations: no end-of-sequence token (all SIDs have the same length); decoding i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
 from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, T5Shape, TrainingConfig, expect
+from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.sids.config import sid_preset
 from genrec_unlearn_bench.sids.table import SidTable
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.t5 import T5Recommender
-
-__all__ = ["Tiger", "TigerConfig"]
 
 
 class TigerConfig(BackboneConfig):
@@ -72,18 +68,15 @@ class Tiger(Backbone):
     """TIGER (arXiv 2305.05065): T5 from scratch over RQ-VAE semantic IDs."""
 
     name: ClassVar[str] = "tiger"
+    recommender: ClassVar[str] = "genrec_unlearn_bench.backbones.t5:T5Recommender"
     Config = TigerConfig
     presets: ClassVar[Mapping[Scale, BackboneConfig]] = _PRESETS
     sid_presets: ClassVar = {scale: sid_preset(scale.value) for scale in Scale}
 
     @classmethod
-    def recommender_class(cls) -> type[T5Recommender]:
-        from genrec_unlearn_bench.backbones.t5 import T5Recommender
-
-        return T5Recommender
-
-    @classmethod
     def untrained(
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
-    ) -> T5Recommender:
-        return cls.recommender_class().fresh(expect(config, TigerConfig).shape, sids, seed=seed, device=device)
+    ) -> Recommender:
+        shape = expect(config, TigerConfig).shape
+        fresh: Recommender = cls.recommender_class().fresh(shape, sids, seed=seed, device=device)
+        return fresh

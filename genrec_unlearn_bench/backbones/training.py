@@ -1,8 +1,7 @@
 """Training a recommender: one loop for every backbone, and the tasks it minimises.
 
 AdamW with linear warm-up and cosine decay, batches of similar length, clipping at norm 1, early stopping on
-validation NDCG@10 (beam 10), best checkpoint returned. Public reproductions of TIGER differ by a factor of two at equal
-architecture: warm-up, learning rate and best-on-validation decide.
+validation NDCG@10 (beam 10), best checkpoint returned.
 """
 
 from __future__ import annotations
@@ -33,19 +32,8 @@ from genrec_unlearn_bench.backbones.snapshots import Resumption, Snapshots, fing
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import DataFault, UsageError
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import derive, numpy_generator
+from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_seeded
 from genrec_unlearn_bench.sids.table import SidTable
-
-__all__ = [
-    "ExampleTask",
-    "NextItem",
-    "Outcome",
-    "TrainingTask",
-    "check_training",
-    "cross_entropy",
-    "sid_terms",
-    "train_recommender",
-]
 
 CPU_ITEMS = 400
 """Items of padded histories that a CPU computes at once. T5 of paper size on Industrial, batch 256, processor time of
@@ -168,7 +156,6 @@ def train_recommender(
         StorageError: The state could not be written.
     """
     check_training(recommender, train, valid)
-    on_cuda = torch.device(device).type == "cuda"
     processes = Processes(device)
     shards = Shards(recommender.module, recommender.blocks) if sharding_wanted() and processes.number > 1 else None
     task = task or NextItem(recommender, train, config.temperature)
@@ -192,8 +179,7 @@ def train_recommender(
         snapshots = Snapshots(folder, fingerprint(settings, [task.lengths, *arrays], weights))
     resumption = Resumption(snapshots, optimizer, best, processes)
     loop = _Loop(config, task, learned, optimizer, processes, shards, best, resumption)
-    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
-        torch.manual_seed(derive(seed, "dropout", *([processes.index] if processes.index else [])))
+    with torch_seeded(derive(seed, "dropout", *([processes.index] if processes.index else [])), device):
         return loop.run(seed, minutes)
 
 
@@ -293,7 +279,6 @@ class _Loop:
 
 
 def check_training(recommender: Recommender, train: Examples, valid: Examples) -> None:
-    """Raise the errors of ``train_recommender``."""
     if sharding_wanted() and not recommender.blocks:
         raise UsageError(
             f"the recommender {recommender.name!r} is not split over processes (FSDP)",

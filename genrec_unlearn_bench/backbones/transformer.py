@@ -35,8 +35,6 @@ from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.sids.storage import load_table, save_table
 from genrec_unlearn_bench.sids.table import SidTable, check_successor
 
-__all__ = ["TransformerRecommender"]
-
 _RECORD, _WEIGHTS, _SERVING, _SIDS = "recommender.json", "model.safetensors", "serving.safetensors", "sids"
 _MASKS = ("blocked", "ignored")
 

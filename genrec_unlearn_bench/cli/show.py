@@ -175,8 +175,8 @@ def dataset_card(name: str, data_dir: Path | None) -> Card:
 
 def _backbone(name: str) -> Card:
     """A backbone's docstring, capabilities and presets by scale."""
-    from genrec_unlearn_bench.backbones.backbone import Scale
     from genrec_unlearn_bench.backbones.catalogue import load_backbone
+    from genrec_unlearn_bench.backbones.config import Scale
 
     found = load_backbone(name)
     presets = {scale.value: found.presets[scale].model_dump(mode="json") for scale in Scale}
@@ -303,7 +303,7 @@ def _text(value: Any) -> str:
 
 def _measurement(name: str) -> Card:
     """A measurement of the full suite: docstring, configurations by scale and metrics."""
-    from genrec_unlearn_bench.backbones.backbone import Scale
+    from genrec_unlearn_bench.backbones.config import Scale
     from genrec_unlearn_bench.evaluation.suites import find_measurement
 
     found = find_measurement(name)

@@ -1,8 +1,8 @@
 """Clean a log: repeated lines, the k-core, users with a single interaction, new numbers.
 
 The same user, item and time twice is one interaction written twice; the copy is dropped. The same user and item at
-different times are two interactions and stay. Sequences have no times, so a repeat in them cannot be told from a copy
-and stays.
+different times are two interactions and stay. Sequences have no times, so a repeat in them cannot be distinguished from
+a copy and stays.
 """
 
 from __future__ import annotations

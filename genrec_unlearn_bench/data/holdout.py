@@ -1,7 +1,7 @@
 """Held-out interactions that no model trains on: the non-members of membership inference.
 
 They are carved at random out of the train part, so time and concept match. Test interactions cannot take their place:
-they are later in time, so they can be told from training data without any memorisation.
+they are later in time, so they can be distinguished from training data without any memorisation.
 """
 
 from __future__ import annotations

@@ -19,8 +19,6 @@ from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.decoding.trie import Trie, TrieTensors
 
-__all__ = ["BeamResult", "beam_search", "exact_search", "level_window", "rank_items", "top"]
-
 _DEAD = float("-inf")
 
 

@@ -24,8 +24,6 @@ from genrec_unlearn_bench.errors import BenchError
 if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM
 
-__all__ = ["CausalLayer", "CausalSession", "CausalWeights"]
-
 
 class CausalLayer:
     """One block: attention projections and the gated feed-forward."""
@@ -43,7 +41,6 @@ class CausalLayer:
         self._down = Projection(_weight(mlp.down_proj))
 
     def feed_forward(self, states: Tensor) -> Tensor:
-        """Residual gated feed-forward."""
         normed = self._mlp_norm(states)
         return self._down(self._gate(normed).mul_(self._up(normed))).add_(states)
 
@@ -92,14 +89,13 @@ class CausalSession:
     """B prompts of a causal model, read and ready for ``beam_search`` or ``exact_search``.
 
     Args:
-        model: The model, or its weights if they serve many batches (they are then not read again).
         embeddings: [B, S, D] input embeddings of the prompts.
         mask: [B, S] True at real positions; padding may stand on either side, every prompt needs a position.
     """
 
     @torch.inference_mode()
-    def __init__(self, model: Qwen2ForCausalLM | CausalWeights, embeddings: Tensor, mask: Tensor) -> None:
-        self._weights = model if isinstance(model, CausalWeights) else CausalWeights(model)
+    def __init__(self, weights: CausalWeights, embeddings: Tensor, mask: Tensor) -> None:
+        self._weights = weights
         embeddings = embeddings.detach().to(self._weights.embedding.dtype)
         mask = mask.bool()
         self._lengths = mask.sum(1, keepdim=True)
@@ -143,7 +139,6 @@ class CausalSession:
         return weights.final_norm(weights.layers[-1].feed_forward(final))[:, 0]
 
     def _next(self, parents: Tensor, tokens: Tensor) -> Tensor:
-        """[B, W, D] final states of the beams just chosen."""
         weights = self._weights
         self._ancestry.advance(parents)
         rotation = weights.rotation(self._lengths + len(self._ancestry) - 1)

@@ -15,8 +15,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["Projection", "RmsNorm", "activated", "onednn_works"]
-
 _ONEDNN: dict[str, tuple[str, str]] = {
     "none": ("none", ""),
     "relu": ("relu", ""),

@@ -13,8 +13,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-__all__ = ["Ancestry", "DecoderSession", "mask_bias", "padded_heads", "padding_bias", "window_log_probs"]
-
 _CHUNK_ELEMENTS = 1 << 18
 """Logits held at a time on a CPU: one megabyte, so that the softmax reads them from cache."""
 

@@ -23,16 +23,6 @@ from genrec_unlearn_bench.decoding.session import Ancestry, padded_heads, paddin
 if TYPE_CHECKING:
     from transformers import T5ForConditionalGeneration
 
-__all__ = [
-    "DecoderLayer",
-    "EncoderLayer",
-    "FeedForward",
-    "T5DecoderWeights",
-    "T5EncoderWeights",
-    "T5Session",
-    "encode_t5",
-]
-
 
 class FeedForward:
     """Norm, wide layer (plain or gated), narrow layer, residual."""
@@ -81,8 +71,6 @@ class DecoderLayer:
 
 
 class T5EncoderWeights:
-    """Weights of the encoder."""
-
     def __init__(self, model: T5ForConditionalGeneration) -> None:
         config = model.config
         self.heads, self.width = int(config.num_heads), int(config.d_kv)
@@ -125,15 +113,8 @@ class T5DecoderWeights:
 
 
 @torch.no_grad()
-def encode_t5(model: T5ForConditionalGeneration | T5EncoderWeights, embeddings: Tensor, mask: Tensor) -> Tensor:
-    """[B, S, D] final encoder states.
-
-    Args:
-        model: The model, or its weights if they serve many batches (they are then not read again).
-        embeddings: [B, S, D] input embeddings.
-        mask: [B, S] True at real positions.
-    """
-    weights = model if isinstance(model, T5EncoderWeights) else T5EncoderWeights(model)
+def encode_t5(weights: T5EncoderWeights, embeddings: Tensor, mask: Tensor) -> Tensor:
+    """[B, S, D] final encoder states of input embeddings [B, S, D]; ``mask`` [B, S] is True at real positions."""
     batch, length, _ = embeddings.shape
     heads, width = weights.heads, weights.width
     padding = padding_bias(mask, embeddings.dtype)
@@ -155,14 +136,13 @@ class T5Session:
     """B encoded histories of a T5, ready for ``beam_search`` or ``exact_search``.
 
     Args:
-        model: The model, or its weights if they serve many batches (they are then not read again).
         states: [B, S, D] encoder output.
         mask: [B, S] True at real positions; every history needs one.
     """
 
     @torch.inference_mode()
-    def __init__(self, model: T5ForConditionalGeneration | T5DecoderWeights, states: Tensor, mask: Tensor) -> None:
-        self._weights = model if isinstance(model, T5DecoderWeights) else T5DecoderWeights(model)
+    def __init__(self, weights: T5DecoderWeights, states: Tensor, mask: Tensor) -> None:
+        self._weights = weights
         self._batch = states.shape[0]
         heads, width = self._weights.heads, self._weights.width
         states = states.detach().to(self._weights.embedding.dtype)
@@ -196,7 +176,6 @@ class T5Session:
         return window_log_probs(states, head, level.stop - level.start, inside)
 
     def _forward(self, tokens: Tensor) -> Tensor:
-        """[B, W, D] final states at the newest position of every beam."""
         weights = self._weights
         bias = weights.position_bias(len(self._ancestry))
         rows = self._ancestry.rows()

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import BenchError
 
-__all__ = ["Trie", "TrieTensors"]
-
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
@@ -102,22 +100,12 @@ class Trie:
 
     @property
     def levels(self) -> int:
-        """L."""
         return len(self.codes)
 
     @property
     def leaves(self) -> int:
         """Number of distinct SIDs."""
         return len(self.codes[-1])
-
-    def codes_of(self, leaves: IntArray) -> IntArray:
-        """[n, L] the SIDs of leaves [n]."""
-        node = leaves
-        columns = [self.codes[-1][node]]
-        for level in range(self.levels - 2, -1, -1):
-            node = np.searchsorted(self.first_child[level], node, side="right") - 1
-            columns.append(self.codes[level][node])
-        return np.stack(columns[::-1], axis=1)
 
     def on(self, device: torch.device) -> TrieTensors:
         """The arrays that beam search reads, copied to a device once."""

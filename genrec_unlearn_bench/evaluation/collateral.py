@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import (
     FloatArray,
     UserBlock,
@@ -30,75 +30,10 @@ from genrec_unlearn_bench.sids.table import SidTable, prefix_ids
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "SPECS",
-    "category_neighbours",
-    "change_from_original",
-    "collapse_values",
-    "collateral_values",
-    "neighbour_flags",
-    "prefix_depth",
-    "prefix_neighbours",
-    "recommended",
-]
-
-_RELATIONS = {
-    "prefix": "its target shares the first two codes (one, where there are only two code levels) with a concept item "
-    "in the original table",
-    "category": "its target has the whole category path of a concept item",
-}
+_RELATIONS = ("prefix", "category")
 _METRICS = ("hr@10", "ndcg@10")
 _SIDES = (Group.NEIGHBOURS, Group.REST)
 _NOTHING = np.empty(0)
-
-
-def _specs() -> Iterator[MetricSpec]:
-    sides, retain = dict.fromkeys(_SIDES, Better.HIGHER), {Group.RETAIN: Better.HIGHER}
-    for relation, meaning in _RELATIONS.items():
-        for name in _METRICS:
-            title = rank_metric(name).title
-            split = f"{title} of retain test examples, split: an example is a neighbour if {meaning}."
-            change = f"collateral.{relation}.{name} minus the original model's."
-            excess = (
-                "Change on the neighbours minus change on the rest: negative where the concept's "
-                f"neighbours (by {relation}) suffer more."
-            )
-            for kind, end, better, bounds, level, description in (
-                ("collateral", "", sides, (0.0, 1.0), Level.USER, split),
-                ("collateral-change", ", change", sides, (-1.0, 1.0), Level.MODEL, change),
-                ("collateral-excess", ", excess", retain, (-2.0, 2.0), Level.MODEL, excess),
-            ):
-                yield MetricSpec(
-                    name=f"{kind}.{relation}.{name}",
-                    title=f"{title} by {relation}{end}",
-                    better=better,
-                    range=bounds,
-                    level=level,
-                    description=description,
-                    source="protocol sec. 4",
-                )
-
-
-SPECS = (
-    *_specs(),
-    MetricSpec(
-        name="coverage@10",
-        title="Coverage@10",
-        better={Group.RETAIN: Better.HIGHER},
-        description="Share of the items that are not to be forgotten that are recommended to anybody: that stand among "
-        "the first ten places of some retain test list. Rises with the number of lists.",
-        source="catalogue coverage: Ge et al. 2010, 'Beyond accuracy: evaluating recommender systems by coverage and "
-        "serendipity', sec. 2.1",
-    ),
-    MetricSpec(
-        name="gini@10",
-        title="Gini@10",
-        better={Group.RETAIN: Better.LOWER},
-        description="Gini coefficient of how often each item that is not to be forgotten stands among the first ten "
-        "places of the retain test lists: 0 if all do equally often, near 1 if few fill every list.",
-        source="Fleder and Hosanagar 2009, 'Blockbuster culture's next rise or fall'; Gini 1912",
-    ),
-)
 
 
 def prefix_depth(table: SidTable) -> int:

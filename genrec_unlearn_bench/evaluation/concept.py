@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray, among
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM, UserBlock, rank_metric, user_mean
 
 if TYPE_CHECKING:
@@ -21,37 +21,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.decode import EvaluationContext
     from genrec_unlearn_bench.evaluation.lists import GroupLists
     from genrec_unlearn_bench.progress import Progress
-
-__all__ = ["SPECS", "concept_places", "concept_rate_values", "original_space_lists"]
-
-SPECS = (
-    MetricSpec(
-        name="concept-rate@10",
-        title="CR@10",
-        better={Group.FORGET: Better.LOWER, Group.RETAIN: Better.LOWER},
-        level=Level.USER,
-        description="Share of concept items among the recommended items of the first ten places (for interaction "
-        "requests: of items the user asked to have forgotten).",
-        source="protocol sec. 4; first clause of TRACER's definition of concept unlearning",
-    ),
-    MetricSpec(
-        name="original-sids.hr@10",
-        title="HR@10 (original SIDs)",
-        better={Group.FORGET: Better.LOWER},
-        level=Level.USER,
-        description="HR@10 when the unlearned model is decoded in the original SID space: what somebody who kept the "
-        "old table can still read out. Equal to HR@10 by definition where no SID has moved.",
-        source="protocol sec. 4",
-    ),
-    MetricSpec(
-        name="original-sids.concept-rate@10",
-        title="CR@10 (original SIDs)",
-        better={Group.FORGET: Better.LOWER},
-        level=Level.USER,
-        description="CR@10 when the unlearned model is decoded in the original SID space.",
-        source="protocol sec. 4",
-    ),
-)
 
 _UNMEASURED = "not decoded in the original SID space: no test examples, no original table, or another tokenizer's SIDs"
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.decoding.ranking import Ranking
 
-__all__ = ["evaluate"]
-
 BLOCK = 1 << 16
 """Test examples in memory at once."""
 

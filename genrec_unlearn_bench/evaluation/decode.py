@@ -18,8 +18,6 @@ from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["EvaluationContext", "decode", "decode_block", "given_histories", "history_limit", "is_reassignment"]
-
 CHUNK = 1024
 """Rows per call: bounds the padding and paces the bar. The recommender cuts its own batches out of it."""
 
@@ -42,7 +40,6 @@ class EvaluationContext:
     seed: int
 
     def test(self, group: Group) -> Examples:
-        """The test examples of FORGET or RETAIN."""
         return self.split.test.forget if group is Group.FORGET else self.split.test.retain
 
 

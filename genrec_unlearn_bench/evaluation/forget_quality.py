@@ -3,11 +3,22 @@
 TOFU (arXiv 2401.06121) asks that of truth ratios; ToW-rel and the average gap ask the same of accuracies. Truth ratios
 are defined in one SID space: every model is scored under its own table, so that a run with reassigned items is compared
 by how sure it is of items, not of tokens.
+
+Truth ratio. TOFU (Maini et al. 2024, arXiv 2401.06121, eq. 1) divides the mean over five perturbed answers of
+P(answer)^(1/tokens) by that of a paraphrase of the right answer. An item has no paraphrase, so the right answer itself
+is used; the perturbed answers are the five semantic neighbours P(i). The mean is arithmetic, as in the paper; its
+code takes the geometric one.
+
+Tug-of-War. Zhao et al. 2024 (arXiv 2406.01257): the product over what is forgotten, kept and new of
+1 - |a(run) - a(retrained)|. Accuracy is HR@10 here, of the order of .1, so each difference is divided by the original
+recommender's accuracy on the same set first and cut at 1 (ours). Deviation: forget accuracy is on forget test examples
+instead of the forget set, which is membership inference's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -16,8 +27,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.evaluation import truth_ratio
-from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, scored
+from genrec_unlearn_bench.evaluation.catalogue import family
+from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, Scored, scored
 from genrec_unlearn_bench.evaluation.measurement import (
     FloatArray,
     Measured,
@@ -29,7 +40,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     number,
     unmeasured,
 )
-from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import user_mean
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
@@ -38,8 +49,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from genrec_unlearn_bench.data.examples import Examples
-
-__all__ = ["SPECS", "ForgetQuality"]
 
 FIXED = 400
 """Examples of a truth-ratio sample; a note says where there are fewer."""
@@ -50,90 +59,7 @@ BEAM = 10
 _ALONE = "there is no retrained model, other than the run itself, to compare with"
 _ONE_ORACLE = "the ceiling is between two retrained models, and there is one"
 
-_TOFU = "TOFU, Maini et al. 2024, arXiv 2401.06121"
-_EACH = "each under its own semantic IDs"
-
-
-def _spec(
-    name: str, title: str, better: dict[Group, Better], description: str, source: str, unit: str = "fraction"
-) -> MetricSpec:
-    name = f"forget-quality.{name}"
-    return MetricSpec(name=name, title=title, better=better, unit=unit, description=description, source=source)
-
-
-KS_P = _spec(
-    "ks.p",
-    "KS p",
-    {Group.FORGET: Better.HIGHER},
-    "p-value of the two-sample Kolmogorov-Smirnov test between the truth ratios of the run and of the retrained model "
-    f"on the same 400 forget train examples, {_EACH}. It falls with the number of examples, and is too high for two "
-    "independent samples, as the examples are the same: read it beside the ceiling.",
-    f"{_TOFU}, eq. 1 and sec. 3.2",
-    "probability",
-)
-KS_D = _spec(
-    "ks.d",
-    "KS D",
-    {Group.FORGET: Better.LOWER},
-    "Largest distance between the distributions of the truth ratios of the run and of the retrained model on the same "
-    f"400 forget train examples, {_EACH}. 95 % interval by paired bootstrap over examples.",
-    f"{_TOFU}, eq. 1 and sec. 3.2",
-    "probability",
-)
-SPLIT_P = _spec(
-    "ks.split-p",
-    "KS p, split",
-    {Group.FORGET: Better.HIGHER},
-    "As forget-quality.ks.p, with the retrained model's truth ratios from 400 other forget train examples: two "
-    "independent samples, so that p is uniform where both models answer alike.",
-    f"ours, after {_TOFU}",
-    "probability",
-)
-CEILING_P = _spec(
-    "ceiling.p",
-    "KS p, ceiling",
-    {Group.FORGET: Better.NONE},
-    "forget-quality.ks.p between two retrained models of different seeds: as good as it gets.",
-    "protocol sec. 4",
-    "probability",
-)
-CEILING_D = _spec(
-    "ceiling.d",
-    "KS D, ceiling",
-    {Group.FORGET: Better.NONE},
-    "forget-quality.ks.d between two retrained models of different seeds: as good as it gets.",
-    "protocol sec. 4",
-    "probability",
-)
-TRUTH_RATIO = _spec(
-    "truth-ratio",
-    "truth ratio",
-    # Neither way on forget examples: a retrained model may be surer of wrong items than one that is undecided.
-    {Group.FORGET: Better.NONE, Group.RETAIN: Better.HIGHER},
-    "With TR the mean likelihood by token of an item's five semantic neighbours over its own: mean of min(TR, 1/TR) on "
-    "forget train examples (1: right and wrong items are equally likely), of max(0, 1 - TR) on retain train examples "
-    "(1: the right item is certain). The target is the retrained model's. 95 % t interval.",
-    f"{_TOFU}, sec. 3.1, with items for answers: no paraphrase, semantic neighbours as perturbed answers",
-)
-TOW = _spec(
-    "tow",
-    "ToW-rel",
-    {Group.ALL: Better.HIGHER},
-    "Product over forget test, retain train and retain test of 1 - |a(run) - a(retrained)|, with a the HR@10 (beam 10) "
-    "as a share of the original's and differences cut at 1; 1 is the retrained model. 95 % interval by paired "
-    "bootstrap.",
-    "Zhao et al. 2024, arXiv 2406.01257; relative accuracies and forget test in place of the forget set are ours",
-)
-AVERAGE_GAP = _spec(
-    "average-gap",
-    "average gap",
-    {Group.ALL: Better.LOWER},
-    "Mean over forget test, retain train and retain test of |HR@10 of the run - HR@10 of the retrained model| (beam "
-    "10). 95 % interval by paired bootstrap.",
-    "after SalUn, Fan et al. 2024, arXiv 2310.12508",
-)
-
-SPECS = (KS_P, KS_D, SPLIT_P, CEILING_P, CEILING_D, TRUTH_RATIO, TOW, AVERAGE_GAP)
+SPECS = KS_P, KS_D, SPLIT_P, CEILING_P, CEILING_D, TRUTH_RATIO, TOW, AVERAGE_GAP = family("forget-quality.")
 
 
 class RatioSample(StrEnum):
@@ -177,8 +103,8 @@ class ForgetQuality(Measurement):
 
     def measure(self, subject: Subject, part: str, config: ForgetQualityConfig, progress: Progress) -> Measured:
         """Log truth ratios of forget and retain train, and hits@10 on forget test, retain train and retain test."""
-        forget = truth_ratio.log_truth_ratios(scored(subject.pass_arrays, ExampleGroup.FORGET_TRAIN))
-        retain = truth_ratio.log_truth_ratios(scored(subject.pass_arrays, ExampleGroup.RETAIN_TRAIN))
+        forget = log_truth_ratios(scored(subject.pass_arrays, ExampleGroup.FORGET_TRAIN))
+        retain = log_truth_ratios(scored(subject.pass_arrays, ExampleGroup.RETAIN_TRAIN))
         if len(forget) < config.least:
             raise NotMeasurable(f"there are {len(forget)} forget train interactions, and {config.least} are needed")
         if not np.isfinite(forget).all():
@@ -224,7 +150,7 @@ def _split(run: Measured, oracle: Measured) -> MetricValue:
     if len(second) < len(first):
         half = (len(first) + len(second)) // 2
         first, second = first[:half], np.concatenate([_of(oracle, RatioSample.FORGET), second])[half:][:half]
-    return number(SPLIT_P.name, Group.FORGET, truth_ratio.p_value(first, second), n=len(first), note=_note(len(first)))
+    return number(SPLIT_P.name, Group.FORGET, p_value(first, second), n=len(first), note=_note(len(first)))
 
 
 def _ceiling(oracles: Sequence[Measured]) -> tuple[MetricValue, ...]:
@@ -234,7 +160,7 @@ def _ceiling(oracles: Sequence[Measured]) -> tuple[MetricValue, ...]:
 
 
 def _distances(p: MetricSpec, d: MetricSpec, one: Measured, other: Measured) -> tuple[MetricValue, ...]:
-    found = truth_ratio.ks_distance(_of(one, RatioSample.FORGET), _of(other, RatioSample.FORGET))
+    found = ks_distance(_of(one, RatioSample.FORGET), _of(other, RatioSample.FORGET))
     note = _note(found.n)
     return (
         number(p.name, Group.FORGET, found.p, n=found.n, note=note),
@@ -246,8 +172,8 @@ def _aggregates(run: Measured) -> tuple[MetricValue, ...]:
     return tuple(
         user_mean(TRUTH_RATIO.name, group, values, beam=None, empty="no train examples in this group", interval=True)
         for group, values in (
-            (Group.FORGET, truth_ratio.forget_aggregate(_of(run, RatioSample.FORGET))),
-            (Group.RETAIN, truth_ratio.retain_aggregate(_of(run, RatioSample.RETAIN))),
+            (Group.FORGET, forget_aggregate(_of(run, RatioSample.FORGET))),
+            (Group.RETAIN, retain_aggregate(_of(run, RatioSample.RETAIN))),
         )
     )
 
@@ -261,17 +187,15 @@ def _trade_off(run: Measured, others: Sequence[Measured], original: Measured) ->
         return unmeasured((TOW, AVERAGE_GAP), reason)
     hits = [np.stack([_of(model, name) for model in (run, others[0], original)], axis=1) for name in HitSample]
     n = sum(len(found) for found in hits)
-    accuracies = truth_ratio.Accuracies(*np.stack([found.mean(axis=0) for found in hits], axis=1))
+    accuracies = Accuracies(*np.stack([found.mean(axis=0) for found in hits], axis=1))
 
-    def valued(spec: MetricSpec, measure: Callable[[truth_ratio.Accuracies], FloatArray]) -> MetricValue:
-        return number(
-            spec.name, Group.ALL, float(measure(accuracies)), n=n, interval=truth_ratio.interval(measure, hits)
-        )
+    def valued(spec: MetricSpec, measure: Callable[[Accuracies], FloatArray]) -> MetricValue:
+        return number(spec.name, Group.ALL, float(measure(accuracies)), n=n, interval=interval(measure, hits))
 
     if not (accuracies.original > 0).all():
         nothing = "the original recommender has no hit on some set, so that nothing can be in proportion to it"
-        return (*unmeasured((TOW,), nothing), valued(AVERAGE_GAP, truth_ratio.average_gap))
-    return valued(TOW, truth_ratio.tug_of_war), valued(AVERAGE_GAP, truth_ratio.average_gap)
+        return (*unmeasured((TOW,), nothing), valued(AVERAGE_GAP, average_gap))
+    return valued(TOW, tug_of_war), valued(AVERAGE_GAP, average_gap)
 
 
 def _missing(oracles: Sequence[Measured], needed: int = 1) -> str:
@@ -317,3 +241,116 @@ def _hits(subject: Subject, name: HitSample, examples: Examples, most: int, prog
         model, given_histories(model, chosen), beam=BEAM, label=f"forget quality, {name.value}", progress=progress
     )
     return np.asarray(lists.ranks(chosen.targets) > 0, dtype=np.float64)
+
+
+RESAMPLES = 1000
+BLOCK = 100
+
+
+def log_truth_ratios(part: Scored) -> FloatArray:
+    """[w] natural logarithm of the truth ratio of the first w examples; NaN for one without any wrong item.
+
+    Lengths are those under the model's own semantic IDs: a truth ratio is defined in one SID space alone, so that
+    after a reassignment the run and the retrained model are each scored under their own.
+    """
+    w = len(part.wrong)
+    there = part.wrong_lengths > 0
+    wrong = np.where(there, part.wrong / np.maximum(part.wrong_lengths, 1), -np.inf)
+    count = there.sum(axis=1)
+    right = part.log_probs[:w].sum(axis=1) / np.maximum(part.real[:w].sum(axis=1), 1)
+    mean = np.logaddexp.reduce(wrong, axis=1, initial=-np.inf) - np.log(np.maximum(count, 1))
+    return np.asarray(np.where(count > 0, mean - right, np.nan))
+
+
+def forget_aggregate(log_ratios: FloatArray) -> FloatArray:
+    """[w] min(TR, 1/TR): 1 where right and wrong answers are equally likely, 0 where either is certain."""
+    return np.asarray(np.exp(-np.abs(log_ratios)))
+
+
+def retain_aggregate(log_ratios: FloatArray) -> FloatArray:
+    """[w] max(0, 1 - TR): 1 where the right answer is certain, 0 where wrong ones are at least as likely."""
+    return np.asarray(np.maximum(0.0, -np.expm1(np.minimum(log_ratios, 0.0))))
+
+
+@dataclass(frozen=True)
+class KSDistance:
+    """A Kolmogorov-Smirnov distance with its 95 % interval, its p-value, and the examples n in each sample."""
+
+    d: float
+    low: float
+    high: float
+    p: float
+    n: int
+
+
+def ks_distance(first: FloatArray, second: FloatArray) -> KSDistance:
+    """Two-sample Kolmogorov-Smirnov test between two models' values [n] of the same examples, in the same order.
+
+    The p-value is that of independent samples, as in TOFU, and so too high for samples of the same examples. The
+    interval is D -+ the 95 % point of the largest error of F - G anywhere, by bootstrap over examples (pairs stay
+    together). D's own percentiles would not do: resampling can only push a maximum up where both distributions agree.
+    """
+    from scipy.stats import ks_2samp
+
+    n = len(first)
+    values = np.unique(np.concatenate([first, second]))
+    steps = (first[:, None] <= values).astype(np.float64) - (second[:, None] <= values)  # [n, values]
+    between = steps.mean(axis=0)
+    drawn = numpy_generator(0, "forget-quality", "distance").multinomial(n, np.full(n, 1 / n), size=RESAMPLES) / n
+    half = float(np.quantile(np.abs(drawn @ steps - between).max(axis=1), 0.95))
+    found = ks_2samp(first, second)
+    d = float(found.statistic)
+    return KSDistance(d, max(0.0, d - half), min(1.0, d + half), float(found.pvalue), n)
+
+
+def p_value(first: FloatArray, second: FloatArray) -> float:
+    from scipy.stats import ks_2samp
+
+    return float(ks_2samp(first, second).pvalue)
+
+
+@dataclass(frozen=True, eq=False)
+class Accuracies:
+    """Accuracies on the three sets, [..., 3] each."""
+
+    run: FloatArray
+    retrained: FloatArray
+    original: FloatArray
+
+
+def tug_of_war(accuracies: Accuracies) -> FloatArray:
+    """[...] product over the sets of 1 - min(1, |a(run) - a(retrained)| / a(original)): 1 is the retrained model.
+
+    NaN where the original recommender hits nothing on some set.
+    """
+    original = np.where(accuracies.original > 0, accuracies.original, np.nan)
+    gaps = np.minimum(1.0, np.abs(accuracies.run - accuracies.retrained) / original)
+    return np.asarray(np.prod(1.0 - gaps, axis=-1))
+
+
+def average_gap(accuracies: Accuracies) -> FloatArray:
+    """[...] mean over the sets of |a(run) - a(retrained)|, in absolute accuracies (Fan et al. 2024,
+    arXiv 2310.12508, who have more of them)."""
+    return np.asarray(np.abs(accuracies.run - accuracies.retrained).mean(axis=-1))
+
+
+def interval(measure: Callable[[Accuracies], FloatArray], hits: Sequence[FloatArray]) -> tuple[float, float]:
+    """95 % percentile bootstrap of ``tug_of_war`` or ``average_gap``, paired: examples are drawn anew within each set.
+
+    As a distance is never below 0, samples lean away from the retrained model where the run is about as good; the
+    interval is widened to hold the measured value. ``hits``: for each set, [n, 3] of the run, the retrained and the
+    original model.
+    """
+    generator = numpy_generator(0, "forget-quality", "trade-off")
+    sets = []
+    for found in hits:
+        n = len(found)
+        blocks = [
+            generator.multinomial(n, np.full(n, 1 / n), size=BLOCK) @ found / n for _ in range(RESAMPLES // BLOCK)
+        ]
+        sets.append(np.concatenate(blocks))
+    run, retrained, original = np.moveaxis(np.stack(sets, axis=1), 2, 0)
+    values = measure(Accuracies(run, retrained, original))
+    low, high = np.nanquantile(values, [0.025, 0.975])
+    measured = float(measure(Accuracies(*np.stack([found.mean(axis=0) for found in hits], axis=1))))
+    return float(np.fmin(low, measured)), float(np.fmax(high, measured))

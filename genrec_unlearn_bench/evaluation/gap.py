@@ -2,108 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from genrec_unlearn_bench.evaluation import (
-    collateral,
-    concept,
-    forget_quality,
-    history_influence,
-    membership,
-    quantisation,
-    ranking,
-    similarity,
-)
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.probing import specs as probing
-from genrec_unlearn_bench.evaluation.relearning import specs as relearning
-
-__all__ = ["SPECS", "cost_values", "gap_to_oracle"]
-
-_LEFT_IN_WEIGHTS = (
-    "probing.auroc.*",
-    "relearning.hr@10.*",
-    "relearning.area.*",
-    "relearning.original-sids.hr@10.*",
-    "relearning.original-sids.area.*",
-    "membership.auc.*",
-    "forget-quality.truth-ratio",
-    "quantisation.hr@10.*",
-)
-"""Metrics of the full suite that a retrained model has its own value of. Recoveries, PrivLeak, Kolmogorov-Smirnov, ToW
-and average gap are distances to it already."""
-
-_USER_MEASURED = (ranking, similarity, concept, history_influence, collateral)
-_MODEL_MEASURED = (probing, relearning, membership, forget_quality, quantisation)
-
-COMPARED = (
-    *(spec for module in _USER_MEASURED for spec in module.SPECS if spec.level is Level.USER),
-    *(
-        spec
-        for module in _MODEL_MEASURED
-        for spec in module.SPECS
-        if any(fnmatchcase(spec.name, pattern) for pattern in _LEFT_IN_WEIGHTS)
-    ),
-)
-"""Metrics compared with the oracle: everything measured on users, and what the full suite finds in a model. Ω and cost
-are not, as the oracle keeps the original's table and pays for the retraining itself."""
-
-
-def _specs(base: MetricSpec) -> Iterable[MetricSpec]:
-    width = base.range[1] - base.range[0]
-    for name, end, bound, unit, description in (
-        ("gap", "", width, base.unit, f"{base.name} minus its mean over the oracle's runs; 0 is the oracle."),
-        (
-            "gapz",
-            " / sd",
-            math.inf,
-            "spreads",
-            f"gap.{base.name} divided by the standard deviation of {base.name} over the oracle's seeds.",
-        ),
-    ):
-        yield MetricSpec(
-            name=f"{name}.{base.name}",
-            title=f"Δ {base.title}{end}",
-            better=dict.fromkeys(base.better, Better.ORACLE),
-            range=(-bound, bound),
-            unit=unit,
-            description=description,
-            source="protocol sec. 3 and 4: the target for forgetting is the retrained model's score, not zero",
-        )
-
-
-_COST_SPECS = tuple(
-    MetricSpec(
-        name=f"cost.{name}",
-        title=title,
-        better={Group.ALL: Better.LOWER},
-        range=(0.0, math.inf),
-        unit=unit,
-        description=description,
-        source="protocol sec. 4",
-    )
-    for name, title, unit, description in (
-        ("unlearn-seconds", "Time", "seconds", "Wall-clock of unlearning alone."),
-        (
-            "share-of-retraining",
-            "Time / retraining",
-            "fraction",
-            "Wall-clock of unlearning divided by that of training the oracle on the same machine kind.",
-        ),
-        ("peak-memory", "Memory", "MiB", "Peak memory of the process (CPU) or the device (GPU) in unlearning."),
-        ("steps", "Steps", "count", "Optimiser steps of unlearning."),
-        ("tuning-trials", "Trials", "count", "Configurations tried before this one was chosen."),
-    )
-)
-
-SPECS = (*_COST_SPECS, *(spec for base in COMPARED for spec in _specs(base)))
-
-_NAMES = frozenset(spec.name for spec in COMPARED)
+from genrec_unlearn_bench.evaluation.catalogue import compared
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 
 
 def gap_to_oracle(values: Sequence[MetricValue], oracles: Sequence[Sequence[MetricValue]]) -> tuple[MetricValue, ...]:
@@ -115,10 +20,11 @@ def gap_to_oracle(values: Sequence[MetricValue], oracles: Sequence[Sequence[Metr
     """
     if not oracles:
         return ()
+    names = compared()
     tables = [{_key(value): value.value for value in oracle} for oracle in oracles]
     out: list[MetricValue] = []
     for value in values:
-        if value.metric in _NAMES:
+        if value.metric in names:
             key = _key(value)
             out += _compare(value, [number for table in tables if (number := table.get(key)) is not None])
     return tuple(out)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Histories, IntArray
 from genrec_unlearn_bench.evaluation.concept import concept_places
 from genrec_unlearn_bench.evaluation.lists import jensen_shannon, list_change
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM, UserBlock, user_mean
 from genrec_unlearn_bench.seeding import numpy_generator
 
@@ -25,39 +25,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.decode import EvaluationContext
     from genrec_unlearn_bench.evaluation.lists import GroupLists
     from genrec_unlearn_bench.progress import Progress
-
-__all__ = ["SPECS", "influence_values", "measure_influence"]
-
-_DISTANCES = {
-    "js": ("JS divergence", "bits", "Jensen-Shannon divergence (base 2) of the top-50 lists"),
-    "change@10": ("1 - overlap@10", "fraction", "share of the ten first items that differ"),
-}
-_DROPS = {
-    "": ("HI", "after the concept items are dropped from the history", Better.LOWER, 0.0),
-    "-random": ("HI random", "after as many random retain items are dropped instead", Better.NONE, 0.0),
-    "-excess": (
-        "HI excess",
-        "dropping concept items minus dropping as many random retain items, paired by user",
-        Better.LOWER,
-        -1.0,
-    ),
-}
-
-SPECS = tuple(
-    MetricSpec(
-        name=f"influence.{key}{suffix}",
-        title=f"{head} ({short})",
-        better={Group.FORGET: better, Group.RETAIN: better},
-        range=(low, 1.0),
-        unit=unit,
-        level=Level.USER,
-        description=f"{long[0].upper()}{long[1:]}: {drop}; over examples whose history, as the model reads it, has "
-        "concept items and at least as many others.",
-        source="protocol sec. 4; second clause of TRACER's definition of concept unlearning (not measured there)",
-    )
-    for key, (short, unit, long) in _DISTANCES.items()
-    for suffix, (head, drop, better, low) in _DROPS.items()
-)
 
 
 def measure_influence(context: EvaluationContext, lists: GroupLists, progress: Progress) -> dict[str, NDArray[Any]]:

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import MetricSpec, MetricValue
 
-__all__ = ["check_bounds", "check_invariants"]
-
 TOLERANCE = 1e-9
 _FAMILIES = ("", "collateral.prefix.", "collateral.category.", "original-sids.")
 """Prefixes under which metrics of one set of lists are reported."""

@@ -23,8 +23,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.losses.positives import positive_set
-
-__all__ = ["score_groups"]
+from genrec_unlearn_bench.unlearning.reference import resting
 
 MOST = 2000
 """Most examples of a group."""
@@ -172,21 +171,15 @@ def _batches(
     yield from progress.track(label, found, total=len(found))
 
 
-@torch.no_grad()
 def _decode(
     recommender: Recommender, histories: Histories, targets: IntArray, owners: IntArray, items: IntArray
 ) -> StepOutput:
     """B targets, one a history, and behind them ``items`` [P] on the histories ``owners`` [P]; logits in fp32."""
-    module = recommender.module
-    was_training = module.training
-    module.eval()
-    try:
+    with resting(recommender):
         context = recommender.encode(histories)
         codes = recommender.codes_of(np.concatenate([targets, items]))
         rows = None
         if len(items):
             rows = torch.from_numpy(np.concatenate([np.arange(len(targets)), owners])).to(codes.device)
         step = recommender.decode(context, codes, rows=rows)
-    finally:
-        module.train(was_training)
     return StepOutput(step.logits.float(), step.labels, mask=step.mask)

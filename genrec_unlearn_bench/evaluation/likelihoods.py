@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.evaluation.measurement import FloatArray, SharedPass
 
-__all__ = ["LIKELIHOODS", "ExampleGroup", "Scored", "arrays_of", "scored"]
-
 
 class ExampleGroup(StrEnum):
     """Groups of examples that are scored."""
@@ -62,7 +60,6 @@ class Scored:
 
 
 def arrays_of(group: ExampleGroup, found: Scored) -> dict[str, NDArray[np.generic]]:
-    """A group as arrays of the pass."""
     return {f"{group}.{name}": array for name, array in vars(found).items() if array is not None}
 
 

@@ -20,19 +20,6 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, FloatArray
 from genrec_unlearn_bench.tensors import TensorFile, read_tensors
 
-__all__ = [
-    "LISTS",
-    "GroupLists",
-    "Lists",
-    "jensen_shannon",
-    "list_change",
-    "list_file",
-    "put_lists",
-    "read_lists",
-    "trec_qrels",
-    "trec_run",
-]
-
 LISTS = "lists.safetensors"
 """Name of the file. Its arrays: ``<group>.beam<beam>.items`` int32 [M, k] and ``….log_probs`` float32 [M, k]."""
 

@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import MetricValue
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = [
-    "MODEL_COLUMN",
-    "ExtraMetrics",
-    "StoredParts",
-    "compare_measurements",
-    "read_measured",
-    "run_parts",
-    "write_measured",
-    "write_parts",
-]
-
 CURVE = "curve.parquet"
 SAMPLES = "samples.safetensors"
 OUTCOME = "outcome.json"
@@ -165,7 +154,6 @@ def write_measured(measured: Measured, folder: Path) -> None:
 
 
 def read_measured(folder: Path) -> Measured:
-    """The inverse of ``write_measured``."""
     import pandas as pd
     from safetensors.numpy import load_file
 

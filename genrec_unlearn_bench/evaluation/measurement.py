@@ -6,7 +6,6 @@ measured on the run and its references into metric values, so that a reference i
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.registry import imported
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,20 +29,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.features.item_features import ItemFeatures
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.sids.table import SidTable
-
-__all__ = [
-    "FloatArray",
-    "IntervalEstimate",
-    "Measured",
-    "Measurement",
-    "NotMeasurable",
-    "References",
-    "SharedPass",
-    "Subject",
-    "independent_oracles",
-    "number",
-    "unmeasured",
-]
 
 FloatArray = NDArray[np.float64]
 Arrays = Mapping[str, NDArray[np.generic]]
@@ -125,9 +111,8 @@ class SharedPass:
 
     def run(self, subject: Subject, progress: Progress) -> Measured:
         """The arrays as ``samples``, or the reason why the pass cannot be taken."""
-        module, _, function = self.target.partition(":")
         try:
-            return Measured(samples=getattr(importlib.import_module(module), function)(subject, progress))
+            return Measured(samples=imported(self.target)(subject, progress))
         except NotMeasurable as fault:
             return Measured(reason=fault.what)
 
@@ -140,6 +125,7 @@ class Measurement(ABC):
         specs: Its metrics.
         version: Raised by hand when the outcome of ``measure`` can change.
         passes: Shared passes it needs.
+        target: ``module:function`` that measures, with the arguments of ``measure``; imported then.
         oracles: How many of the oracles it measures: 1, or 0 for all of them.
         untrained: Whether a randomly initialised model is measured as well, as a floor.
     """
@@ -148,6 +134,7 @@ class Measurement(ABC):
     specs: ClassVar[tuple[MetricSpec, ...]]
     version: ClassVar[int] = 1
     passes: ClassVar[tuple[SharedPass, ...]] = ()
+    target: ClassVar[str]
     oracles: ClassVar[int] = 1
     untrained: ClassVar[bool] = False
 
@@ -162,7 +149,6 @@ class Measurement(ABC):
         """
         return ("",)
 
-    @abstractmethod
     def measure(self, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
         """Measure one part of one model; raises NotMeasurable with the reason where that cannot be done.
 
@@ -170,6 +156,8 @@ class Measurement(ABC):
             config: The outcome of ``config`` with the user's changes (``--set-measure``).
             progress: ``progress.work`` is a folder to go on from after a kill, where a part takes minutes.
         """
+        measured: Measured = imported(self.target)(subject, part, config, progress)
+        return measured
 
     @abstractmethod
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:

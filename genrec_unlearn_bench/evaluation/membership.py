@@ -1,22 +1,29 @@
-"""Membership inference: can forgotten interactions be told from never-trained ones of the same concept?
+"""Membership inference: can forgotten interactions be distinguished from never-trained ones?
 
-After unlearning they should be told no better than under the retrained model, which saw neither.
+Both are of the same concept. After unlearning they should be distinguished no better than under the retrained model,
+which saw neither.
+
+Higher scores mean: more likely a member. Open-unlearning, whose attacks these are, labels forget examples 0 and scores
+by loss; the AUC is the same number. Scores that compress text (zlib) mean nothing for semantic IDs.
+
+Examples of one user or item are not independent. The intervals hold all the same where nothing was memorised: the
+never-trained interactions were drawn at random, so that labels are exchangeable under that hypothesis.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.examples import BoolArray
 from genrec_unlearn_bench.data.forget import ConceptKind
-from genrec_unlearn_bench.evaluation import membership_scores as attacks
+from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, Scored, scored
 from genrec_unlearn_bench.evaluation.measurement import (
     FloatArray,
@@ -30,15 +37,33 @@ from genrec_unlearn_bench.evaluation.measurement import (
     number,
     unmeasured,
 )
-from genrec_unlearn_bench.evaluation.membership_scores import LOSS, MIN_K, MIN_K_PLUS_PLUS, OLD, ONE_IN, OWN, REFERENCE
-from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-__all__ = ["SPECS", "Membership"]
+MemberScores = tuple[FloatArray, FloatArray]
+"""Scores of members [m] and of non-members [n]."""
+
+LOSS, MIN_K, MIN_K_PLUS_PLUS, REFERENCE = "loss", "min-k", "min-k++", "reference"
+SCORES = (LOSS, MIN_K, MIN_K_PLUS_PLUS, REFERENCE)
+
+OWN, OLD = "own", "original-sids"
+"""In which semantic IDs histories and targets are written: the model's own, or the original recommender's."""
+
+LEAST_VARIANCE = 1e-6
+"""Below it Min-K%++ would divide by nothing where the model is sure of one token."""
+
+ONE_IN = 100
+"""The true-positive rate is read at one false positive in so many non-members (Carlini et al. 2022, arXiv 2112.03570).
+With fewer non-members than that, a single false positive is already too many, and the rate means nothing."""
+ERROR = 0.05
+
+RESAMPLES = 1000
+BLOCK = 100
 
 
 @dataclass(frozen=True)
@@ -54,87 +79,12 @@ class Quantity:
         return ".".join(["membership", self.statistic, *([self.space] if self.space != OWN else []), self.score])
 
 
-_SCORED_BY = {
-    LOSS: ("LOSS", "the mean log-probability of the target's tokens", "Yeom et al. 2018, arXiv 1709.01604"),
-    MIN_K: (
-        "Min-k %",
-        "the mean log-probability of the least likely fifth of the target's tokens (at least one)",
-        "Shi et al. 2024, arXiv 2310.16789, eq. 1",
-    ),
-    MIN_K_PLUS_PLUS: (
-        "Min-k %++",
-        "the same with each log-probability standardised by the model's own distribution",
-        "Zhang et al. 2024, arXiv 2404.02936, eq. 3",
-    ),
-    REFERENCE: (
-        "reference",
-        "the mean log-probability minus that under a retrained model, the last that is not the run itself",
-        "Carlini et al. 2021, arXiv 2012.07805; Watson et al. 2022, arXiv 2111.08440",
-    ),
-}
-_AGAINST = "forget train interactions against never-trained ones of the same concept"
-_PROTOCOL = "protocol sec. 4"
-
-
-def _area(quantity: Quantity) -> MetricSpec:
-    title, what, source = _SCORED_BY[quantity.score]
-    if quantity.space == OLD:
-        return MetricSpec(
-            name=quantity.name,
-            title="MIA AUC LOSS, original SIDs",
-            better={Group.FORGET: Better.LOWER},
-            unit="AUC",
-            description=f"Area under the ROC curve of {_AGAINST}, scored by {what} with histories and targets written "
-            "in the original semantic IDs: what weights still know once items have new IDs. 95 % interval by DeLong.",
-            source=f"{_PROTOCOL}; ours, after the concept's leakage through the original SIDs",
-        )
-    # Retain interactions were trained on and may be recognised; only a change of that AUC says much.
-    loss = quantity.score == LOSS
-    both = "; on the retain side, retain train against never-trained retain interactions" if loss else ""
-    return MetricSpec(
-        name=quantity.name,
-        title=f"MIA AUC {title}",
-        better={Group.FORGET: Better.LOWER, **({Group.RETAIN: Better.NONE} if loss else {})},
-        unit="AUC",
-        description=f"Area under the ROC curve of {_AGAINST}{both}, scored by {what}; .5 cannot be told, and the "
-        "target is the retrained model's. 95 % interval by DeLong.",
-        source=f"{source}; {_PROTOCOL}",
-    )
-
-
-def _rate(quantity: Quantity) -> MetricSpec:
-    title, what, source = _SCORED_BY[quantity.score]
-    return MetricSpec(
-        name=quantity.name,
-        title=f"MIA TPR {title}",
-        better={Group.FORGET: Better.LOWER},
-        description=f"Share of forget train interactions that are found out at a false-positive rate of at most 1 % by "
-        f"{what}; .01 cannot be told. The 95 % interval is Clopper-Pearson's, mixed over where the threshold may be.",
-        source=f"Carlini et al. 2022, arXiv 2112.03570; {source}",
-    )
-
-
-def _leak(quantity: Quantity) -> MetricSpec:
-    title, what, _ = _SCORED_BY[quantity.score]
-    return MetricSpec(
-        name=quantity.name,
-        title=f"PrivLeak {title}",
-        better={Group.FORGET: Better.ORACLE},
-        range=(-100.0, math.inf),
-        unit="%",
-        description="100 [(1 - AUC) - (1 - AUC of retrain)] / (1 - AUC of retrain), scored by "
-        f"{what}: below 0 too little is unlearned, above 0 too much. 95 % interval by paired bootstrap over examples.",
-        source="MUSE, Shi et al. 2024, arXiv 2407.06460",
-    )
-
-
 QUANTITIES = (
-    *(Quantity("auc", score) for score in attacks.SCORES),
+    *(Quantity("auc", score) for score in SCORES),
     Quantity("auc", LOSS, OLD),
-    *(Quantity(statistic, score) for statistic in ("tpr", "privleak") for score in attacks.SCORES),
+    *(Quantity(statistic, score) for statistic in ("tpr", "privleak") for score in SCORES),
 )
-_SPEC_OF = {"auc": _area, "tpr": _rate, "privleak": _leak}
-SPECS = tuple(_SPEC_OF[quantity.statistic](quantity) for quantity in QUANTITIES)
+SPECS = tuple(metric_spec(quantity.name) for quantity in QUANTITIES)
 
 _SIDES = {
     Group.FORGET: (ExampleGroup.FORGET_TRAIN, ExampleGroup.FORGET_HOLDOUT),
@@ -202,11 +152,11 @@ class Membership(Measurement):
 
 
 def _scores(part: Scored, share: float) -> Iterator[tuple[tuple[str, str], FloatArray]]:
-    yield (OWN, LOSS), attacks.likelihood(part.log_probs, part.real)
-    yield (OWN, MIN_K), attacks.min_k(part.log_probs, part.real, share)
-    yield (OWN, MIN_K_PLUS_PLUS), attacks.min_k_plus_plus(part.log_probs, part.mean, part.sd, part.real, share)
+    yield (OWN, LOSS), likelihood(part.log_probs, part.real)
+    yield (OWN, MIN_K), min_k(part.log_probs, part.real, share)
+    yield (OWN, MIN_K_PLUS_PLUS), min_k_plus_plus(part.log_probs, part.mean, part.sd, part.real, share)
     if part.old is not None and part.old_real is not None:
-        yield (OLD, LOSS), attacks.likelihood(part.old, part.old_real)
+        yield (OLD, LOSS), likelihood(part.old, part.old_real)
 
 
 def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
@@ -221,8 +171,8 @@ def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
                 continue
             members = samples[name].astype(np.float64)
             holdout = samples[sample_name(group, space, score, members=False)].astype(np.float64)
-            found = attacks.area(members, holdout)
-            found_rate = attacks.rate(members, holdout) if len(holdout) >= ONE_IN else unknown
+            found = area(members, holdout)
+            found_rate = rate(members, holdout) if len(holdout) >= ONE_IN else unknown
             rows.append(
                 {
                     "score": score,
@@ -243,8 +193,6 @@ def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class _Comparison:
-    """A run and the oracles other than itself."""
-
     run: Measured
     oracles: Sequence[Measured]
 
@@ -257,30 +205,30 @@ class _Comparison:
         members, holdout = (len(side) for side in scores)
         return number(quantity.name, group, found.value, n=members + holdout, interval=found.interval)
 
-    def _estimate(self, quantity: Quantity, group: Group, scores: attacks.MemberScores) -> IntervalEstimate:
+    def _estimate(self, quantity: Quantity, group: Group, scores: MemberScores) -> IntervalEstimate:
         if quantity.statistic == "auc":
-            return attacks.area(*scores)
+            return area(*scores)
         if quantity.statistic == "privleak":
             return self._leak(quantity, group, scores)
         if len(scores[1]) < ONE_IN:
             raise NotMeasurable(
                 f"a false-positive rate of 1 in {ONE_IN} cannot be resolved with {len(scores[1])} non-members"
             )
-        return attacks.rate(*scores)
+        return rate(*scores)
 
-    def _leak(self, quantity: Quantity, group: Group, scores: attacks.MemberScores) -> IntervalEstimate:
+    def _leak(self, quantity: Quantity, group: Group, scores: MemberScores) -> IntervalEstimate:
         if not self.oracles:
             raise NotMeasurable("there is no retrained model, other than the run itself, to compare with")
         if quantity.score == REFERENCE and len(self.oracles) == 1:
             raise NotMeasurable("the one retrained model at hand would calibrate its own score")
         retrained = self._scores(self.oracles[0], quantity, group)
-        if attacks.area(*retrained).value >= 1.0:
+        if area(*retrained).value >= 1.0:
             raise NotMeasurable(
                 "the retrained model tells members perfectly, so that it leaves nothing to compare with"
             )
-        return attacks.privleak(scores, retrained)
+        return privleak(scores, retrained)
 
-    def _scores(self, model: Measured, quantity: Quantity, group: Group) -> attacks.MemberScores:
+    def _scores(self, model: Measured, quantity: Quantity, group: Group) -> MemberScores:
         """Member and non-member scores of a model; for the reference score, minus those of the last oracle."""
         if model.reason:
             raise NotMeasurable(f"the retrained model was not measured: {model.reason}")
@@ -299,3 +247,135 @@ class _Comparison:
             raise NotMeasurable("there is no retrained model, other than the run itself, to calibrate the score by")
         reference = self._scores(self.oracles[-1], Quantity(quantity.statistic, LOSS, quantity.space), group)
         return members - reference[0], holdout - reference[1]
+
+
+def likelihood(log_probs: FloatArray, real: BoolArray) -> FloatArray:
+    """[n] mean log-probability of the real tokens of each target, i.e. minus its loss (Yeom et al. 2018), from [n, L].
+
+    The mean, not the sum: with semantic IDs of different length a sum would tell short targets from long ones.
+    """
+    return np.asarray(np.where(real, log_probs, 0.0).sum(axis=1) / np.maximum(real.sum(axis=1), 1))
+
+
+def min_k(values: FloatArray, real: BoolArray, share: float) -> FloatArray:
+    """[n] mean of the lowest ``share`` of each target's tokens [n, L], at least one (Min-K%, Shi et al. 2024,
+    arXiv 2310.16789, eq. 1). At .2, a semantic ID of three or four tokens is scored by its least likely token alone.
+    """
+    counts = np.maximum(1, (share * real.sum(axis=1)).astype(np.int64))
+    lowest = np.sort(np.where(real, values, np.inf), axis=1)
+    taken = np.arange(values.shape[1]) < counts[:, None]
+    return np.asarray(np.where(taken, lowest, 0.0).sum(axis=1) / counts)
+
+
+def min_k_plus_plus(
+    log_probs: FloatArray, mean: FloatArray, sd: FloatArray, real: BoolArray, share: float
+) -> FloatArray:
+    """[n] Min-K% of the z-scores of the tokens' log-probabilities (Min-K%++, Zhang et al. 2024, arXiv 2404.02936,
+    eq. 3 and 4). ``mean``, ``sd``: [n, L] of log p(v) with v drawn from the model's own distribution at that position.
+    """
+    scale = np.sqrt(np.maximum(np.square(sd), LEAST_VARIANCE))
+    return min_k((log_probs - mean) / scale, real, share)
+
+
+def area(members: FloatArray, others: FloatArray) -> IntervalEstimate:
+    """AUC of member scores [m] against non-member scores [n], ties counting half, with DeLong's interval.
+
+    DeLong, DeLong & Clarke-Pearson 1988, by ranks (Sun & Xu 2014, algorithm 2); normal, cut to [0, 1] as in pROC. Its
+    variance is 0 where the two are separated perfectly, and the interval then a point. Needs two of each.
+    """
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    m, n = len(members), len(others)
+    ranks = rankdata(np.concatenate([members, others]))
+    above = (ranks[:m] - rankdata(members)) / n
+    below = 1.0 - (ranks[m:] - rankdata(others)) / m
+    value = float(above.mean())
+    half = float(-ndtri(ERROR / 2) * np.sqrt(above.var(ddof=1) / m + below.var(ddof=1) / n))
+    return IntervalEstimate(value, max(0.0, value - half), min(1.0, value + half))
+
+
+def kernel(members: FloatArray, others: FloatArray) -> FloatArray:
+    """[m, n] 1 where a member scores above a non-member, .5 where they tie: its mean is the AUC."""
+    difference = members[:, None] - others[None, :]
+    return np.asarray((np.sign(difference) + 1.0) / 2.0)
+
+
+def rate(members: FloatArray, others: FloatArray) -> IntervalEstimate:
+    """True-positive rate at a false-positive rate of at most 1 %, from scores [m] and [n]: the empirical ROC curve's.
+
+    The interval takes both rates for estimates. How many of the n non-members lie above the threshold whose true
+    false-positive rate is 1 % is binomial; Clopper-Pearson's bounds of the true-positive rate are mixed over it. By
+    simulation (n of 190 to 2,000, m of 1,700, AUC of .5 to .998) it holds the true rate in 97 to 99 of 100 cases; a
+    stratified bootstrap in only 86 to 90 at n = 190. With fewer than 368 non-members there is none above the true
+    threshold in more than 2.5 of 100 cases: the lower end is then 0, whatever the scores. Raises ValueError below
+    ``ONE_IN``.
+    """
+    m, n = len(members), len(others)
+    if n < ONE_IN:
+        raise ValueError(f"a false-positive rate of 1 in {ONE_IN} needs {ONE_IN} non-members, not {n}")
+    falling = np.sort(others)[::-1]
+    rising = np.sort(members)
+    value = _above(rising, falling[n // ONE_IN], "right") / m
+    missed = np.arange(n)
+    # With c non-members above it, the true threshold lies between the c-th and the next of them.
+    stricter = np.concatenate([[np.inf], falling[:-1]])
+    low, high = _above(rising, stricter, "left"), _above(rising, falling, "right")
+    return IntervalEstimate(float(value), *_mixed_bounds(missed, n, low, high, m))
+
+
+def _above(rising: FloatArray, thresholds: FloatArray | float, side: Literal["left", "right"]) -> FloatArray:
+    """Number of the sorted scores above each threshold; "left" counts those that equal it."""
+    return np.asarray(len(rising) - np.searchsorted(rising, thresholds, side=side), dtype=np.float64)
+
+
+def _mixed_bounds(counts: NDArray[np.int64], n: int, low: FloatArray, high: FloatArray, m: int) -> tuple[float, float]:
+    """2.5 % point of the lower and 97.5 % point of the upper Clopper-Pearson bounds, mixed over binomial counts."""
+    from scipy.optimize import brentq
+    from scipy.special import betainc
+    from scipy.stats import binom
+
+    weight = binom.pmf(counts, n, 1 / ONE_IN)
+    kept = weight > 1e-12
+    weight, low, high = weight[kept] / weight[kept].sum(), low[kept], high[kept]
+
+    def lower(rate: float) -> float:
+        return float(weight @ np.where(low > 0, betainc(np.maximum(low, 1), m - low + 1, rate), 1.0)) - ERROR / 2
+
+    def upper(rate: float) -> float:
+        return float(weight @ np.where(high < m, betainc(high + 1, np.maximum(m - high, 1), rate), 0.0)) - 1 + ERROR / 2
+
+    return (
+        0.0 if lower(0.0) >= 0 else float(brentq(lower, 0.0, 1.0)),
+        1.0 if upper(1.0) <= 0 else float(brentq(upper, 0.0, 1.0)),
+    )
+
+
+def privleak(own: MemberScores, retrained: MemberScores) -> IntervalEstimate:
+    """PrivLeak: 100 [(1 - AUC) - (1 - AUC_re)] / (1 - AUC_re) (MUSE, Shi et al. 2024, arXiv 2407.06460).
+
+    In per cent. 0 is the retrained model; -100 a model that gives every member away (too little unlearned). Above 0,
+    forgotten interactions score below never-trained ones, which gives them away as well (too much unlearned).
+
+    The interval is a stratified percentile bootstrap over examples; both models, scored on the same examples in the
+    same order, share each draw. Raises ValueError where the retrained model's AUC is 1, as the denominator is 0.
+    """
+    grids = [kernel(*scores) for scores in (own, retrained)]
+    value = _leak(*(grid.mean() for grid in grids))
+    m, n = grids[0].shape
+    generator = numpy_generator(0, "membership", "privleak")
+    drawn = []
+    for _ in range(RESAMPLES // BLOCK):
+        rows = generator.multinomial(m, np.full(m, 1 / m), size=BLOCK) / m
+        columns = generator.multinomial(n, np.full(n, 1 / n), size=BLOCK) / n
+        drawn.append([np.einsum("bn,bn->b", rows @ grid, columns) for grid in grids])
+    own_rest, rest = 1.0 - np.concatenate(drawn, axis=1)
+    leaks = 100.0 * (own_rest - rest)[rest > 0] / rest[rest > 0]
+    low, high = np.quantile(leaks, [0.025, 0.975])
+    return IntervalEstimate(value, float(low), float(high))
+
+
+def _leak(own: float, retrained: float) -> float:
+    if retrained >= 1.0:
+        raise ValueError("the retrained model's AUC is 1")
+    return 100.0 * ((1.0 - own) - (1.0 - retrained)) / (1.0 - retrained)

@@ -6,8 +6,6 @@ from enum import StrEnum
 
 from genrec_unlearn_bench.config import StrictModel
 
-__all__ = ["Better", "Group", "Level", "MetricSpec", "MetricValue"]
-
 
 class Better(StrEnum):
     """Direction in which a metric is better. ``ORACLE``: nearer to the retrained model."""

@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.data.examples import BoolArray
+from genrec_unlearn_bench.evaluation.catalogue import family
 from genrec_unlearn_bench.evaluation.collateral import prefix_depth
 from genrec_unlearn_bench.evaluation.measurement import unmeasured
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.overlap import overlap, overlap_lift, prefix_sharing, token_coverage
 from genrec_unlearn_bench.sids.table import SidTable
@@ -16,92 +17,9 @@ from genrec_unlearn_bench.sids.table import SidTable
 if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.decode import EvaluationContext
 
-__all__ = ["SPECS", "overlap_values"]
-
 MAX_LEVELS = 8
 """Levels reported one by one; the mean covers all."""
-_SOURCE = "protocol sec. 4; TRACER, definition of Ω"
-
-
-_SET = "random item sets of the concept's size"
-_SHARE, _RATIO = ((0.0, 1.0), "fraction"), ((0.0, math.inf), "ratio")
-_MEASURED = tuple(
-    MetricSpec(
-        name=f"overlap.{name}",
-        title=title,
-        better={Group.ALL: better},
-        range=bounds,
-        unit=unit,
-        level=Level.ITEM if name == "shared-prefix" else Level.MODEL,
-        description=description,
-        source=_SOURCE,
-    )
-    for name, title, better, (bounds, unit), description in (
-        (
-            "mean",
-            "Ω",
-            Better.LOWER,
-            _SHARE,
-            "Chance that a concept item and a retain item share a code, mean over code levels.",
-        ),
-        ("lift", "Ω lift", Better.LOWER, _RATIO, f"Ω over its exact mean for {_SET}."),
-        (
-            "lift.null-low",
-            "Ω lift, chance from",
-            Better.NONE,
-            _RATIO,
-            f"2.5 % quantile of the lift of {_SET} (200 seeded draws).",
-        ),
-        (
-            "lift.null-high",
-            "Ω lift, chance to",
-            Better.NONE,
-            _RATIO,
-            f"97.5 % quantile of the lift of {_SET}; a lift inside both cannot be told from chance.",
-        ),
-        (
-            "shared-prefix",
-            "Shared prefix",
-            Better.LOWER,
-            _SHARE,
-            "Share of concept items whose first two codes (one, where there are only two code levels) are some retain "
-            "item's too.",
-        ),
-        (
-            "covered-codes",
-            "Covered codes",
-            Better.LOWER,
-            _SHARE,
-            "Share of the concept items' distinct codes that some retain item uses too, mean over code levels.",
-        ),
-    )
-)
-_BY_LEVEL = tuple(
-    MetricSpec(
-        name=f"overlap.level{n}",
-        title=f"Ω level {n}",
-        better={Group.ALL: Better.LOWER},
-        description=f"Ω at code level {n}, the collision ordinal not being one.",
-        source=_SOURCE,
-    )
-    for n in range(1, MAX_LEVELS + 1)
-)
 _CHANGED = ("overlap.mean", "overlap.shared-prefix", "overlap.covered-codes")
-_CHANGES = tuple(
-    MetricSpec(
-        name=spec.name.replace("overlap.", "overlap-change."),
-        title=f"Δ {spec.title}",
-        better={Group.ALL: Better.LOWER},
-        range=(-1.0, 1.0),
-        level=spec.level,
-        description=f"{spec.name} minus the original table's.",
-        source=_SOURCE,
-    )
-    for spec in _MEASURED
-    if spec.name in _CHANGED
-)
-
-SPECS = (*_MEASURED, *_BY_LEVEL, *_CHANGES)
 
 
 def overlap_values(context: EvaluationContext) -> tuple[MetricValue, ...]:
@@ -118,10 +36,11 @@ def overlap_values(context: EvaluationContext) -> tuple[MetricValue, ...]:
     elif not concept.any() or concept.all():
         reason = "the request names no concept items" if not concept.any() else "there are no retain items"
     if reason or not isinstance(context.ranker, Recommender):
-        return unmeasured((*_MEASURED, *_CHANGES), reason)
+        whole = [spec for spec in family("overlap.") if not spec.name.startswith("overlap.level")]
+        return unmeasured((*whole, *family("overlap-change.")), reason)
     now = table_overlap(context.ranker.sids, concept, seed=context.seed)
     if original is None:
-        return (*now, *unmeasured(_CHANGES, "the original table is not known"))
+        return (*now, *unmeasured(family("overlap-change."), "the original table is not known"))
     same = original.digest == context.ranker.sids.digest
     before = now if same else table_overlap(original, concept, seed=context.seed)
     return (*now, *_changes(now, before))

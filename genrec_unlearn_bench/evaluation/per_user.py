@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyarrow import parquet as pq
 
-__all__ = ["COLUMNS", "PerUserWriter", "block_frame", "read_per_user", "recompute", "rescored", "stored_blocks"]
-
 ROW_GROUP = 1 << 20
 """Rows of a row group of the file: pyarrow's own limit, so that a table is the same file however it is written."""
 
@@ -73,7 +71,6 @@ def block_frame(group: Group, beam: int, columns: Mapping[str, NDArray[Any]]) ->
 
 
 def join(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """All blocks, one below the other."""
     import pandas as pd
 
     return _typed(pd.concat(frames, ignore_index=True))
@@ -90,7 +87,6 @@ class PerUserWriter:
         self._rows = 0
 
     def write(self, frame: pd.DataFrame) -> None:
-        """Add the rows of a frame."""
         self._pending.append(frame)
         self._rows += len(frame)
         while self._rows >= ROW_GROUP:

@@ -7,9 +7,7 @@ that a method's changes to SIDs, trie and histories stay in place.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.evaluation.catalogue import family
 from genrec_unlearn_bench.evaluation.measurement import (
     FloatArray,
     IntervalEstimate,
@@ -28,7 +27,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     number,
     unmeasured,
 )
-from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import TEST_GROUPS, rank_metric, rate_interval, user_mean
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
@@ -37,18 +36,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-__all__ = ["SPECS", "Quantisation"]
-
 FULL = "full"
 """The part that measures the model as it is."""
 
-SCHEMES: Mapping[str, str] = MappingProxyType(
-    {
-        "int8": "8-bit round-to-nearest weights",
-        "int4": "4-bit round-to-nearest weights",
-        "nf4": "4-bit NormalFloat weights (bitsandbytes; causal models on a GPU)",
-    }
-)
+SCHEMES = ("int8", "int4", "nf4")
 """Ways to quantise: parts of the measurement, and ends of its metrics' names."""
 
 DRAWS = 2000
@@ -60,67 +51,8 @@ _CELLS = 4_000_000
 """Most resampled cells held in memory."""
 _NO_PART = "this way of quantising is there for decoder-only models alone"
 _RETAIN_EXAMPLES = {"smoke": 400, "small": 1500}
-_SOURCE = (
-    "Zhang et al. 2024 (arXiv 2410.16454): what unlearning hides can come back with fewer bits; the recovery's "
-    "definition is the suite's own"
-)
-
-
-def _specs(scheme: str, meaning: str) -> Iterable[MetricSpec]:
-    """The metrics of one way to quantise."""
-    share, ratio, change = (0.0, 1.0, "fraction"), (-math.inf, math.inf, "ratio"), (-1.0, math.inf, "ratio")
-    loss = (
-        f"Relative change of retain NDCG@10 of {{}} with {meaning}: -0.1 is a tenth lost. Interval: paired bootstrap "
-        "over examples."
-    )
-    rows: tuple[tuple[str, str, dict[Group, Better], tuple[float, float, str], str], ...] = (
-        (
-            "hr@10",
-            "HR@10",
-            {Group.FORGET: Better.LOWER, Group.RETAIN: Better.HIGHER},
-            share,
-            f"HR@10 at beam 50 with {meaning}; on the forget test, and on a sample of the retain test. Interval: "
-            "Clopper-Pearson.",
-        ),
-        (
-            "ndcg@10",
-            "NDCG@10",
-            {Group.RETAIN: Better.HIGHER},
-            share,
-            f"NDCG@10 at beam 50 with {meaning}, on a sample of the retain test. Interval: Student's t.",
-        ),
-        (
-            "recovery",
-            "Recovery",
-            {Group.FORGET: Better.LOWER},
-            ratio,
-            f"What of the forgotten comes back with {meaning}: (HR@10 of the quantised model - its HR@10 unquantised) "
-            "/ (HR@10 of the quantised original - its HR@10 unquantised); 1 is all of it. Interval: paired bootstrap "
-            "over examples.",
-        ),
-        ("damage", "Damage", {Group.RETAIN: Better.HIGHER}, change, loss.format("the model")),
-        (
-            "damage-original",
-            "Damage, original",
-            {Group.RETAIN: Better.NONE},
-            change,
-            loss.format("the original recommender"),
-        ),
-    )
-    for name, title, better, (low, high, unit), description in rows:
-        yield MetricSpec(
-            name=f"quantisation.{name}.{scheme}",
-            title=f"{title} ({scheme})",
-            better=better,
-            range=(low, high),
-            unit=unit,
-            description=description,
-            source=_SOURCE,
-        )
-
-
-_BY_SCHEME = {scheme: tuple(_specs(scheme, meaning)) for scheme, meaning in SCHEMES.items()}
-SPECS = tuple(spec for specs in _BY_SCHEME.values() for spec in specs)
+SPECS = family("quantisation.")
+_BY_SCHEME = {scheme: tuple(spec for spec in SPECS if spec.name.endswith(f".{scheme}")) for scheme in SCHEMES}
 
 
 class QuantisationConfig(StrictModel):
@@ -235,7 +167,6 @@ def _hit_rate(name: str, group: Group, ranks: NDArray[np.int64]) -> MetricValue:
 
 
 def _curve(scheme: str, samples: Mapping[str, NDArray[np.int64]]) -> pd.DataFrame:
-    """The published table of one part: a row for each group and metric."""
     import pandas as pd
 
     return pd.DataFrame(
@@ -262,11 +193,11 @@ def paired_ratio(numerators: FloatArray, denominators: FloatArray, *, what: str)
     """The ratio of the means of two rows [n] of numbers of the same examples.
 
     The interval is the percentile bootstrap's over examples, both rows together; it is made to hold the value. Raises
-    NotMeasurable where the mean denominator, which ``what`` names, is not above 0 or cannot be told from 0.
+    NotMeasurable where the mean denominator, which ``what`` names, is not above 0 or not distinguishable from 0.
     """
     n = len(denominators)
     if n < 2:
-        raise NotMeasurable(f"{what} cannot be told from 0 over {n} examples")
+        raise NotMeasurable(f"{what} is not distinguishable from 0 over {n} examples")
     below = float(denominators.mean())
     if below <= 0:
         raise NotMeasurable(f"{what} is {below:.3g}, and only above 0 is there anything to take a share of")

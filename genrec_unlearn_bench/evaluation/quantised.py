@@ -24,8 +24,6 @@ from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["quantised_ranks"]
-
 BLOCK = 64
 """Weights that share a scale in NF4, as in QLoRA (Dettmers et al. 2023, arXiv 2305.14314)."""
 

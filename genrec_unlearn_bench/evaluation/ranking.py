@@ -13,34 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from genrec_unlearn_bench.decoding.ranking import Ranking
-
-__all__ = [
-    "BEAMS",
-    "LIST_LENGTH",
-    "RANK_METRICS",
-    "SPECS",
-    "TEST_GROUPS",
-    "WIDE_BEAM",
-    "FloatArray",
-    "UserBlock",
-    "blocks",
-    "difference_interval",
-    "gain",
-    "hit",
-    "mean_interval",
-    "rank_metric",
-    "ranking_values",
-    "rate_interval",
-    "sid_numbers",
-    "sid_ranks",
-    "user_mean",
-]
 
 FloatArray = NDArray[np.float64]
 RankArray = NDArray[np.int64]
@@ -73,7 +51,6 @@ class UserBlock:
         return np.asarray(self.frame[column].to_numpy(dtype=np.float64))
 
     def integers(self, column: str) -> RankArray:
-        """[M] the column as int64."""
         values: Any = self.frame[column].to_numpy(dtype=np.int64)
         return np.asarray(values)
 
@@ -105,40 +82,20 @@ class RankMetric:
     """A metric that is a function of the target's rank alone."""
 
     name: str
-    title: str
     k: int
     score: Callable[[RankArray, int], FloatArray]
 
     def of(self, ranks: RankArray) -> FloatArray:
-        """[M] the metric of each example."""
         return self.score(ranks, self.k)
 
 
 RANK_METRICS = (
-    *(RankMetric(f"hr@{k}", f"HR@{k}", k, hit) for k in (1, 5, 10)),
-    *(RankMetric(f"ndcg@{k}", f"NDCG@{k}", k, gain) for k in (5, 10)),
-    RankMetric("mrr@10", "MRR@10", 10, reciprocal),
+    *(RankMetric(f"hr@{k}", k, hit) for k in (1, 5, 10)),
+    *(RankMetric(f"ndcg@{k}", k, gain) for k in (5, 10)),
+    RankMetric("mrr@10", 10, reciprocal),
 )
 
 _BY_NAME = {metric.name: metric for metric in RANK_METRICS}
-_DESCRIPTIONS: dict[Callable[[RankArray, int], FloatArray], str] = {
-    hit: "Share of test examples whose target is among the first {k} places.",
-    gain: "1 / log2(rank + 1) of the target within the first {k} places, 0 otherwise, averaged; one relevant item.",
-    reciprocal: "1 / rank of the target within the first {k} places, 0 otherwise, averaged.",
-}
-
-SPECS = tuple(
-    MetricSpec(
-        name=metric.name,
-        title=metric.title,
-        better={Group.FORGET: Better.LOWER, Group.RETAIN: Better.HIGHER},
-        level=Level.USER,
-        description=_DESCRIPTIONS[metric.score].format(k=metric.k),
-        source="protocol sec. 4; TRACER, evaluation metrics (lower is better on forget users there; how near a score "
-        "is to the retrained model's is measured by gap.*)",
-    )
-    for metric in RANK_METRICS
-)
 
 
 def rank_metric(name: str) -> RankMetric:
@@ -147,7 +104,6 @@ def rank_metric(name: str) -> RankMetric:
 
 
 def ranking_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
-    """Every rank metric of every block."""
     return [
         user_mean(metric.name, block.group, metric.of(block.integers("rank")), beam=block.beam)
         for block in blocks

@@ -8,42 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import IntArray
-from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.ranking import FloatArray, UserBlock, user_mean
-
-__all__ = ["SPECS", "list_similarity", "similarity_values"]
 
 CHUNK = 2048
 """Lists compared at a time: ten rows of features each are held in memory."""
 
-_SCRUBBED = ", from texts without the concept, so that recommending the forgotten brand earns nothing"
 _COLUMNS = {
-    "similarity.first": ("first_similarity", "Sim.", "first recommended item"),
-    "similarity.mean@10": ("mean_similarity", "Sim. list", "the ten recommended items, averaged"),
-    "similarity.first.scrubbed": ("first_similarity_scrubbed", "Sim. scrubbed", f"first recommended item{_SCRUBBED}"),
-    "similarity.mean@10.scrubbed": (
-        "mean_similarity_scrubbed",
-        "Sim. list scrubbed",
-        f"the ten recommended items, averaged{_SCRUBBED}",
-    ),
+    "similarity.first": "first_similarity",
+    "similarity.mean@10": "mean_similarity",
+    "similarity.first.scrubbed": "first_similarity_scrubbed",
+    "similarity.mean@10.scrubbed": "mean_similarity_scrubbed",
 }
-"""Metric -> column of the per-user table, title, and the items compared with the target."""
-
-SPECS = tuple(
-    MetricSpec(
-        name=name,
-        title=title,
-        better={Group.FORGET: Better.HIGHER, Group.RETAIN: Better.HIGHER},
-        range=(-1.0, 1.0),
-        unit="cosine",
-        level=Level.USER,
-        description=f"Cosine of the text embeddings of target and {items}. Empty places and items without any text "
-        "are left out.",
-        source="TRACER, evaluation metrics (Sim.), which does not say whether the first item or the list is meant: "
-        "both are given; protocol sec. 4",
-    )
-    for name, (_, title, items) in _COLUMNS.items()
-)
+"""Metric -> column of the per-user table."""
 
 
 def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.float32]) -> tuple[FloatArray, FloatArray]:
@@ -91,10 +68,9 @@ def _norms(features: NDArray[np.float32], lists: IntArray, targets: IntArray) ->
 
 
 def similarity_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
-    """First-item and list similarity, plain and scrubbed, of every block."""
     empty = "no list with an item and a target that both have a text"
     return [
         user_mean(name, block.group, block.numbers(column), beam=block.beam, empty=empty)
         for block in blocks
-        for name, (column, _, _) in _COLUMNS.items()
+        for name, column in _COLUMNS.items()
     ]

@@ -7,18 +7,16 @@ Clopper and Pearson's. All lists are decoded at beam 10.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.evaluation.catalogue import family
 from genrec_unlearn_bench.evaluation.measurement import unmeasured
-from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import gain, hit, rate_interval, user_mean
-
-__all__ = ["BEAM", "NOT_MEASURED", "SPECS", "StreamRanks", "stream_quality", "stream_times"]
 
 RankArray = NDArray[np.int64]
 
@@ -28,44 +26,6 @@ NOT_MEASURED = -1
 
 _PLACES = 10
 """Places of the list that are counted."""
-
-
-_SIGNED, _SHARE, _POSITIVE = (-1.0, 1.0), (0.0, 1.0), (0.0, math.inf)
-_ROWS = (
-    ("retain-drift", "Drift", Group.RETAIN, Better.HIGHER, _SIGNED, "fraction"),
-    ("retain-slope", "Drift / request", Group.RETAIN, Better.HIGHER, _SIGNED, "fraction"),
-    ("retain-change", "Δ original", Group.RETAIN, Better.HIGHER, _SIGNED, "fraction"),
-    ("resurfaced", "Resurfaced", Group.FORGET, Better.LOWER, _SIGNED, "fraction"),
-    ("forget-hr@10.last", "HR@10, last", Group.FORGET, Better.LOWER, _SHARE, "fraction"),
-    ("seconds", "Time, all", Group.ALL, Better.LOWER, _POSITIVE, "seconds"),
-    ("share-of-retraining", "Time / retraining, all", Group.ALL, Better.LOWER, _POSITIVE, "fraction"),
-    ("seconds-growth", "Time, last / first", Group.ALL, Better.LOWER, _POSITIVE, "ratio"),
-)
-_DESCRIPTIONS = {
-    "retain-drift": "NDCG@10 at beam 10 on the retain side after the last request minus after the first.",
-    "retain-slope": "Slope of the least-squares line through NDCG@10 at beam 10 on the retain side after each request.",
-    "retain-change": "NDCG@10 at beam 10 on the retain side after the last request minus the original's.",
-    "resurfaced": "HR@10 at beam 10 on the test interactions of all requests but the last, after the last request "
-    "minus right after their own: above 0, later requests bring back what was forgotten.",
-    "forget-hr@10.last": "HR@10 at beam 10 on the last request's test interactions, right after it.",
-    "seconds": "Wall-clock of unlearning alone, summed over the requests.",
-    "share-of-retraining": "Wall-clock of all requests divided by that of one retraining at the end of the stream.",
-    "seconds-growth": "Wall-clock of the last request divided by that of the first.",
-}
-
-SPECS = tuple(
-    MetricSpec(
-        name=f"stream.{name}",
-        title=title,
-        better={group: better},
-        range=bounds,
-        unit=unit,
-        description=_DESCRIPTIONS[name],
-        source="protocol sec. 2, stream; after ERASE (arXiv 2603.08341), sequential requests",
-    )
-    for name, title, group, better, bounds, unit in _ROWS
-)
-_QUALITY = SPECS[:5]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +51,7 @@ def stream_quality(ranks: StreamRanks | None, *, reason: str = "", fixed: bool =
     ``fixed``: one model stands for the whole stream (a reference row), so that nothing can drift or resurface.
     """
     if ranks is None:
-        return unmeasured(_QUALITY, reason)
+        return unmeasured(family("stream.")[:5], reason)
     last = len(ranks.retain) - 1
     gains = gain(ranks.retain, _PLACES)
     hits = np.where(ranks.forget == NOT_MEASURED, np.nan, hit(ranks.forget, _PLACES))

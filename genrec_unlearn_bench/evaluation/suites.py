@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.errors import UnknownName, UsageError
+from genrec_unlearn_bench.registry import imported
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.measurement import Measurement
-
-__all__ = ["Suite", "find_measurement", "find_suite", "measurements", "suites"]
 
 _MEASUREMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -23,7 +21,7 @@ _MEASUREMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "membership": (
             "membership:Membership",
-            "Can forgotten interactions be told from never-trained ones of the same concept?",
+            "Can forgotten interactions be distinguished from never-trained ones of the same concept?",
         ),
         "forget-quality": (
             "forget_quality:ForgetQuality",
@@ -95,9 +93,7 @@ def find_suite(name: str, only: Sequence[str] = ()) -> Suite:
 
 
 def find_measurement(name: str) -> Measurement:
-    """The measurement of that name. Raises UnknownName."""
     if name not in _MEASUREMENTS:
         raise UnknownName("measurement", name, _MEASUREMENTS)
-    module, _, found = _MEASUREMENTS[name][0].partition(":")
-    measurement: Measurement = getattr(importlib.import_module(f"genrec_unlearn_bench.evaluation.{module}"), found)()
+    measurement: Measurement = imported(f"genrec_unlearn_bench.evaluation.{_MEASUREMENTS[name][0]}")()
     return measurement

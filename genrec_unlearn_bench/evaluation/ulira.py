@@ -15,11 +15,10 @@ from __future__ import annotations
 import numpy as np
 
 from genrec_unlearn_bench.data.examples import BoolArray
+from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.measurement import FloatArray, NotMeasurable, number, unmeasured
-from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.seeding import numpy_generator
-
-__all__ = ["LEAST", "SPECS", "confidence", "halves", "ulira_values"]
 
 LEAST = 4
 """Fewest shadows: the tested one's pair left out, each side of each example has one left."""
@@ -29,47 +28,7 @@ _ONE_IN = 100
 _SURE = -(2.0**-24)
 """Largest log-probability that float32 tells from 0; beyond it, the odds would be infinite."""
 
-_SOURCE = (
-    "Hayes et al. 2024 (arXiv 2403.01218), U-LiRA; Kurmanji et al. 2023 (arXiv 2302.09880); Carlini et al. 2022 "
-    "(arXiv 2112.03570)"
-)
-_HOW = (
-    "told by U-LiRA from the confidence in its target, over shadow models that each take their turn as the one that is "
-    "judged; 95 % interval by bootstrap over examples, which knows nothing of other shadows"
-)
-
-SPECS = tuple(
-    MetricSpec(
-        name=f"membership.{name}.u-lira",
-        title=f"MIA {title} U-LiRA",
-        better={Group.FORGET: Better.LOWER},
-        unit=unit,
-        description=f"{description}, {_HOW}.",
-        source=_SOURCE,
-    )
-    for name, title, unit, description in (
-        (
-            "auc",
-            "AUC",
-            "AUC",
-            "Area under the ROC curve of forget train interactions that a model was trained on and has unlearned, "
-            "against those that it never saw: .5 cannot be told",
-        ),
-        (
-            "tpr",
-            "TPR",
-            "fraction",
-            "Share of unlearned forget train interactions that are found out at a false-positive rate of at most 1 %: "
-            ".01 cannot be told",
-        ),
-        (
-            "accuracy",
-            "accuracy",
-            "fraction",
-            "Balanced accuracy of saying unlearned where that is the likelier, never seen otherwise: .5 cannot be told",
-        ),
-    )
-)
+SPECS = tuple(metric_spec(f"membership.{name}.u-lira") for name in ("auc", "tpr", "accuracy"))
 
 
 def confidence(log_probs: FloatArray) -> FloatArray:
@@ -161,7 +120,7 @@ def ulira_values(confidences: FloatArray, included: BoolArray) -> tuple[MetricVa
     for spec in SPECS:
         name = spec.name.split(".")[1]
         if name == "tpr" and int((~included).sum()) < _ONE_IN:
-            reason = f"one false positive in {_ONE_IN} cannot be told from {int((~included).sum())} judgements"
+            reason = f"one false positive in {_ONE_IN} cannot be resolved with {int((~included).sum())} judgements"
             out += unmeasured([spec], reason)
             continue
         value = found[name]

@@ -201,7 +201,7 @@ class _Sweep:
             self._refused(fault.render())
         except KeyboardInterrupt:
             self.outcome.interrupted = True
-            self.progress.info("stopping: jobs that run are told to end (once more to kill them)")
+            self.progress.info("stopping: running jobs are asked to end (once more to kill them)")
         finally:
             if not self.executor.detached:
                 self.executor.close(hurry)

@@ -65,9 +65,9 @@ def check_names(ids: Sequence[str]) -> None:
     for name in ids:
         column = "_".join(name.split())
         if not column or column in seen:
-            told = f"{seen[column]!r} and {name!r} would both be {column!r}" if column else f"{name!r} is blank"
+            clash = f"{seen[column]!r} and {name!r} would both be {column!r}" if column else f"{name!r} is blank"
             raise UsageError(
-                f"the dataset's own item ids cannot be written to a TREC file: {told}", hint="use --ids rows"
+                f"the dataset's own item ids cannot be written to a TREC file: {clash}", hint="use --ids rows"
             )
         seen[column] = name
 

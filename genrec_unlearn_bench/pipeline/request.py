@@ -80,8 +80,8 @@ class RunRequest(StrictModel):
         for name in names:
             value = getattr(self, name)
             if value is not None and (name in ("seed", "scale") or value != type(self).model_fields[name].default):
-                told = ",".join(value) if isinstance(value, tuple) else str(value)
-                words += [f"--{name.replace('_', '-')}", told]
+                text = ",".join(value) if isinstance(value, tuple) else str(value)
+                words += [f"--{name.replace('_', '-')}", text]
         for option, fields in (
             ("--set", self.method_set),
             ("--set-backbone", self.backbone_set),

@@ -153,7 +153,7 @@ _LETTER_PRESETS = {
 def letter_sid_preset(scale: str) -> LetterSidConfig:
     """LETTER's tokenizer at ``smoke``, ``small``, ``paper`` or ``official``: four levels at every scale.
 
-    Colliding items are re-encoded on the last codebook (twenty rounds, the default). What still collides is told
-    apart by the collision level, but for ``official``, which keeps duplicates as the repository does.
+    Colliding items are re-encoded on the last codebook (twenty rounds, the default). The collision level
+    distinguishes what still collides, but for ``official``, which keeps duplicates as the repository does.
     """
     return _LETTER_PRESETS[scale]

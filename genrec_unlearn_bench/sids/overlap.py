@@ -43,7 +43,7 @@ class OverlapLift(StrictModel):
     """overlap / expected; below 1: the concept overlaps less than chance has it."""
     null_low: float
     null_high: float
-    """Central 95 % interval of the lift of random sets; a lift inside it cannot be told from chance."""
+    """Central 95 % interval of the lift of random sets; a lift inside it is not distinguishable from chance."""
     draws: int
 
 

@@ -20,7 +20,7 @@ from genrec_unlearn_bench.store.manifest import content_key, plain
 from genrec_unlearn_bench.tuning.selection import FLOOR, RULE, Trial, choose
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.backbone import BackboneConfig
+    from genrec_unlearn_bench.backbones.config import BackboneConfig
     from genrec_unlearn_bench.registry import Entry
     from genrec_unlearn_bench.sids.config import SidConfig
 

@@ -25,8 +25,6 @@ from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.sampling import example_batches
 from genrec_unlearn_bench.unlearning.taps import tapped
 
-__all__ = ["Activations", "Anatomy", "Block", "Stack", "activations_at", "anatomy", "mlp_activations"]
-
 Activations = tuple[Tensor, Tensor]
 """Values [B, P, D] at P positions of B examples, and [B, P] whether a position is real."""
 

@@ -21,8 +21,6 @@ from genrec_unlearn_bench.unlearning.method import MethodConfig
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, at_most, paired_batches, steps_per_epoch
 
-__all__ = ["DescentConfig", "Step", "backward", "descend", "planned_steps"]
-
 Step = Callable[[PairedBatch], Mapping[str, Tensor | float]]
 """Adds the gradients of one batch to ``.grad`` (empty before) and returns named loss terms for the log, ``retain``
 among them."""
@@ -64,7 +62,6 @@ def planned_steps(config: DescentConfig, request: ForgetRequest) -> int:
 
 
 def backward(loss: Tensor) -> None:
-    """Accumulate the gradients of a scalar loss."""
     loss.backward()  # type: ignore[no-untyped-call]
 
 

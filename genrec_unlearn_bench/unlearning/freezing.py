@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from torch import nn
 
-__all__ = ["only"]
-
 
 @contextmanager
 def only(module: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[None]:

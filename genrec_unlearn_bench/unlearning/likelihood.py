@@ -12,8 +12,6 @@ from torch import Tensor
 
 from genrec_unlearn_bench.backbones.recommender import SidVocabulary, StepOutput
 
-__all__ = ["level_kl", "level_log_probs", "masked_mean", "sequence_nll", "target_lengths", "token_nll"]
-
 
 def token_nll(output: StepOutput) -> Tensor:
     """Scalar: mean negative log-likelihood over all real target tokens, softmax over the full vocabulary."""

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.seeding import torch_seeded
 from genrec_unlearn_bench.unlearning.anatomy import Block, anatomy
-
-__all__ = ["LowRank", "all_blocks", "early_blocks", "linear_names"]
 
 
 def all_blocks(recommender: Recommender) -> tuple[Block, ...]:
@@ -86,8 +85,7 @@ class LowRank:
         settings = LoraConfig(r=rank, lora_alpha=rank * scale, lora_dropout=dropout, target_modules=list(names))  # type: ignore[arg-type]
         mode = module.training
         # peft draws on the CPU, whatever the device.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with torch_seeded(seed):
             inject_adapter_in_model(settings, module, adapter_name=adapter)
         module.train(mode)
         parts: list[Any] = [module.get_submodule(name) for name in names]
@@ -102,7 +100,6 @@ class LowRank:
 
     @contextmanager
     def off(self) -> Iterator[None]:
-        """Switch the adapters off inside the block."""
         self._switch(on=False)
         try:
             yield

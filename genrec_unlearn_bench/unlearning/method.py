@@ -12,8 +12,6 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
-__all__ = ["MethodConfig", "UnlearningMethod"]
-
 
 class MethodConfig(StrictModel):
     """Base of a method's configuration: frozen, strict, a docstring below every field.

@@ -8,23 +8,15 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.backbones.recommender import Recommender, eval_mode
 from genrec_unlearn_bench.data.examples import Examples
-
-__all__ = ["reference_nll", "resting"]
 
 
 @contextmanager
 def resting(recommender: Recommender) -> Iterator[Recommender]:
     """Put ``recommender`` in evaluation mode without gradients inside the block."""
-    module = recommender.module
-    was_training = module.training
-    module.eval()
-    try:
-        with torch.no_grad():
-            yield recommender
-    finally:
-        module.train(was_training)
+    with eval_mode(recommender.module), torch.no_grad():
+        yield recommender
 
 
 def reference_nll(recommender: Recommender, examples: Examples) -> Tensor:

@@ -12,8 +12,6 @@ from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 
-__all__ = ["ForgetRequest", "check_request"]
-
 
 @dataclass(frozen=True, eq=False)
 class ForgetRequest:
@@ -41,7 +39,6 @@ class ForgetRequest:
 
     @property
     def item_ids(self) -> IntArray:
-        """Ids of the concept items."""
         return np.flatnonzero(self.items).astype(np.int64)
 
     @property

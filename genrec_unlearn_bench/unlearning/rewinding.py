@@ -17,8 +17,6 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.validation import sample
 
-__all__ = ["Rewinding", "held_out", "nearest_checkpoint"]
-
 ROWS = 512
 
 
@@ -56,7 +54,6 @@ class Rewinding:
         self._errors: list[float] = []
 
     def checkpoint(self) -> None:
-        """Keep the current parameters and their forget error."""
         state = self._model.module.state_dict()
         self._kept.append({name: value.detach().to("cpu", copy=True) for name, value in state.items()})
         self._errors.append(self._error(self._forget))

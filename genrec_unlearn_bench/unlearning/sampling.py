@@ -14,16 +14,6 @@ from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = [
-    "PairedBatch",
-    "all_examples",
-    "at_most",
-    "example_batches",
-    "paired_batches",
-    "steps_per_epoch",
-    "without_small_end",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class PairedBatch:
@@ -36,7 +26,6 @@ class PairedBatch:
 
 
 def all_examples(groups: Groups) -> Examples:
-    """Forget and retain examples as one set."""
     one, two = groups.forget, groups.retain
     shift = len(one.events)
     return Examples(
@@ -51,7 +40,6 @@ def all_examples(groups: Groups) -> Examples:
 
 
 def example_batches(examples: Examples, size: int) -> Iterator[Examples]:
-    """Split examples into batches of ``size``, in order."""
     for first in range(0, len(examples), size):
         yield examples.subset(np.arange(first, min(first + size, len(examples)), dtype=np.int64))
 

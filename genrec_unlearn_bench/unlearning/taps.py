@@ -11,8 +11,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-__all__ = ["tapped"]
-
 
 class _LastModuleReached(Exception):
     """Ends a forward pass after the last tapped module."""

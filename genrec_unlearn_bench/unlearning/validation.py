@@ -13,8 +13,6 @@ from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.unlearning.sampling import at_most
 
-__all__ = ["Validation", "sample", "validate"]
-
 
 @dataclass(frozen=True)
 class Validation:

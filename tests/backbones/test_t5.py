@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.recommender import PAD_TOKEN, SPECIALS, ServingRules, SidVocabulary, SoftSids
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.sids.table import SidTable

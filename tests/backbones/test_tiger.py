@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from genrec_unlearn_bench.backbones.backbone import Scale
-from genrec_unlearn_bench.backbones.config import Schedule
+from genrec_unlearn_bench.backbones.config import Scale, Schedule
 from genrec_unlearn_bench.backbones.tiger import Tiger
 
 INDUSTRIAL_ROWS = 19_885

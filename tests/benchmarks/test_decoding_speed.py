@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.config import T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.decoding.beam import BeamResult, beam_search, rank_items
-from genrec_unlearn_bench.decoding.causal import CausalSession
+from genrec_unlearn_bench.decoding.causal import CausalSession, CausalWeights
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights, T5Session, encode_t5
+from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights, T5EncoderWeights, T5Session, encode_t5
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.benchmarks.catalogue import OFFSETS, SEPARATOR, SIZES, VOCABULARY, Catalogue, industrial
@@ -70,7 +71,12 @@ def test_t5_of_paper_size(catalogue: Catalogue, trie: Trie, t5: Any, beam: int, 
 
     def ours() -> BeamResult:
         with torch.inference_mode():
-            return beam_search(T5Session(t5, encode_t5(t5, t5.shared(ids), mask), mask), trie, OFFSETS, beam=beam)
+            return beam_search(
+                T5Session(T5DecoderWeights(t5), encode_t5(T5EncoderWeights(t5), t5.shared(ids), mask), mask),
+                trie,
+                OFFSETS,
+                beam=beam,
+            )
 
     def theirs() -> tuple[torch.Tensor, torch.Tensor]:
         return generate(t5, ids, mask, catalogue.codes, OFFSETS, beam)
@@ -93,7 +99,9 @@ def test_causal_model(catalogue: Catalogue, trie: Trie) -> None:
 
     def ours() -> BeamResult:
         with torch.inference_mode():
-            return beam_search(CausalSession(model, model.model.embed_tokens(ids), mask), trie, OFFSETS, beam=10)
+            return beam_search(
+                CausalSession(CausalWeights(model), model.model.embed_tokens(ids), mask), trie, OFFSETS, beam=10
+            )
 
     def theirs() -> tuple[torch.Tensor, torch.Tensor]:
         return generate(model, ids, mask, catalogue.codes, OFFSETS, 10)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.config import T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data import concepts
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.prepare import prepare

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import torch
 
+from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.anatomy import anatomy

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.config import TrainingConfig
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import train_recommender
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.examples import Examples

@@ -13,6 +13,7 @@ from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, T5Conf
 
 from genrec_unlearn_bench.decoding.beam import BeamResult
 from genrec_unlearn_bench.decoding.trie import Trie
+from tests.decoding.sessions import sids_of
 
 IntArray = NDArray[np.int64]
 
@@ -112,7 +113,7 @@ def generate(
 
 def as_result(trie: Trie, offsets: Sequence[int], tokens: Tensor, scores: Tensor) -> BeamResult:
     """What ``generate`` found, as leaves of a trie."""
-    leaf_of = {tuple(sid): leaf for leaf, sid in enumerate(trie.codes_of(np.arange(trie.leaves)).tolist())}
+    leaf_of = {tuple(sid): leaf for leaf, sid in enumerate(sids_of(trie, np.arange(trie.leaves)).tolist())}
     sids = (tokens - torch.tensor(offsets)).flatten(0, 1).tolist()
     leaves = torch.tensor([leaf_of.get(tuple(sid), -1) for sid in sids]).view_as(scores)
     dead = (scores < -1e8) | (leaves < 0)
@@ -132,7 +133,7 @@ def assert_same_lists(
     live = result.leaves >= 0
     assert (scores > -1e8).equal(live)
     torch.testing.assert_close(result.log_probs[live], scores[live], atol=1e-4, rtol=0)
-    ours = torch.from_numpy(trie.codes_of(result.leaves[live].numpy()) + np.asarray(offsets))
+    ours = torch.from_numpy(sids_of(trie, result.leaves[live].numpy()) + np.asarray(offsets))
     other = (ours != tokens[live]).any(-1)
     gaps = torch.full_like(result.log_probs, float("inf"))
     steps = result.log_probs.diff(dim=1).abs()

@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from genrec_unlearn_bench.decoding.trie import Trie
+
 IntArray = NDArray[np.int64]
 
 
@@ -82,3 +84,13 @@ def beams_by_hand(
                 grown.append((child, sum(step for step, code in zip(steps, child, strict=True) if code >= 0)))
         live = sorted(grown, key=lambda pair: (-pair[1], pair[0]))[:beam]
     return live
+
+
+def sids_of(trie: Trie, leaves: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[n, L] the SIDs of leaves [n]."""
+    node = leaves
+    columns = [trie.codes[-1][node]]
+    for level in range(trie.levels - 2, -1, -1):
+        node = np.searchsorted(trie.first_child[level], node, side="right") - 1
+        columns.append(trie.codes[level][node])
+    return np.stack(columns[::-1], axis=1)

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from genrec_unlearn_bench.decoding.beam import BeamResult, beam_search, exact_search, rank_items
 from genrec_unlearn_bench.decoding.trie import Trie
-from tests.decoding.sessions import LatticeSession, RecurrentSession, beams_by_hand
+from tests.decoding.sessions import LatticeSession, RecurrentSession, beams_by_hand, sids_of
 
 SIZES, OFFSETS = (4, 5, 3), (3, 7, 12)
 VOCABULARY = 18
@@ -30,7 +30,7 @@ def pairs(result: BeamResult, trie: Trie, row: int) -> list[tuple[tuple[int, ...
     live = result.leaves[row] >= 0
     assert (result.log_probs[row] > -np.inf).tolist() == live.tolist()
     assert live.tolist() == sorted(live.tolist(), reverse=True), "dead beams stand last"
-    sids = trie.codes_of(result.leaves[row][live].numpy()).tolist()
+    sids = sids_of(trie, result.leaves[row][live].numpy()).tolist()
     return [(tuple(sid), float(score)) for sid, score in zip(sids, result.log_probs[row][live], strict=True)]
 
 

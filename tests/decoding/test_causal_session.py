@@ -11,6 +11,7 @@ from genrec_unlearn_bench.decoding.causal import CausalSession, CausalWeights
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import BenchError
 from tests.decoding.hugging_face import assert_same_lists, generate, tiny_qwen
+from tests.decoding.sessions import sids_of
 
 SIZES = (7, 9, 6, 3)
 OFFSETS = (3, 10, 19, 25)
@@ -35,7 +36,7 @@ def batch(*, left: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def opened(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> CausalSession:
-    return CausalSession(model, model.model.embed_tokens(ids), mask)
+    return CausalSession(CausalWeights(model), model.model.embed_tokens(ids), mask)
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -89,7 +90,7 @@ def test_a_beam_that_covers_the_catalogue_is_exact(codes: np.ndarray, positions:
     wide = beam_search(session, trie, OFFSETS, beam=trie.leaves)
     assert exact.leaves.equal(wide.leaves)
     torch.testing.assert_close(exact.log_probs, wide.log_probs, atol=1e-5, rtol=1e-6)
-    labels = torch.from_numpy(trie.codes_of(exact.leaves[3].numpy()) + np.asarray(OFFSETS))
+    labels = torch.from_numpy(sids_of(trie, exact.leaves[3].numpy()) + np.asarray(OFFSETS))
     logits = model(input_ids=torch.cat([ids[3:4].expand(len(labels), -1), labels], dim=1)).logits[:, -5:-1]
     forced = logits.log_softmax(-1).gather(2, labels[..., None]).sum((1, 2))
     torch.testing.assert_close(exact.log_probs[3], forced, atol=1e-5, rtol=1e-6)

@@ -10,6 +10,7 @@ from genrec_unlearn_bench.decoding.beam import beam_search, exact_search, rank_i
 from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights, T5EncoderWeights, T5Session, encode_t5
 from genrec_unlearn_bench.decoding.trie import Trie
 from tests.decoding.hugging_face import assert_same_lists, generate, tiny_t5
+from tests.decoding.sessions import sids_of
 
 SIZES = (7, 9, 6, 3)
 OFFSETS = (3, 10, 19, 25)
@@ -34,7 +35,7 @@ def batch(*, left: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
 def opened(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> T5Session:
     with torch.no_grad():
         states = model.encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-    return T5Session(model, states, mask)
+    return T5Session(T5DecoderWeights(model), states, mask)
 
 
 @pytest.mark.parametrize(("tied", "gated"), KINDS)
@@ -92,7 +93,7 @@ def test_a_beam_that_covers_the_catalogue_is_exact(codes: np.ndarray, positions:
     wide = beam_search(session, trie, OFFSETS, beam=trie.leaves)
     assert exact.leaves.equal(wide.leaves)
     torch.testing.assert_close(exact.log_probs, wide.log_probs, atol=1e-5, rtol=1e-6)
-    labels = torch.from_numpy(trie.codes_of(exact.leaves[1].numpy()) + np.asarray(OFFSETS))
+    labels = torch.from_numpy(sids_of(trie, exact.leaves[1].numpy()) + np.asarray(OFFSETS))
     logits = model(
         input_ids=ids[1:2].expand(len(labels), -1),
         attention_mask=mask[1:2].long().expand(len(labels), -1),
@@ -145,7 +146,7 @@ def test_prepared_weights_serve_many_batches() -> None:
     model = tiny_t5(VOCABULARY)
     weights = T5DecoderWeights(model)
     ids, mask = batch()
-    states = encode_t5(model, model.shared(ids), mask)
+    states = encode_t5(T5EncoderWeights(model), model.shared(ids), mask)
     every = opened(model, ids, mask).start_window(EVERY)
     torch.testing.assert_close(T5Session(weights, states, mask).start_window(EVERY), every)
     alone = T5Session(weights, states[1:2, :4], mask[1:2, :4]).start_window(EVERY)

@@ -9,6 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import BenchError
+from tests.decoding.sessions import sids_of
 
 SIZES = (3, 4, 2)
 
@@ -65,7 +66,7 @@ def test_nodes_stand_in_lexicographic_order_of_their_prefixes(table: tuple[np.nd
             assert trie.first_child[level][-1] == len(trie.codes[level + 1])
             assert (np.diff(trie.first_child[level]) > 0).all(), "no node without children"
     leaves = np.arange(trie.leaves)
-    assert [tuple(row) for row in trie.codes_of(leaves).tolist()] == sorted({*map(tuple, codes[~blocked].tolist())})
+    assert [tuple(row) for row in sids_of(trie, leaves).tolist()] == sorted({*map(tuple, codes[~blocked].tolist())})
 
 
 def test_blocking_takes_away_prefixes_that_have_no_item_left() -> None:

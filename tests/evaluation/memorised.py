@@ -12,8 +12,9 @@ from functools import cache
 import numpy as np
 import torch
 
-from genrec_unlearn_bench.backbones.config import TrainingConfig
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench import testing as planted
+from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import train_recommender
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
@@ -21,7 +22,6 @@ from genrec_unlearn_bench.data.holdout import Holdout
 from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS
 from genrec_unlearn_bench.evaluation.measurement import Subject
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.testing import planted
 from tests.evaluation.planted import examples, manifest
 
 ITEMS = planted.GROUPS * planted.MEMBERS

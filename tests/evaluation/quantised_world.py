@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.config import TrainingConfig
+from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import train_recommender
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups

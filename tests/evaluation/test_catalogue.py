@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
-from genrec_unlearn_bench import evaluation
 from genrec_unlearn_bench.errors import UnknownName
-from genrec_unlearn_bench.evaluation.catalogue import metric_spec, metric_specs
+from genrec_unlearn_bench.evaluation import catalogue
+from genrec_unlearn_bench.evaluation.catalogue import compared, family, metric_spec, metric_specs
+from genrec_unlearn_bench.evaluation.metric import MetricSpec
 
 
-def test_names_are_unique_and_complete() -> None:
-    found = pkgutil.walk_packages(evaluation.__path__, f"{evaluation.__name__}.")
-    specs = [getattr(importlib.import_module(module.name), "SPECS", ()) for module in found]
-    # Some modules take over the specs of another one by name.
-    declared = [spec.name for part in {id(part): part for part in specs}.values() for spec in part]
-    assert len(declared) == len(set(declared)) == len(metric_specs())
+def test_metrics_are_declared_once_and_whole() -> None:
+    declared = yaml.safe_load(Path(catalogue.__file__).with_name("metrics.yaml").read_text(encoding="utf-8"))
+    assert len(metric_specs()) == 286
+    assert all(set(entry) <= {*MetricSpec.model_fields, "each", "compared"} for entry in declared)
+    assert not [
+        spec for spec in metric_specs().values() if "{" in spec.model_dump_json()[1:-1].replace('"better":{', "")
+    ]
     for name, spec in metric_specs().items():
         assert name == spec.name == name.lower()
         assert spec.better
@@ -39,7 +41,18 @@ def test_unknown_names_get_a_hint() -> None:
 def test_a_listing_is_light() -> None:
     code = (
         "import sys; from genrec_unlearn_bench.evaluation.catalogue import metric_specs; metric_specs();"
-        "print([m for m in ('torch', 'pandas', 'scipy', 'pyarrow', 'transformers') if m in sys.modules])"
+        "print([m for m in ('numpy', 'torch', 'pandas', 'scipy', 'pyarrow', 'transformers') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_every_combination_is_a_metric_of_its_own_with_its_gap() -> None:
+    assert [spec.name for spec in family("membership.tpr.")] == [
+        f"membership.tpr.{score}" for score in ("loss", "min-k", "min-k++", "reference", "u-lira")
+    ]
+    damage = metric_spec("quantisation.damage-original.int8")
+    assert "of the original recommender with 8-bit round-to-nearest weights:" in damage.description
+    assert damage.range == (-1.0, float("inf"))
+    for name in compared():
+        assert {f"gap.{name}", f"gapz.{name}"} < metric_specs().keys()

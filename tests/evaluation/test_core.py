@@ -74,8 +74,9 @@ def test_each_history_is_decoded_as_often_as_it_must_be() -> None:
 
 
 def test_on_tiger_with_moved_sids_and_a_served_filter() -> None:
+    from genrec_unlearn_bench.backbones.config import T5Shape
     from genrec_unlearn_bench.backbones.recommender import ServingRules
-    from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+    from genrec_unlearn_bench.backbones.t5 import T5Recommender
 
     generator = np.random.default_rng(0)
     size, rows = 40, 30

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from genrec_unlearn_bench import testing as planted
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
@@ -24,7 +25,6 @@ from genrec_unlearn_bench.evaluation.likelihood_scoring import (
 from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, Scored, scored
 from genrec_unlearn_bench.evaluation.measurement import Subject
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.testing import planted
 from tests import small
 from tests.backbones import several
 from tests.evaluation.planted import examples, features, manifest

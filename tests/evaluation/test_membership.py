@@ -10,8 +10,7 @@ import pytest
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, References
-from genrec_unlearn_bench.evaluation.membership import Membership, MembershipConfig
-from genrec_unlearn_bench.evaluation.membership_scores import area
+from genrec_unlearn_bench.evaluation.membership import Membership, MembershipConfig, area
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.progress import Progress
 from tests.evaluation.memorised import subject, world

@@ -7,15 +7,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from genrec_unlearn_bench.evaluation.membership_scores import (
-    area,
-    kernel,
-    likelihood,
-    min_k,
-    min_k_plus_plus,
-    privleak,
-    rate,
-)
+from genrec_unlearn_bench.evaluation.membership import area, kernel, likelihood, min_k, min_k_plus_plus, privleak, rate
 
 LOG_PROBS = np.array([[-1.0, -3.0, -2.0, -4.0], [-1.0, -5.0, 0.0, 0.0]])
 REAL = np.array([[True] * 4, [True, True, False, False]])

@@ -10,11 +10,11 @@ import pytest
 from ir_measures import RR, Success, nDCG
 
 from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.lists import trec_qrels, trec_run
 from genrec_unlearn_bench.evaluation.metric import Better, Group
 from genrec_unlearn_bench.evaluation.ranking import (
     RANK_METRICS,
-    SPECS,
     gain,
     hit,
     rank_metric,
@@ -107,7 +107,7 @@ def test_a_ranker_that_puts_the_target_at_a_rank(rank: int) -> None:
 
 
 def test_directions_follow_the_group() -> None:
-    for spec in SPECS:
+    for spec in map(metric_spec, (metric.name for metric in RANK_METRICS)):
         assert spec.better == {Group.FORGET: Better.LOWER, Group.RETAIN: Better.HIGHER}
         assert spec.range == (0.0, 1.0)
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, ttest_1samp
 
+from genrec_unlearn_bench.evaluation.catalogue import family
 from genrec_unlearn_bench.evaluation.metric import Better, Group, Level, MetricValue
-from genrec_unlearn_bench.evaluation.stream import NOT_MEASURED, SPECS, StreamRanks, stream_quality, stream_times
+from genrec_unlearn_bench.evaluation.stream import NOT_MEASURED, StreamRanks, stream_quality, stream_times
 
 NO = NOT_MEASURED
 
@@ -37,14 +38,14 @@ def gain(rank: int) -> float:
 
 def test_every_metric_is_declared_once_and_comes_with_every_stream() -> None:
     found = [*stream_quality(PLANTED), *stream_times([1.0, 2.0, 4.0], retrain_seconds=10.0)]
-    assert [value.metric for value in found] == [spec.name for spec in SPECS]
-    for value, spec in zip(found, SPECS, strict=True):
+    assert [value.metric for value in found] == [spec.name for spec in family("stream.")]
+    for value, spec in zip(found, family("stream."), strict=True):
         assert spec.level is Level.MODEL
         assert value.group in spec.better
         assert value.value is not None
         assert spec.range[0] <= value.value <= spec.range[1]
         assert value.beam is None
-    better = {spec.name.removeprefix("stream."): next(iter(spec.better.values())) for spec in SPECS}
+    better = {spec.name.removeprefix("stream."): next(iter(spec.better.values())) for spec in family("stream.")}
     assert better["resurfaced"] is better["forget-hr@10.last"] is better["seconds"] is Better.LOWER
     assert better["retain-drift"] is better["retain-change"] is better["retain-slope"] is Better.HIGHER
 
@@ -116,7 +117,7 @@ def test_one_model_for_the_whole_stream_neither_drifts_nor_brings_back() -> None
 def test_a_stream_that_broke_off_has_reasons_and_no_numbers() -> None:
     reason = "the weights after request 2 of 4 are not finite"
     found = [*stream_quality(None, reason=reason), *stream_times([1.0, 2.0], retrain_seconds=3.0, reason=reason)]
-    assert [value.metric for value in found] == [spec.name for spec in SPECS]
+    assert [value.metric for value in found] == [spec.name for spec in family("stream.")]
     assert all(value.value is None and value.n is None and value.note == reason for value in found)
 
 

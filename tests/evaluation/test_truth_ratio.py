@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from genrec_unlearn_bench.evaluation.likelihoods import Scored
-from genrec_unlearn_bench.evaluation.truth_ratio import (
+from genrec_unlearn_bench.evaluation.forget_quality import (
     Accuracies,
     average_gap,
     forget_aggregate,
@@ -18,6 +17,7 @@ from genrec_unlearn_bench.evaluation.truth_ratio import (
     retain_aggregate,
     tug_of_war,
 )
+from genrec_unlearn_bench.evaluation.likelihoods import Scored
 
 
 def part(log_probs: list[list[float]], wrong: list[list[float]], lengths: list[list[int]]) -> Scored:

@@ -144,7 +144,7 @@ def test_what_cannot_be_measured() -> None:
     given, included = world(0, 4, left=0.0, examples=30)
     found = values(given, included)
     assert found["auc"].value is not None
-    assert found["tpr"].note == "one false positive in 100 cannot be told from 60 judgements"
+    assert found["tpr"].note == "one false positive in 100 cannot be resolved with 60 judgements"
     given[2, 7] = np.nan
     assert {value.note for value in values(given, included).values()} == {
         "the weights of shadow 3 of 4 came to nothing finite"

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.early_stopping import validation_ndcg
 from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.methods.elm import Elm, ElmConfig
 from genrec_unlearn_bench.progress import Progress

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
 from genrec_unlearn_bench.methods.pisces import Pisces, PiscesConfig

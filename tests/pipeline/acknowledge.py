@@ -28,7 +28,13 @@ EVERYWHERE = ("seeding.py",)
 
 _TOKENIZER = ("sids", "!sids/health.py", "!sids/overlap.py", "!sids/external.py", "pipeline/stages/train.py")
 _TRAINING = (
-    *("backbones", "!backbones/catalogue.py", "!backbones/popularity.py", "!backbones/sasrec"),
+    *(
+        "backbones",
+        "!backbones/catalogue.py",
+        "!backbones/popularity.py",
+        "!backbones/sasrec.py",
+        "!backbones/sasrec_network.py",
+    ),
     *("decoding", "data/holdout.py", "pipeline/stages/train.py"),
 )
 _MEASURE = ("evaluation/measurement.py", "evaluation/measured_parts.py", "pipeline/stages/measure.py")
@@ -52,7 +58,13 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "features-scrubbed": ("features", "data/scrub.py", "pipeline/stages/data.py"),
     "sids": (*_TOKENIZER, "backbones/backbone.py", "backbones/etegrec/tokenizer.py", "backbones/letter.py"),
     "sids-full": (*_TOKENIZER, "backbones/backbone.py", "backbones/etegrec/tokenizer.py", "backbones/letter.py"),
-    "sasrec": ("backbones/sasrec", "backbones/batches.py", "data/holdout.py", "pipeline/stages/train.py"),
+    "sasrec": (
+        "backbones/sasrec.py",
+        "backbones/sasrec_network.py",
+        "backbones/batches.py",
+        "data/holdout.py",
+        "pipeline/stages/train.py",
+    ),
     "popularity": ("backbones/popularity.py", "data/holdout.py", "pipeline/stages/train.py"),
     "original": _TRAINING,
     "retrain": _TRAINING,
@@ -73,8 +85,8 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "hidden-states": ("evaluation/probing/states.py", "evaluation/probing/splits.py", *_MEASURE),
     "probing": ("evaluation/probing", "!evaluation/probing/states.py", *_MEASURE),
     "likelihoods": ("evaluation/likelihoods.py", "evaluation/likelihood_scoring.py", *_MEASURE),
-    "membership": ("evaluation/membership.py", "evaluation/membership_scores.py", *_MEASURE),
-    "forget-quality": ("evaluation/forget_quality.py", "evaluation/truth_ratio.py", *_MEASURE),
+    "membership": ("evaluation/membership.py", *_MEASURE),
+    "forget-quality": ("evaluation/forget_quality.py", *_MEASURE),
     "quantisation": ("evaluation/quantisation.py", "evaluation/quantised.py", *_MEASURE),
     "relearning-start": ("evaluation/relearning/attack_data.py", *_MEASURE),
     "relearning": ("evaluation/relearning", "unlearning/lora.py", *_MEASURE),
@@ -112,7 +124,7 @@ VERSIONED_IN = {
     "membership": "evaluation/membership.py",
     "forget-quality": "evaluation/forget_quality.py",
     "quantisation": "evaluation/quantisation.py",
-    "relearning-start": "evaluation/relearning/specs.py (START)",
+    "relearning-start": "evaluation/relearning/measurement.py (START)",
     "relearning": "evaluation/relearning/measurement.py",
     **dict.fromkeys(("u-lira", "u-lira-metrics"), "pipeline/stages/shadows.py"),
     "result": "pipeline/graph.py",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.backbones.backbone import Scale
+from genrec_unlearn_bench.backbones.config import Scale
 from genrec_unlearn_bench.errors import ConfigError, UnknownName, UsageError
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import resolve

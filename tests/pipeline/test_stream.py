@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.evaluation.catalogue import family
 from genrec_unlearn_bench.evaluation.metric import MetricValue
-from genrec_unlearn_bench.evaluation.stream import SPECS
 from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.pipeline.results import read_record, record_text
 from genrec_unlearn_bench.pipeline.run import FinishedRun
@@ -38,7 +38,7 @@ def test_filtering_in_turn_comes_to_the_same_as_filtering_at_once(trained: Bench
     assert turns.folder != once.folder
     assert turns.folder.name == f"smoke-seed0-requests2-{turns.record.key[:10]}"
     found = stream_values(turns)
-    assert list(found) == [spec.name for spec in SPECS]
+    assert list(found) == [spec.name for spec in family("stream.")]
     assert found["stream.resurfaced"].value == 0
     assert found["stream.forget-hr@10.last"].value == 0
     rows = table(turns)

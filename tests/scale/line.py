@@ -157,7 +157,8 @@ def run_sids(
 
 def run_decoding(dataset: Dataset, split: ForgetSplit, table: SidTable, meter: Meter) -> None:
     """The trie, and beam search in it with a small untrained T5."""
-    from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+    from genrec_unlearn_bench.backbones.config import T5Shape
+    from genrec_unlearn_bench.backbones.t5 import T5Recommender
     from genrec_unlearn_bench.decoding.trie import Trie
 
     with meter.stage("trie"):

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.minionerec.config import LoraShape
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, early_blocks, linear_names
 from tests.backbones.minionerec.models import scratch

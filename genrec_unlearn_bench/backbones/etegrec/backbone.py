@@ -6,28 +6,23 @@ the official code and what does not, with reasons, is in ``docs/backbones/etegre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
-from genrec_unlearn_bench.backbones.config import BackboneConfig, expect
+from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig, expect
 from genrec_unlearn_bench.backbones.etegrec.config import PRESETS, SID_PRESETS, EtegrecConfig, EtegrecSidConfig
-from genrec_unlearn_bench.backbones.recommender import Capability
-from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
+from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.table import SidTable
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
-
-__all__ = ["Etegrec"]
 
 
 class Etegrec(Backbone):
     """ETEGRec (arXiv 2409.05546): tokenizer and T5 trained in turns, then the T5 alone."""
 
     name: ClassVar[str] = "etegrec"
+    recommender: ClassVar[str] = "genrec_unlearn_bench.backbones.etegrec.recommender:EtegrecRecommender"
     Config = EtegrecConfig
     presets = PRESETS
     sid_presets = SID_PRESETS
@@ -51,31 +46,26 @@ class Etegrec(Backbone):
         return pretrain(item_vectors(own, data), own, fit=data.known, seed=seed, device=device, progress=progress)
 
     @classmethod
-    def recommender_class(cls) -> type[EtegrecRecommender]:
-        from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
-
-        return EtegrecRecommender
-
-    @classmethod
     def untrained(
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
-    ) -> EtegrecRecommender:
+    ) -> Recommender:
         own = expect(config, EtegrecConfig)
-        recommender = cls.recommender_class().fresh(own.shape, sids.freeze(), seed=seed, device=device)
-        recommender.rescale(own.initial_deviation)
+        made = cls.recommender_class().fresh(own.shape, sids.freeze(), seed=seed, device=device)
+        made.rescale(own.initial_deviation)
+        recommender: Recommender = made
         return recommender
 
     @classmethod
     def fit(
         cls, config: BackboneConfig, *, data: TrainingData, sids: SidTable, seed: int, device: str, progress: Progress
-    ) -> EtegrecRecommender:
+    ) -> Recommender:
         """Train in turns and then the recommender alone; on a frozen table the recommender alone, from scratch."""
         from genrec_unlearn_bench.backbones.etegrec.joint import train_jointly
         from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer
         from genrec_unlearn_bench.backbones.training import train_recommender
 
         own = expect(config, EtegrecConfig)
-        recommender = cls.untrained(own, data, sids, seed=derive(seed, "weights"), device=device)
+        recommender: Any = cls.untrained(own, data, sids, seed=derive(seed, "weights"), device=device)
         training, stage = own.alone, "train"
         if not sids.frozen:
             tokenizer = LiveTokenizer.of(sids, device=device)
@@ -93,4 +83,5 @@ class Etegrec(Backbone):
             progress=progress,
             stage=stage,
         )
-        return recommender
+        trained: Recommender = recommender
+        return trained

@@ -6,12 +6,9 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, T5Shape, TrainingConfig
-from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
+from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig, Scale, T5Shape, TrainingConfig
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.sids.config import SidConfig
-
-__all__ = ["PRESETS", "SID_PRESETS", "AlignmentConfig", "EtegrecConfig", "EtegrecSidConfig", "JointConfig"]
 
 
 class EtegrecSidConfig(SidConfig):

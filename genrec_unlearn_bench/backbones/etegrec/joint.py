@@ -1,8 +1,15 @@
-"""Alternating training of tokenizer and recommender (Liu et al. 2025, sec. 3.4), the first of ETEGRec's two stages.
+"""Alternating training of tokenizer and recommender (Liu et al. 2025, arXiv 2409.05546, sec. 3.4), and their alignment.
 
 In every cycle the tokenizer trains for one epoch with the recommender frozen; then all items get their new codes, and
 with them histories and labels; then the recommender trains with the tokenizer frozen. The best cycle by validation
 NDCG@10 is restored, tokenizer and recommender together.
+
+Two losses tie the networks (sec. 3.3). Sequence-item alignment (SIA, eq. 15) asks the tokenizer to give a user's
+encoded history and the item chosen next the same distribution over codes; preference-semantic alignment (PSA, eq. 16)
+draws the decoder's first state to the reconstruction of that item, and away from the others of the batch. The paper
+prints SIA with a minus sign, which would drive the distributions apart, and sums over levels; the official code adds
+it, as a mean over levels and items. The code's weights belong to the mean, so it is taken here. The sign of the
+distances is a choice (``compat_sign``). The paper's PSA sums both directions, and so does the code.
 
 Two terms of the official loss are left out because they have no gradient: the token cross-entropy in tokenizer epochs
 (weight 0, and its labels are integers) and the reconstruction in recommender epochs (weight 0). In tokenizer epochs the
@@ -14,34 +21,31 @@ peak.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from genrec_unlearn_bench.backbones.batches import bucketed_batches
 from genrec_unlearn_bench.backbones.config import Schedule
+from genrec_unlearn_bench.backbones.distributed import Processes
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
-from genrec_unlearn_bench.backbones.etegrec.alignment import AlignmentHeads, UserState, aligned, first_occurrences
-from genrec_unlearn_bench.backbones.etegrec.config import EtegrecConfig, JointConfig
-from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
-from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, tokenizer_pass
-from genrec_unlearn_bench.backbones.recommender import StepOutput
+from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig, EtegrecConfig, JointConfig
+from genrec_unlearn_bench.backbones.etegrec.recommender import DEVIATION, EtegrecRecommender
+from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, TokenizerPass, tokenizer_pass
+from genrec_unlearn_bench.backbones.recommender import Context, StepOutput
 from genrec_unlearn_bench.backbones.training import check_training, cross_entropy
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import derive, numpy_generator
+from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator, torch_seeded
+from genrec_unlearn_bench.sids.rqvae import RqVae
 from genrec_unlearn_bench.sids.table import SidTable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from accelerate import Accelerator
-
-__all__ = ["JointTraining", "train_jointly"]
 
 _STAGE = "joint"
 
@@ -79,9 +83,7 @@ def train_jointly(
     sample = np.sort(numpy_generator(seed, "valid-sample").permutation(len(valid))[: joint.valid_rows])
     best = EarlyStopping(recommender, valid.subset(sample), joint.patience, _STAGE, progress)
     kept, epoch = training.tokenizer_state(), 0
-    on_cuda = torch.device(device).type == "cuda"
-    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
-        torch.manual_seed(derive(seed, "dropout", _STAGE))
+    with torch_seeded(derive(seed, "dropout", _STAGE), device):
         for epoch in progress.track(_STAGE, range(joint.epochs), total=joint.epochs):
             align = epoch >= joint.warm_epoch
             if epoch % joint.cycle == 0:
@@ -107,7 +109,7 @@ class _Learner:
     """Networks with their optimizer and learning-rate schedule."""
 
     def __init__(
-        self, modules: list[nn.Module], rate: float, schedule: Schedule, config: JointConfig, accelerator: Accelerator
+        self, modules: list[nn.Module], rate: float, schedule: Schedule, config: JointConfig, accelerator: Any
     ) -> None:
         self.modules, self._rate, self._schedule = modules, rate, schedule
         self._parameters = [parameter for module in modules for parameter in module.parameters()]
@@ -141,15 +143,12 @@ class JointTraining:
         device: str,
         progress: Progress,
     ) -> None:
-        from accelerate import Accelerator
-
-        on_cuda = torch.device(device).type == "cuda"
         width, dim = recommender.shape.d_model, tokenizer.model.config.dim
         self.heads = AlignmentHeads(width, dim, tokenizer.vectors.shape[1], seed=seed).to(recommender.device)
         self.recommender = recommender.with_sids(tokenizer.table())
         self.tokenizer, self.config, self.alignment = tokenizer, config.joint, config.alignment
         self.train, self.seed, self.progress = train, seed, progress
-        self.accelerator: Accelerator = Accelerator(cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no")
+        self.accelerator = Processes(device).accelerator
         joint = config.joint
         total = joint.epochs * math.ceil(len(train) / joint.batch_size)
         warmup = min(joint.warmup_steps, max(total // 10, 1))
@@ -205,7 +204,6 @@ class JointTraining:
         self.progress.log("joint.recommender", number, losses.values())
 
     def retokenise(self, *, note: bool = False) -> EtegrecRecommender:
-        """Give the recommender the tokenizer's present codes."""
         table = self.tokenizer.table()
         self.recommender = self.recommender.with_sids(table)
         if note:
@@ -259,3 +257,87 @@ def _colliding(table: SidTable) -> float:
     """Share of items whose codes another item has too."""
     _, place, sizes = np.unique(table.quantised_codes, axis=0, return_inverse=True, return_counts=True)
     return float((sizes[place.ravel()] > 1).mean())
+
+
+def code_log_probs(residuals: Tensor, codebooks: Iterable[Tensor], *, compat_sign: bool) -> Tensor:
+    """[n, Q, K] log-probability of every code at every level (eq. 6): softmax over -||r^l - c_k^l||^2.
+
+    ``residuals`` [n, Q, D], Q ``codebooks`` [K, D]; ``compat_sign``: over +||r^l - c_k^l||^2, as in the official code.
+    """
+    levels = []
+    for level, book in enumerate(codebooks):
+        residual = residuals[:, level]
+        squared = (residual**2).sum(1, keepdim=True) - 2 * residual @ book.T + (book**2).sum(1)
+        levels.append((squared if compat_sign else -squared).log_softmax(-1))
+    return torch.stack(levels, dim=1)
+
+
+def symmetric_kl(a: Tensor, b: Tensor) -> Tensor:
+    """KL(a || b) + KL(b || a) of log-probabilities [n, Q, K], in nats: the mean over n and Q."""
+    return ((a.exp() - b.exp()) * (a - b)).sum(-1).mean()
+
+
+def info_nce(a: Tensor, b: Tensor, temperature: float) -> Tensor:
+    """InfoNCE of n pairs [n, D] by cosine similarity, in nats: a among all b plus b among all a, each a mean."""
+    similarity = functional.normalize(a, dim=-1) @ functional.normalize(b, dim=-1).T / temperature
+    own = torch.arange(len(a), device=a.device)
+    return functional.cross_entropy(similarity, own) + functional.cross_entropy(similarity.T, own)
+
+
+def first_occurrences(targets: IntArray) -> IntArray:
+    """First row of each distinct target of a batch [B], by ascending target: no item is its own negative."""
+    return np.unique(targets, return_index=True)[1].astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class UserState:
+    """Final states of n users."""
+
+    sequence: Tensor
+    """[n, D] mean of the encoder's final states over real positions."""
+    preference: Tensor
+    """[n, D] the decoder's final state at the start token, which the output layer reads."""
+
+    @classmethod
+    def of(cls, context: Context, output: StepOutput) -> UserState:
+        """The states of encoded histories and of one target each, decoded with its hidden states."""
+        states, weights = context.state.float(), context.mask[..., None].float()
+        return cls((states * weights).sum(1) / weights.sum(1).clamp_min(1), output.hidden[-1][:, 0].float())
+
+    def rows(self, index: Tensor) -> UserState:
+        return UserState(self.sequence[index], self.preference[index])
+
+
+class AlignmentHeads(nn.Module):
+    """Linear maps from the recommender's width to the codewords' and to the item vectors', never saved."""
+
+    def __init__(self, width: int, latent: int, vector: int, *, seed: int) -> None:
+        super().__init__()
+        generator = torch_generator(seed, "etegrec", "heads")
+        self.sequence = _linear(width, latent, generator)
+        self.preference = _linear(width, vector, generator)
+
+
+def aligned(
+    config: AlignmentConfig, heads: AlignmentHeads, tokenizer: RqVae, users: UserState, items: TokenizerPass
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The weighted sum of both losses and each by name, for n users and their n distinct next items.
+
+    Differentiable in both networks.
+    """
+    sequence = tokenizer.quantise(heads.sequence(users.sequence))
+    books = list(tokenizer.codebooks)
+    sia = symmetric_kl(
+        code_log_probs(sequence.residuals, books, compat_sign=config.compat_sign),
+        code_log_probs(items.quantised.residuals, books, compat_sign=config.compat_sign),
+    )
+    psa = info_nce(heads.preference(users.preference), items.reconstruction, config.temperature)
+    return config.sia * sia + config.psa * psa, {"sia": sia, "psa": psa}
+
+
+def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    # On the meta device first: the default initialisation draws from the global generator.
+    linear = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
+    nn.init.normal_(linear.weight, std=DEVIATION, generator=generator)
+    nn.init.zeros_(linear.bias)
+    return linear

@@ -22,8 +22,6 @@ from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights
 if TYPE_CHECKING:
     from transformers import T5Config, T5ForConditionalGeneration
 
-__all__ = ["DEVIATION", "EtegrecRecommender"]
-
 DEVIATION = 0.02
 """Standard deviation of fresh weights, as in the official code."""
 

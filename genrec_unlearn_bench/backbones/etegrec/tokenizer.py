@@ -24,8 +24,6 @@ from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, RqVaeLoss, rqvae_l
 from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
 from genrec_unlearn_bench.sids.table import SidTable, nearest_codes, ordinals
 
-__all__ = ["LiveTokenizer", "TokenizerPass", "item_vectors", "pretrain", "tokenizer_pass"]
-
 FloatArray = NDArray[np.float32]
 
 _VECTORS, _BETA = "vectors", "beta"
@@ -176,7 +174,6 @@ def pretrain(
 
 
 def _rebuilt(network: Mapping[str, FloatArray]) -> RqVae:
-    """An RQ-VAE of the sizes that the weights show, with these weights."""
     books = [name for name in network if name.startswith("codebooks.")]
     layers = [name for name in network if name.startswith("encoder.") and name.endswith(".weight")]
     widths = [len(network[name]) for name in sorted(layers, key=lambda name: int(name.split(".")[1]))]

@@ -22,57 +22,51 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
 from genrec_unlearn_bench.backbones.config import BackboneConfig, expect
 from genrec_unlearn_bench.backbones.minionerec.config import PRESETS, SID_PRESETS, MiniOneRecConfig
-from genrec_unlearn_bench.backbones.recommender import Capability
-from genrec_unlearn_bench.errors import ConfigError
+from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
     from genrec_unlearn_bench.backbones.training import TrainingTask
-
-__all__ = ["MiniOneRec"]
 
 
 class MiniOneRec(Backbone):
     """MiniOneRec (arXiv 2510.24431): Qwen2 over semantic IDs, from scratch or from a pretrained text model."""
 
     name: ClassVar[str] = "mor"
+    recommender: ClassVar[str] = "genrec_unlearn_bench.backbones.minionerec.recommender:CausalRecommender"
     Config = MiniOneRecConfig
     presets = PRESETS
     sid_presets = SID_PRESETS
 
     @classmethod
     def label(cls, config: BackboneConfig, sids: SidConfig) -> str:
-        return cls.name if _checked(config).checkpoint else f"{cls.name} (from scratch)"
+        return cls.name if expect(config, MiniOneRecConfig).checkpoint else f"{cls.name} (from scratch)"
 
     @classmethod
     def capabilities(cls, config: BackboneConfig, sids: SidConfig) -> frozenset[Capability]:
-        own = _checked(config)
+        own = expect(config, MiniOneRecConfig)
         found = super().capabilities(config, sids)
         return found | {Capability.TEXT_TASKS} if own.checkpoint and own.text_tasks else found
 
     @classmethod
-    def recommender_class(cls) -> type[CausalRecommender]:
-        from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
-
-        return CausalRecommender
-
-    @classmethod
     def untrained(
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
-    ) -> CausalRecommender:
-        own = _checked(config)
+    ) -> Recommender:
+        own = expect(config, MiniOneRecConfig)
+        made: Recommender
         if own.checkpoint is None:
-            return cls.recommender_class().fresh(own.saved_shape(own.network), sids, seed=seed, device=device)
-        return cls.recommender_class().pretrained(own, own.checkpoint, sids, seed=seed, device=device)
+            made = cls.recommender_class().fresh(own.saved_shape(own.network), sids, seed=seed, device=device)
+        else:
+            made = cls.recommender_class().pretrained(own, own.checkpoint, sids, seed=seed, device=device)
+        return made
 
     @classmethod
     def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:
         from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains, SupervisedMixture
 
-        own = _checked(config)
+        own = expect(config, MiniOneRecConfig)
         if own.checkpoint is None:
             chains = PrefixChains(recommender, data.train)
             progress.note("train.chains", len(chains.items))
@@ -80,15 +74,3 @@ class MiniOneRec(Backbone):
         mixture = SupervisedMixture(recommender, data, text_tasks=own.text_tasks, ending=own.ending)
         progress.note("train.samples", list(mixture.sizes))
         return mixture
-
-
-def _checked(config: BackboneConfig) -> MiniOneRecConfig:
-    own = expect(config, MiniOneRecConfig)
-    faults = []
-    if own.checkpoint is None and own.lora is not None:
-        faults.append("lora: adapters need a checkpoint to adapt; a network from scratch is trained in full")
-    if own.lora is not None and own.training.weight_decay:
-        faults.append("training.weight_decay: must be 0 with lora, it would move the text rows of the embedding")
-    if faults:
-        raise ConfigError(faults, where="--set-backbone")
-    return own

@@ -7,16 +7,14 @@ another token.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, TrainingConfig
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.sids.config import SidConfig, sid_preset
-
-__all__ = ["PRESETS", "SID_PRESETS", "CausalShape", "LoraShape", "MiniOneRecConfig", "NetworkShape", "TaskTemplates"]
 
 _PREAMBLE = (
     "Below is an instruction that describes a task, paired with an input that provides further context. "
@@ -202,6 +200,17 @@ class MiniOneRecConfig(BackboneConfig):
     """Gradient checkpointing: a third more time, a fraction of the memory."""
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     """Optimisation and early stopping."""
+
+    @model_validator(mode="after")
+    def _adapters_have_something_to_adapt(self) -> Self:
+        faults = []
+        if self.lora is not None and self.checkpoint is None:
+            faults.append("lora: adapters need a checkpoint to adapt; a network from scratch is trained in full")
+        if self.lora is not None and self.training.weight_decay:
+            faults.append("training.weight_decay must be 0 with lora: it would move the text rows of the embedding")
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
 
     def saved_shape(self, network: NetworkShape, **text: Any) -> CausalShape:
         """The shape of a recommender on ``network``; ``text`` gives the fields that a checkpoint needs beside."""

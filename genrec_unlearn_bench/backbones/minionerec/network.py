@@ -15,11 +15,10 @@ from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraSh
 from genrec_unlearn_bench.decoding.causal import CausalWeights
 from genrec_unlearn_bench.decoding.linear import Projection
 from genrec_unlearn_bench.errors import ConfigError
+from genrec_unlearn_bench.seeding import torch_seeded
 
 if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM
-
-__all__ = ["adapted", "block_type", "extend_vocabulary", "hold_text_rows", "random_network", "serving_weights"]
 
 _HELD = "_text_rows_held"
 
@@ -49,8 +48,7 @@ def random_network(shape: CausalShape, tokens: int, *, seed: int) -> Qwen2ForCau
     )
     if net.head_dim is not None:
         config.head_dim = net.head_dim
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with torch_seeded(seed):
         model = Qwen2ForCausalLM(config)
     for parameter in model.parameters():
         # Not the whole module: the rotary frequencies are a float32 buffer whatever the type of the weights.
@@ -114,8 +112,7 @@ def _inject(net: Any, lora: LoraShape, seed: int) -> None:
     settings = LoraConfig(
         r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=list(lora.targets)
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with torch_seeded(seed):
         inject_adapter_in_model(settings, net)
     for name, parameter in net.named_parameters():
         if ".lora_" in name:

@@ -14,8 +14,6 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.minionerec.config import PromptTemplate, TaskTemplates
 from genrec_unlearn_bench.errors import CorruptArtefact
 
-__all__ = ["Prompt", "PromptBatch", "PromptTokenizer", "batch_prompts"]
-
 
 @dataclass(frozen=True)
 class Prompt:
@@ -128,7 +126,6 @@ class PromptTokenizer:
 
     @classmethod
     def load(cls, folder: Path, words: TaskTemplates, end: int | None) -> PromptTokenizer:
-        """The inverse of ``save``. Raises CorruptArtefact."""
         try:
             tokenizer = Tokenizer.from_file(str(folder / _FILE))
         except Exception as fault:  # The library raises plain Exception.

@@ -47,8 +47,6 @@ from genrec_unlearn_bench.sids.table import SidTable
 if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM
 
-__all__ = ["SID_PROMPT", "CausalRecommender", "sid_vocabulary"]
-
 _SEPARATOR = SPECIALS
 SID_PROMPT = Prompt(head=(BOS,), separator=(_SEPARATOR,), tail=(_SEPARATOR,), empty=())
 """Without text: ``BOS s1 SEP s2 SEP … sn SEP ->``; every item stands behind BOS or SEP, the next one too."""

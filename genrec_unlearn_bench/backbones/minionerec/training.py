@@ -20,8 +20,6 @@ from genrec_unlearn_bench.backbones.recommender import Context
 from genrec_unlearn_bench.backbones.training import sid_terms
 from genrec_unlearn_bench.data.examples import PAD, Examples, IntArray
 
-__all__ = ["PrefixChains", "SupervisedMixture", "token_losses"]
-
 _ELEMENTS = 1 << 28
 """Logits held at a time: 1 GiB in float32."""
 

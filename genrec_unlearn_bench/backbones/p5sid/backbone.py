@@ -15,29 +15,123 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
-from genrec_unlearn_bench.backbones.config import BackboneConfig, expect
-from genrec_unlearn_bench.backbones.p5sid.config import PRESETS, SID_PRESETS, P5Config, P5SidConfig
-from genrec_unlearn_bench.backbones.recommender import Capability
+from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, T5Shape, TrainingConfig, expect
+from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
-from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.sids.config import SidConfig, sid_preset
 from genrec_unlearn_bench.sids.p5 import digit_pieces
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender
     from genrec_unlearn_bench.backbones.training import TrainingTask
 
-__all__ = ["P5Sid"]
+
+class P5Config(BackboneConfig):
+    """The network, its prompts and its training."""
+
+    checkpoint: str | None = None
+    """Hub id or folder of a pretrained T5 (``t5-small``); none trains a network of ``shape`` from scratch, which is
+    another model and is called so in every result."""
+    shape: T5Shape = Field(default_factory=T5Shape)
+    """Architecture from scratch, and how many items of a history are read; a checkpoint brings its own architecture."""
+    whole_words: bool = True
+    """Add whole-word embeddings to the encoder's input."""
+    separator: bool = True
+    """Put a comma between items."""
+    training: TrainingConfig = Field(default_factory=TrainingConfig)
+    """Optimisation and early stopping."""
+
+    @model_validator(mode="after")
+    def _users_are_words(self) -> P5Config:
+        if self.shape.user_tokens:
+            raise ValueError("shape.user_tokens must be 0: prompts name users in words")
+        return self
+
+
+PRESETS = {
+    # Commas are left out where every encoder position counts; whole-word embeddings mark the items all the same.
+    Scale.SMOKE: P5Config(
+        shape=T5Shape(d_model=64, d_kv=16, d_ff=256, layers=2, heads=4, dropout=0.0, history_limit=6),
+        separator=False,
+        training=TrainingConfig(lr=5e-3, batch_size=128, epochs=8, warmup_steps=60, evaluations=4, valid_rows=500),
+    ),
+    Scale.SMALL: P5Config(
+        shape=T5Shape(d_model=128, d_kv=32, d_ff=512, layers=2, heads=4, history_limit=10),
+        separator=False,
+        # A prompt's own words make a step half as long again as TIGER's, so there are fewer.
+        training=TrainingConfig(epochs=40, max_steps=1200, warmup_steps=120, evaluations=8),
+    ),
+    # TRACER's paper gives P5-SID no settings of its own: its tokenizer's grid, and the family's text model.
+    Scale.PAPER: P5Config(
+        checkpoint="t5-small",
+        training=TrainingConfig(
+            lr=1e-3, batch_size=128, epochs=50, warmup_steps=1000, evaluations=50, patience=10, valid_rows=5000
+        ),
+    ),
+    # LLM-RecSys-ID: AdamW at 1e-3, decay 0.01, two GPUs with 64 rows each, 20 epochs, the best on validation. Its
+    # warm-up is 5 % of all steps: some 1,400 of 28,000 on Beauty.
+    Scale.OFFICIAL: P5Config(
+        checkpoint="t5-small",
+        training=TrainingConfig(
+            lr=1e-3, batch_size=128, epochs=20, warmup_steps=1400, evaluations=20, patience=20, valid_rows=5000
+        ),
+    ),
+}
+
+
+class P5SidConfig(SidConfig):
+    """Which indexer, and its options; those of ``SidConfig`` are the first one's."""
+
+    indexer: Literal["rqvae", "sequential", "collaborative"] = "rqvae"
+    """Codebooks over item texts (RQ-VAE or residual k-means, as ``quantiser`` says: TRACER's setting), numbers by first
+    appearance, or clusters of co-occurrence (Hua et al. 2023). The last two are trees without codebooks."""
+    start: int = Field(default=1001, ge=0)
+    """Sequential: the first number; 1001 is OpenP5's, 1 that of Hua et al."""
+    digits: int = Field(default=2, ge=1, le=9)
+    """Sequential: digits a piece, from the left, where no tokenizer is named."""
+    number_tokenizer: str | None = None
+    """Sequential: hub id or folder of a pretrained T5 whose tokenizer cuts the numbers into its own sub-words."""
+    clusters: int = Field(default=20, ge=2)
+    """Collaborative: clusters that a cluster is split into."""
+    leaf_size: int = Field(default=500, ge=2)
+    """Collaborative: most items of a cluster that is not split any more; at least ``clusters``."""
+    cluster_tokens: int = Field(default=500, ge=2)
+    """Collaborative: cluster tokens before their numbering begins anew."""
+
+    @model_validator(mode="after")
+    def _leaves_hold_a_split(self) -> P5SidConfig:
+        if self.leaf_size < self.clusters:
+            raise ValueError(f"leaf_size ({self.leaf_size}) must not be below clusters ({self.clusters})")
+        if self.cluster_tokens <= self.clusters:
+            raise ValueError(f"cluster_tokens ({self.cluster_tokens}) must exceed clusters ({self.clusters})")
+        return self
+
+
+_TREES: dict[Scale, dict[str, int | str]] = {
+    Scale.SMOKE: {"clusters": 8, "leaf_size": 24, "cluster_tokens": 100},
+    Scale.SMALL: {"leaf_size": 100},
+    Scale.PAPER: {"number_tokenizer": "t5-small"},
+    Scale.OFFICIAL: {"number_tokenizer": "t5-small"},
+}
+
+SID_PRESETS = {
+    scale: P5SidConfig.model_validate({**sid_preset(scale.value).model_dump(), **trees})
+    for scale, trees in _TREES.items()
+}
+"""Codebooks as TIGER has them at the same scale, and the options of the trees."""
 
 
 class P5Sid(Backbone):
     """P5 prompts over semantic IDs, on a pretrained T5 (from scratch without one, and then named so)."""
 
     name: ClassVar[str] = "p5sid"
+    recommender: ClassVar[str] = "genrec_unlearn_bench.backbones.p5sid.recommender:P5Recommender"
     Config = P5Config
     presets = PRESETS
     sid_presets = SID_PRESETS
@@ -79,24 +173,17 @@ class P5Sid(Backbone):
         return super().tokenise(own, data, seed=seed, device=device, progress=progress)
 
     @classmethod
-    def recommender_class(cls) -> type[P5Recommender]:
-        from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender
-
-        return P5Recommender
-
-    @classmethod
     def untrained(
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
-    ) -> P5Recommender:
-        from genrec_unlearn_bench.backbones.p5sid.recommender import untrained_recommender
-
-        return untrained_recommender(expect(config, P5Config), data.train, sids, seed=seed, device=device)
+    ) -> Recommender:
+        own = expect(config, P5Config)
+        made: Recommender = cls.recommender_class().untrained(own, data.train, sids, seed=seed, device=device)
+        return made
 
     @classmethod
     def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:
-        from genrec_unlearn_bench.backbones.p5sid.recommender import PromptedNextItem
-
-        return PromptedNextItem(recommender, data.train, expect(config, P5Config).training.temperature)
+        found: TrainingTask = recommender.training_task(data.train, expect(config, P5Config).training.temperature)
+        return found
 
 
 def _number_pieces(config: P5SidConfig) -> Callable[[int], list[str]]:

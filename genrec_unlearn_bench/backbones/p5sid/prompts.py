@@ -19,22 +19,6 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.sids.p5 import digit_pieces
 
-__all__ = [
-    "END_OF_PROMPT",
-    "EVALUATION",
-    "PROMPTS",
-    "PROMPT_WORDS",
-    "SEPARATOR",
-    "PromptTensors",
-    "PromptTokens",
-    "SubwordTokenizer",
-    "TextTokenizer",
-    "TokenRun",
-    "WordTokenizer",
-    "close_gaps",
-    "tokenise_prompt",
-]
-
 PROMPTS = (
     "shopper {user} took {history} ; what comes next ?",
     "after {history} , what would {user} choose ?",

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.p5sid.config import P5Config
+from genrec_unlearn_bench.backbones.config import T5Shape
+from genrec_unlearn_bench.backbones.p5sid.backbone import P5Config
 from genrec_unlearn_bench.backbones.p5sid.prompts import (
     EVALUATION,
     PROMPTS,
@@ -29,15 +30,14 @@ from genrec_unlearn_bench.backbones.p5sid.prompts import (
 )
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
 from genrec_unlearn_bench.backbones.recommender import PAD_TOKEN, ServingRules, SidVocabulary, SoftSids, StepOutput
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import ExampleTask, cross_entropy
 from genrec_unlearn_bench.data.examples import PAD, Examples, Histories, IntArray
+from genrec_unlearn_bench.seeding import torch_seeded
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
     from transformers import T5Config, T5ForConditionalGeneration
-
-__all__ = ["P5Recommender", "P5Shape", "PromptedNextItem", "UserTokens", "untrained_recommender"]
 
 
 class P5Shape(T5Shape):
@@ -127,8 +127,7 @@ class P5Recommender(T5Recommender):
         It is changed in place. ``numbers``, its digit tokens, start at random like the SIDs', as in P5's later codes.
         """
         vocabulary = cls._vocabulary_for(shape, sids)
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(seed)
+        with torch_seeded(seed), torch.no_grad():
             model.resize_token_embeddings(vocabulary.size, mean_resizing=False)
             new = [*numbers, *range(vocabulary.base, vocabulary.size)]
             for embedding in {id(m): m for m in (model.get_input_embeddings(), model.get_output_embeddings())}.values():
@@ -138,6 +137,43 @@ class P5Recommender(T5Recommender):
                 model.tie_weights()
             _add_prompt_parameters(model, shape)
         return cls(model.to(device), shape, sids)
+
+    @classmethod
+    def untrained(cls, config: P5Config, train: Examples, sids: SidTable, *, seed: int, device: str) -> Self:
+        """The network with SID tokens and prompts, from scratch or from the checkpoint, and the users of ``train``."""
+        text: TextTokenizer = WordTokenizer()
+        content = config.shape.model_dump()
+        loaded = load_pretrained(config.checkpoint, "t5") if config.checkpoint else None
+        if loaded is not None:
+            found = loaded.model.config
+            text = SubwordTokenizer(loaded.tokenizer, loaded.model.get_input_embeddings().num_embeddings)
+            content |= {name: getattr(found, name) for name in ("d_model", "d_kv", "d_ff")}
+            content |= {"layers": found.num_layers, "heads": found.num_heads, "dropout": found.dropout_rate}
+            content |= {"gated": found.is_gated_act, "tied": found.tie_word_embeddings}
+        users = _users(train, text)
+        shape = P5Shape.model_validate(
+            content
+            | {
+                "text_tokens": text.size,
+                "prompts": tuple(tokenise_prompt(prompt, text) for prompt in PROMPTS),
+                "evaluation": EVALUATION,
+                "separator": tuple(text.word(SEPARATOR)) if config.separator else (),
+                "whole_words": 512 if config.whole_words else 0,
+                "user_ids": len(users.rows),
+                "users": len(users.tokens) - 1,
+                "user_width": users.tokens.shape[1],
+            }
+        )
+        if loaded is None:
+            recommender = cls.fresh(shape, sids, seed=seed, device=device)
+        else:
+            numbers = text.number_ids() if isinstance(text, SubwordTokenizer) else []
+            recommender = cls.pretrained(loaded.model, shape, sids, numbers=numbers, seed=seed, device=device)
+        recommender.set_users(users)
+        return recommender
+
+    def training_task(self, examples: Examples, temperature: float) -> PromptedNextItem:
+        return PromptedNextItem(self, examples, temperature)
 
     def set_users(self, users: UserTokens) -> None:
         """Give the users their words; they are saved with the weights."""
@@ -245,42 +281,6 @@ class PromptedNextItem(ExampleTask):
         prompts = torch.randint(len(model.shape.prompts), (len(rows),))
         histories = self.examples.histories(model.history_limit, rows)
         return cross_entropy(model.prompted(histories, self.examples.targets[rows], prompts), self.temperature)
-
-
-def untrained_recommender(
-    config: P5Config, train: Examples, sids: SidTable, *, seed: int, device: str
-) -> P5Recommender:
-    """The network with SID tokens and prompts, from scratch or from the checkpoint, and the users of ``train``."""
-    text: TextTokenizer = WordTokenizer()
-    content = config.shape.model_dump()
-    loaded = load_pretrained(config.checkpoint, "t5") if config.checkpoint else None
-    if loaded is not None:
-        found = loaded.model.config
-        text = SubwordTokenizer(loaded.tokenizer, loaded.model.get_input_embeddings().num_embeddings)
-        content |= {name: getattr(found, name) for name in ("d_model", "d_kv", "d_ff")}
-        content |= {"layers": found.num_layers, "heads": found.num_heads, "dropout": found.dropout_rate}
-        content |= {"gated": found.is_gated_act, "tied": found.tie_word_embeddings}
-    users = _users(train, text)
-    shape = P5Shape.model_validate(
-        content
-        | {
-            "text_tokens": text.size,
-            "prompts": tuple(tokenise_prompt(prompt, text) for prompt in PROMPTS),
-            "evaluation": EVALUATION,
-            "separator": tuple(text.word(SEPARATOR)) if config.separator else (),
-            "whole_words": 512 if config.whole_words else 0,
-            "user_ids": len(users.rows),
-            "users": len(users.tokens) - 1,
-            "user_width": users.tokens.shape[1],
-        }
-    )
-    if loaded is None:
-        recommender = P5Recommender.fresh(shape, sids, seed=seed, device=device)
-    else:
-        numbers = text.number_ids() if isinstance(text, SubwordTokenizer) else []
-        recommender = P5Recommender.pretrained(loaded.model, shape, sids, numbers=numbers, seed=seed, device=device)
-    recommender.set_users(users)
-    return recommender
 
 
 def _users(train: Examples, text: TextTokenizer) -> UserTokens:

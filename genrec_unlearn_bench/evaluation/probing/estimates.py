@@ -26,8 +26,6 @@ from scipy.stats import rankdata, t
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 
-__all__ = ["SplitMean", "SplitScores", "accuracy", "auroc", "difference"]
-
 FloatArray = NDArray[np.float64]
 _EDGE = 1e-9
 
@@ -131,7 +129,6 @@ def _estimate(
 
 
 def _clustered(test: SplitScores, influence: FloatArray) -> float:
-    """Variance of one split's value."""
     _, cluster = np.unique(test.items, return_inverse=True)
     effective = min(_effective(test.items[side]) for side in (test.labels, ~test.labels))
     return float((np.bincount(cluster, influence) ** 2).sum()) * effective / max(effective - 1, 0.5)

@@ -13,24 +13,84 @@ not in what else their histories hold.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
 
 import numpy as np
+from pydantic import Field
 
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.evaluation.catalogue import family
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
     Measurement,
     References,
     SharedPass,
-    Subject,
     number,
     unmeasured,
 )
 from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.probing.specs import NUMBERS, SITES, SPECS, ProbingConfig, probing_preset
-from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["Probing"]
+SITES = ("prompt", "pooled", "history", "embedding")
+"""The state that predicts the first token of the answer (target not given), the mean state of the input positions (the
+same), the mean state of one concept item's positions in a history, and the mean token embedding of an item."""
+
+FIRST_LAYER = MappingProxyType({"prompt": 1, "pooled": 0, "history": 0, "embedding": 0})
+"""By site, its lowest layer. 0 is the input embeddings, l is behind block l (the last one also behind the final norm).
+``prompt`` has no layer 0: there its one token is the same for all."""
+
+COLUMNS = (
+    "site",
+    "layer",
+    "auroc",
+    "auroc_low",
+    "auroc_high",
+    "accuracy",
+    "accuracy_low",
+    "accuracy_high",
+    "control_accuracy",
+    "selectivity",
+    "selectivity_low",
+    "selectivity_high",
+    "validation_auroc",
+    "n",
+    "note",
+)
+"""Of the curve: a row for each site and layer. A site that cannot be probed has one row with layer -1, n = 0 and the
+reason as its note."""
+
+NUMBERS = COLUMNS[2:-1]
+"""The columns that are numbers."""
+
+SPECS = family("probing.")
+
+
+class ProbingConfig(StrictModel):
+    """Settings of the probes; the number of states read is fixed by the scale (``states.POSITIVES``)."""
+
+    examples: int = Field(default=2000, ge=1)
+    """Most positive examples a site is probed with; never more than the scale reads."""
+    splits: int = Field(default=5, ge=1)
+    """Random divisions into train, validation and test that are averaged; each has a control task of its own."""
+    train: float = Field(default=0.5, gt=0, lt=1)
+    """Share of the items whose examples probes are trained on."""
+    validation: float = Field(default=0.2, gt=0, lt=1)
+    """Share of the items that choose the L2 strength and the layer; the rest is tested on."""
+    inverse_l2: tuple[float, ...] = Field(default=(1e-4, 1e-3, 1e-2, 1e-1, 1.0), min_length=1)
+    """Grid of scikit-learn's C on standardised features, strongest regularisation first."""
+    minimum: int = Field(default=5, ge=2)
+    """Fewest examples of each class in each part of each split; with fewer the site is not measurable."""
+    layers: tuple[int, ...] | None = None
+    """Layers that are probed (0: input embeddings, l: behind block l); None for all."""
+
+
+_PRESETS = MappingProxyType(
+    {
+        "smoke": ProbingConfig(examples=500, splits=3, minimum=3),
+        "small": ProbingConfig(),
+        "paper": ProbingConfig(examples=4000),
+        "official": ProbingConfig(examples=4000),
+    }
+)
 
 _NO_FLOOR = "no model with random weights was measured"
 
@@ -40,20 +100,14 @@ STATES = SharedPass("hidden-states", "genrec_unlearn_bench.evaluation.probing.st
 
 
 class Probing(Measurement):
-    """Linear probes by site and layer; see the module's docstring."""
-
     name = "probing"
     specs = SPECS
     passes = (STATES,)
+    target = "genrec_unlearn_bench.evaluation.probing.probes:measure_probing"
     untrained = True
 
     def config(self, scale: str) -> ProbingConfig:
-        return probing_preset(scale)
-
-    def measure(self, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
-        from genrec_unlearn_bench.evaluation.probing.probes import measure_probing
-
-        return measure_probing(subject, subject.pass_arrays[STATES.name], config, progress)
+        return _PRESETS[scale]
 
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
         values: list[MetricValue] = []

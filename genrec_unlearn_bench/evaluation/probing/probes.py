@@ -19,13 +19,18 @@ from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.probing.estimates import SplitMean, SplitScores, accuracy, auroc, difference
-from genrec_unlearn_bench.evaluation.probing.specs import COLUMNS, FIRST_LAYER, NUMBERS, SITES, ProbingConfig
+from genrec_unlearn_bench.evaluation.probing.measurement import (
+    COLUMNS,
+    FIRST_LAYER,
+    NUMBERS,
+    SITES,
+    STATES,
+    ProbingConfig,
+)
 from genrec_unlearn_bench.evaluation.probing.splits import ProbeSplit, Rows, split_rows
 from genrec_unlearn_bench.evaluation.probing.states import pseudo_concept, sample_pool
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
-
-__all__ = ["measure_probing"]
 
 _NO_CONCEPT_ITEMS = "single interactions are to be forgotten, so that no item is marked as the concept's"
 
@@ -66,16 +71,14 @@ class LayerProbes:
     control: tuple[FittedProbe, ...]
 
 
-def measure_probing(
-    subject: Subject, states: Mapping[str, NDArray[Any]], config: ProbingConfig, progress: Progress
-) -> Measured:
+def measure_probing(subject: Subject, part: str, config: ProbingConfig, progress: Progress) -> Measured:
     """The curve of one model: a row for each site and layer, and one without numbers for a site that cannot be probed.
 
     ``samples`` holds, for each site that could be probed, ``site.headline``, the columns ``NUMBERS`` with every split
     at its own best layer, and ``site.layers``, those layers. Raises NotMeasurable where no site can be probed, or where
     a layer was asked for that no site has.
     """
-    pool = sample_pool(subject)
+    states, pool = subject.pass_arrays[STATES.name], sample_pool(subject)
     rows = {"prompt": pool.targets, "pooled": pool.targets, "history": pool.mentions, "embedding": pool.catalogue}
     layers = {site: FIRST_LAYER[site] + np.arange(states[site].shape[1]) for site in SITES}
     _check(config.layers, layers)

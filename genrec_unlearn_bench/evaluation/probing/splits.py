@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
 
-__all__ = ["ProbeSplit", "Rows", "rank_within", "split_rows"]
-
 _TRAIN, _VALIDATION, _TEST = 0, 1, 2
 
 

@@ -7,7 +7,7 @@ they need no states of their own.
 Four sites. ``prompt``: the state from which the first token of the answer is predicted (T5: the decoder's first
 position; causal models: the prompt's last). ``pooled``: mean over the input positions (of T5's encoder, of a causal
 prompt). ``history``: mean over the positions of one item of the history. ``embedding``: mean of an item's token
-embeddings. No site sees the target. For the numbers of layers see ``specs.FIRST_LAYER``.
+embeddings. No site sees the target. For the numbers of layers see ``measurement.FIRST_LAYER``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.probing.splits import Rows, rank_within
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
-
-__all__ = ["pseudo_concept", "read_states", "sample_pool", "untrained"]
+from genrec_unlearn_bench.unlearning.reference import resting
 
 POSITIVES = MappingProxyType({"smoke": 500, "small": 2000, "paper": 4000, "official": 4000})
 """Most positives by scale, of interactions and of places in histories alike."""
@@ -149,14 +148,9 @@ def read_states(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np
     """
     recommender = subject.recommender
     pool = sample_pool(subject)
-    training = recommender.module.training
-    recommender.module.eval()
-    try:
-        with torch.no_grad():
-            states = _contextual(recommender, pool, progress)
-            states["embedding"] = _embeddings(recommender)[:, None]
-    finally:
-        recommender.module.train(training)
+    with resting(recommender):
+        states = _contextual(recommender, pool, progress)
+        states["embedding"] = _embeddings(recommender)[:, None]
     return {site: _scaled(values) for site, values in states.items()}
 
 

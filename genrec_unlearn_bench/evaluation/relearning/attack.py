@@ -17,7 +17,16 @@ from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.batches import in_parts
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.snapshots import Snapshot, Snapshots, TrainingPosition, fingerprint
+from genrec_unlearn_bench.backbones.snapshots import (
+    Snapshot,
+    Snapshots,
+    TrainingPosition,
+    fingerprint,
+    generator_states,
+    optimizer_state,
+    restore_generators,
+    restore_optimizer,
+)
 from genrec_unlearn_bench.backbones.training import NextItem
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
@@ -29,18 +38,16 @@ from genrec_unlearn_bench.evaluation.relearning.attack_data import (
     in_space,
     split_for_attacks,
 )
-from genrec_unlearn_bench.evaluation.relearning.recovery import AttackTrace
-from genrec_unlearn_bench.evaluation.relearning.specs import HELD_OUT, START, RelearningConfig, Space, part_of
+from genrec_unlearn_bench.evaluation.relearning.measurement import START, RelearningConfig, Space, part_of
+from genrec_unlearn_bench.evaluation.relearning.recovery import HELD_OUT, AttackTrace
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.seeding import derive, torch_seeded
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, linear_names
 
-__all__ = ["measure_attack"]
-
 _LOG_EVERY = 20
 _FINGERPRINTED = ("users", "targets", "starts", "ends", "events")
-_WEIGHT, _MOMENT, _HITS, _CPU_RNG, _CUDA_RNG = "weight.", "moment.", "hits.", "rng.cpu", "rng.cuda"
+_WEIGHT, _MOMENT, _HITS = "weight.", "moment.", "hits."
 
 Hits = dict[str, Tensor]
 """By part, [S, n] bool: the hits at the steps scored so far."""
@@ -78,7 +85,7 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
     planned = np.array(config.steps, dtype=np.int64)
     passes = np.array([data.passes(step) for step in config.steps], dtype=np.float64)
     train, test = (np.asarray(hits[name].numpy(), dtype=np.bool_) for name in HELD_OUT)
-    return AttackTrace(planned, passes, train, test, sides.train.targets).measured(attack, space)
+    return AttackTrace(planned, passes, train, test, sides.train.targets).measured(attack.value, space.value)
 
 
 def permitted(data: AttackSet, config: RelearningConfig) -> tuple[int, ...]:
@@ -126,8 +133,7 @@ def run_attack(
         progress.work, fingerprint(settings, arrays, weights), tuning.learned, tuning.optimizer
     )
     lengths, last = tuning.task.lengths, steps[-1]
-    with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
-        torch.manual_seed(derive(seed, "relearning", "dropout"))
+    with torch_seeded(derive(seed, "relearning", "dropout"), str(model.device)):
         done, hits = checkpoint.restore() or (0, {name: torch.from_numpy(found)[None] for name, found in start.items()})
         if done:
             progress.earlier_seconds += checkpoint.earlier
@@ -144,8 +150,6 @@ def run_attack(
 
 
 class _FineTuning:
-    """The optimisation of one attack."""
-
     def __init__(self, model: Recommender, data: AttackSet, config: RelearningConfig, label: str, seed: int) -> None:
         self.task, self.config, self.label = NextItem(model, data.examples), config, label
         self.terms = self.task.terms
@@ -203,16 +207,8 @@ class AttackCheckpoint:
         with torch.no_grad():
             for number, parameter in enumerate(self._learned):
                 parameter.copy_(tensors[f"{_WEIGHT}{number}"])
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in tensors.items():
-            if name.startswith(_MOMENT):
-                place, _, kind = name.removeprefix(_MOMENT).partition(".")
-                moments.setdefault(int(place), {})[kind] = tensor
-        groups = self._optimizer.state_dict()["param_groups"]
-        self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        torch.set_rng_state(tensors[_CPU_RNG])
-        if _CUDA_RNG in tensors and torch.cuda.is_available():
-            torch.cuda.set_rng_state(tensors[_CUDA_RNG])
+        restore_optimizer(self._optimizer, tensors, _MOMENT)
+        restore_generators(tensors)
         hits = {name.removeprefix(_HITS): tensor for name, tensor in tensors.items() if name.startswith(_HITS)}
         return found.place.step, hits
 
@@ -221,11 +217,8 @@ class AttackCheckpoint:
         if self._kept is None:
             return
         tensors = {f"{_WEIGHT}{number}": parameter.detach() for number, parameter in enumerate(self._learned)}
-        for number, moments in self._optimizer.state_dict()["state"].items():
-            tensors |= {f"{_MOMENT}{number}.{kind}": value for kind, value in moments.items()}
+        tensors |= optimizer_state(self._optimizer, _MOMENT)
         tensors |= {f"{_HITS}{part}": found for part, found in hits.items()}
-        tensors[_CPU_RNG] = torch.get_rng_state()
-        if any(parameter.is_cuda for parameter in self._learned):
-            tensors[_CUDA_RNG] = torch.cuda.get_rng_state()
+        tensors |= generator_states(on_cuda=any(parameter.is_cuda for parameter in self._learned))
         seconds = self.earlier + time.monotonic() - self._began
         self._kept.write(Snapshot(TrainingPosition(step=step, score=-1.0, stale=0, seconds=seconds), tensors, {}))

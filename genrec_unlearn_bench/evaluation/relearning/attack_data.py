@@ -17,23 +17,21 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
-from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
+from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
 from genrec_unlearn_bench.evaluation.decode import given_histories, is_reassignment
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
-from genrec_unlearn_bench.evaluation.relearning.specs import CONCEPT_SHARE, HELD_OUT, SUBSETS, Attack, Space
+from genrec_unlearn_bench.evaluation.relearning.measurement import (
+    CONCEPT_SHARE,
+    SUBSETS,
+    Attack,
+    Space,
+    same_codes,
+    spaces,
+)
+from genrec_unlearn_bench.evaluation.relearning.recovery import HELD_OUT
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
-
-__all__ = [
-    "AttackSet",
-    "attack_set",
-    "batches",
-    "held_out_hits",
-    "in_space",
-    "read_start",
-    "spaces",
-    "split_for_attacks",
-]
+from genrec_unlearn_bench.unlearning.sampling import all_examples
 
 LEAST = 20
 """Fewest interactions that the attacker has, and fewest held out."""
@@ -171,7 +169,7 @@ def attack_set(attack: Attack, sides: AttackSplit, batch_size: int, seed: int) -
         first = np.arange(len(concept), dtype=np.int64)
         second = np.arange(len(retain), dtype=np.int64) + len(concept)
         sources = (BatchSource("concept", first, of_concept), BatchSource("retain", second, batch_size - of_concept))
-        return AttackSet(attack, _joined(concept, retain), sources)
+        return AttackSet(attack, all_examples(Groups(concept, retain)), sources)
     order = numpy_generator(seed, "relearning", "subset").permutation(len(concept))
     rows = np.sort(order[: max(1, math.ceil(SUBSETS[attack] * len(concept)))]).astype(np.int64)
     return AttackSet(attack, concept, (BatchSource("concept", rows, min(batch_size, len(rows))),))
@@ -204,30 +202,10 @@ def _window(source: BatchSource, lengths: IntArray, attack: Attack, seed: int, w
     return drawn[np.argsort(lengths[drawn], kind="stable")].reshape(_WINDOW, source.size)
 
 
-def _joined(one: Examples, two: Examples) -> Examples:
-    shift = len(one.events)
-    return Examples(
-        users=np.concatenate([one.users, two.users]),
-        targets=np.concatenate([one.targets, two.targets]),
-        times=np.concatenate([one.times, two.times]),
-        events=np.concatenate([one.events, two.events]),
-        event_users=np.concatenate([one.event_users, two.event_users]),
-        starts=np.concatenate([one.starts, two.starts + shift]),
-        ends=np.concatenate([one.ends, two.ends + shift]),
-    )
-
-
-def spaces(subject: Subject) -> tuple[Space, ...]:
-    """The spaces that differ for this model; one where table and serving rules are the original's."""
-    served = subject.recommender.serving
-    plain = served.blocked is None and served.ignored is None
-    return (Space.SERVED,) if plain and _same_codes(subject) else (Space.SERVED, Space.ORIGINAL)
-
-
 def readable(subject: Subject) -> bool:
     """Whether the model's table is the original one or a reassignment of it, so that it can read original SIDs."""
     own, original = subject.recommender.sids, subject.original_sids
-    return is_reassignment(own, original) or (own.level_sizes == original.level_sizes and _same_codes(subject))
+    return is_reassignment(own, original) or (own.level_sizes == original.level_sizes and same_codes(subject))
 
 
 def in_space(subject: Subject, space: Space) -> Recommender:
@@ -237,10 +215,6 @@ def in_space(subject: Subject, space: Space) -> Recommender:
     if not readable(subject):
         raise NotMeasurable("the model has a tokenizer of its own, so that the original SIDs mean nothing to it")
     return subject.recommender.with_sids(subject.original_sids).with_serving(ServingRules())
-
-
-def _same_codes(subject: Subject) -> bool:
-    return np.array_equal(subject.recommender.sids.codes, subject.original_sids.codes)
 
 
 def held_out_hits(recommender: Recommender, examples: Examples) -> BoolArray:

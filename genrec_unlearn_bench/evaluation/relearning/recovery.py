@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.evaluation.measurement import FloatArray, IntervalEstimate, Measured, NotMeasurable
-from genrec_unlearn_bench.evaluation.relearning.specs import HELD_OUT, Attack, Space
 from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["AttackTrace", "area", "exact_interval", "peak", "recovery"]
-
 DRAWS = 2000
 """Bootstrap samples."""
+
+HELD_OUT = ("train", "test")
+"""The held-out interactions that were forgotten, and future ones."""
 
 LEAST_GAP = 0.02
 """Smallest HR@10 of the original beyond the retrained model's that is divided by."""
@@ -54,16 +54,15 @@ class AttackTrace:
         """[S] the steps that were taken and scored."""
         return self.planned[: len(self.train)]
 
-    def measured(self, attack: Attack, space: Space) -> Measured:
+    def measured(self, attack: str, space: str) -> Measured:
         """For storage: the published curve, and the hits."""
         return Measured(curve=self._curve(attack, space), samples=dict(vars(self)))
 
     @classmethod
     def of(cls, measured: Measured) -> AttackTrace:
-        """The inverse of ``measured``."""
         return cls(**measured.samples)  # type: ignore[arg-type]
 
-    def _curve(self, attack: Attack, space: Space) -> pd.DataFrame:
+    def _curve(self, attack: str, space: str) -> pd.DataFrame:
         """One row for each part and planned step; no rate where it was not allowed, or nothing is held out."""
         import pandas as pd
 
@@ -75,7 +74,7 @@ class AttackTrace:
                 found = int(hits[index].sum()) if known else 0
                 low, high = exact_interval(found, n) if known else (np.nan, np.nan)
                 rate = found / n if known else np.nan
-                rows.append((str(attack), str(space), step, passes, part, rate, low, high, n))
+                rows.append((attack, space, step, passes, part, rate, low, high, n))
         columns = ["attack", "space", "step", "passes", "part", "hr@10", "low", "high", "n"]
         return pd.DataFrame(rows, columns=columns)
 
@@ -96,7 +95,6 @@ def area(trace: AttackTrace) -> IntervalEstimate:
 
 
 def recovery(own: AttackTrace, original: AttackTrace, retrain: AttackTrace) -> IntervalEstimate:
-    """R at the last step of the attack; see ``_ratios``."""
     value, sampled = _ratios(own, original, retrain)
     return _estimate(float(value[-1]), sampled[:, -1], own.train.shape[1])
 
@@ -112,7 +110,7 @@ def _ratios(own: AttackTrace, original: AttackTrace, retrain: AttackTrace) -> tu
     """R(t) = [HR_own(t) - HR_retrain(t)] / [HR_original(0) - HR_retrain(0)], [S], and its bootstrap samples [2000, S].
 
     Nothing is clipped: below 0 the model holds less than one that never learned the concept, above 1 it gives back more
-    than the original knew. Raises NotMeasurable where the attacks differ, or the denominator cannot be told from 0.
+    than the original knew. Raises NotMeasurable where the attacks differ, or the denominator may be 0.
     """
     for other in (original, retrain):
         if not np.array_equal(own.targets, other.targets):

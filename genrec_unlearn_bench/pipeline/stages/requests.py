@@ -140,8 +140,8 @@ def divide(split: ForgetSplit, items: ItemTable, count: int) -> Stream:
         chosen = np.flatnonzero(dealt == place)
         marked = np.zeros_like(split.items) if single else np.asarray(places == place, dtype=np.bool_)
         pairs = split.pairs[places[split.pairs[:, 0]] == place] if single else split.pairs
-        told = tuple(names[unit] for unit in chosen) if names else ()
-        requests.append(Portion(place + 1, told, len(chosen), marked, pairs, int(np.count_nonzero(owners == place))))
+        shown = tuple(names[unit] for unit in chosen) if names else ()
+        requests.append(Portion(place + 1, shown, len(chosen), marked, pairs, int(np.count_nonzero(owners == place))))
     return Stream(split, tuple(requests), places)
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLES", "shadow_stage"]
 
 EXAMPLES = 200
-"""Forget train interactions that are told apart, one example of each."""
+"""Forget train interactions that are distinguished, one example of each."""
 LEAST_EXAMPLES = 20
 STAGE = "u-lira"
 _CONFIDENCES = "confidences.npy"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.config import sasrec_preset
 from genrec_unlearn_bench.backbones.popularity import Popularity
-from genrec_unlearn_bench.backbones.sasrec.config import sasrec_preset
-from genrec_unlearn_bench.backbones.sasrec.ranker import SasRec
+from genrec_unlearn_bench.backbones.sasrec import SasRec
 from genrec_unlearn_bench.data.holdout import without_holdout
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.launch import place
@@ -22,7 +22,7 @@ from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.sids.storage import load_table, save_table
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
+    from genrec_unlearn_bench.backbones.config import SasRecConfig
     from genrec_unlearn_bench.data.dataset import Dataset
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext

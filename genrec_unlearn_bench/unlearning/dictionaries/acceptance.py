@@ -27,8 +27,6 @@ from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import all_examples, example_batches
 
-__all__ = ["DictionaryConfig", "ReplaySession", "neuron_dictionaries", "replayed_ndcg", "sae_dictionaries", "spliced"]
-
 
 class DictionaryConfig(SaeConfig):
     """Training and acceptance of autoencoders."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.backbones.recommender import Recommender, eval_mode
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.seeding import numpy_generator
@@ -25,8 +25,6 @@ from genrec_unlearn_bench.unlearning.dictionaries.sae import TopKSae
 from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Dictionary, Feature
 from genrec_unlearn_bench.unlearning.sampling import example_batches
 from genrec_unlearn_bench.unlearning.taps import tapped
-
-__all__ = ["aurocs", "find_features", "majority_signs", "matched_pairs", "output_pull"]
 
 FIRES = 0.01
 """Smallest share of the forget examples on which a feature must fire."""
@@ -157,10 +155,8 @@ def output_pull(recommender: Recommender, pairs: Groups, blocks: Sequence[Block]
     """[D] per block: mean gradient of the forget targets' log-likelihood by the feed-forward output, summed over
     positions, minus that of the matched retain targets."""
     totals = [torch.zeros(block.down.out_features, device=recommender.device) for block in blocks]
-    body, module, levels = anatomy(recommender), recommender.module, recommender.sids.quantised_levels
-    was_training = module.training
-    module.eval()
-    try:
+    body, levels = anatomy(recommender), recommender.sids.quantised_levels
+    with eval_mode(recommender.module):
         for examples, sign in ((pairs.forget, 1.0), (pairs.retain, -1.0)):
             for part in example_batches(examples, 128):
                 codes = recommender.codes_of(part.targets)
@@ -171,8 +167,6 @@ def output_pull(recommender: Recommender, pairs: Groups, blocks: Sequence[Block]
                 for number, gradient in enumerate(torch.autograd.grad(likelihood, caught)):
                     values, real = activations_at(body, blocks[number], gradient, context, codes, prompts=False)
                     totals[number] += sign / len(examples) * (values * real[..., None]).sum((0, 1))
-    finally:
-        module.train(was_training)
     return totals
 
 

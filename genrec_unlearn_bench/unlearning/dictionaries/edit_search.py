@@ -21,8 +21,6 @@ from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import example_batches
 from genrec_unlearn_bench.unlearning.validation import validate
 
-__all__ = ["MUS", "TAUS", "Effect", "Gauge", "GridPoint", "search_cells"]
-
 TAUS = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.5, 0.4, 0.3, 0.2)
 MUS = (4.0, 7.0, 10.0, 13.0, 18.0, 24.0, 30.0, 36.0, 42.0, 50.0)
 """The official grid, from weak to strong."""
@@ -77,7 +75,6 @@ class Gauge:
         self._probabilities = self.probabilities(original)
 
     def effect(self, model: Recommender) -> Effect:
-        """Measure ranking and probabilities."""
         now = validate(model, self._groups)
         probability, similar = self.probability_effect(model)
         hits = _ratio(now.forget_hr, self._before.forget_hr, probability)

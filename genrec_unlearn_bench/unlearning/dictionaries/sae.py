@@ -28,8 +28,6 @@ from genrec_unlearn_bench.seeding import numpy_generator, torch_generator
 from genrec_unlearn_bench.unlearning.anatomy import Block, Stack, mlp_activations
 from genrec_unlearn_bench.unlearning.method import MethodConfig
 
-__all__ = ["SaeConfig", "TopKSae", "activation_rows", "train_sae", "unexplained"]
-
 AUX_WEIGHT = 1 / 32
 
 
@@ -77,7 +75,6 @@ class TopKSae:
 
     @property
     def directions(self) -> Tensor:
-        """[W, D] decoder directions."""
         return self.decoder
 
     def weight_codes(self, vectors: Tensor) -> Tensor:
@@ -94,7 +91,6 @@ class TopKSae:
         return self.scale * (codes @ self.decoder + self.centre)
 
     def reconstruct(self, rows: Tensor) -> Tensor:
-        """[..., D] reconstruction of activations."""
         flat = rows.flatten(0, -2)
         values, places = self.weight_codes(flat).topk(self.k, dim=-1)
         sums = F.embedding_bag(places, self.decoder, mode="sum", per_sample_weights=values)

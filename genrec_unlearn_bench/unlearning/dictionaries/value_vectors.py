@@ -19,8 +19,6 @@ from torch.nn import functional as F
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.unlearning.anatomy import Block, anatomy
 
-__all__ = ["Dictionary", "Editor", "Feature", "NeuronDictionary", "early_scale", "steered", "value_vectors"]
-
 
 class Dictionary(Protocol):
     """W features by which value vectors [n, D] are encoded and decoded."""
@@ -48,7 +46,6 @@ class NeuronDictionary:
 
     @classmethod
     def of(cls, vectors: Tensor) -> NeuronDictionary:
-        """The dictionary of a layer's value vectors [F, D]."""
         return cls(F.normalize(vectors))
 
     @property

@@ -17,8 +17,6 @@ from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
-__all__ = ["Contexts", "Contrast", "ForgottenItems"]
-
 
 class ForgottenItems:
     """The concept items of each user.

@@ -21,8 +21,6 @@ from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.unlearning.guidance.contexts import Contexts
 from genrec_unlearn_bench.unlearning.reference import resting
 
-__all__ = ["GuidedSession", "guided_items"]
-
 _IMPLAUSIBLE = -1e4
 """Added to an implausible token's log p0: ranked last and unguided, but available if the trie leaves nothing else."""
 

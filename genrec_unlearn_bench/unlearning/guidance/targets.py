@@ -9,8 +9,6 @@ from torch import Tensor
 
 from genrec_unlearn_bench.backbones.recommender import SidVocabulary, StepOutput
 
-__all__ = ["guided_targets", "soft_cross_entropy", "tempered"]
-
 
 def tempered(log_probs: Tensor, temperature: float) -> Tensor:
     """[..., K] log-probabilities at another temperature, in float64 as ELM computes its targets."""

@@ -17,8 +17,6 @@ from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
-__all__ = ["AnswerKind", "Answers"]
-
 AnswerKind = Literal["popular", "random", "nearest"]
 
 POOL = 100

@@ -29,8 +29,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["DIVERGENCES", "Divergence"]
-
 NEWTON_STEPS = 12
 
 

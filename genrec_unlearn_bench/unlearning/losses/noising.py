@@ -11,8 +11,6 @@ from torch.nn import functional as F
 from genrec_unlearn_bench.backbones.recommender import StepOutput
 from genrec_unlearn_bench.unlearning.anatomy import Anatomy
 
-__all__ = ["adversarial", "masked_nll", "mmd", "noise_distance"]
-
 KERNELS = 5
 
 CLOSED = -1e8

@@ -8,8 +8,6 @@ from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["positive_set"]
-
 
 def positive_set(
     features: ItemFeatures, table: SidTable, targets: IntArray, concept: BoolArray, count: int

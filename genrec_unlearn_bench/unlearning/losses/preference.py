@@ -5,8 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["npo_loss", "simnpo_loss"]
-
 
 def npo_loss(nll: Tensor, reference: Tensor, beta: float) -> Tensor:
     """Scalar, NPO's eq. 3 (Zhang et al. 2024, arXiv 2404.05868): −(2/β) mean log σ(−β log(p/p0)).

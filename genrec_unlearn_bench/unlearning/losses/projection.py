@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from genrec_unlearn_bench.unlearning.descent import backward
 
-__all__ = ["Priority", "combine"]
-
 Priority = Literal["forget", "retain", "none"]
 TINY = 1e-30
 """Squared norm below which a gradient counts as 0."""

@@ -12,8 +12,6 @@ from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
-__all__ = ["RefusalPairs", "refusal_pairs"]
-
 
 @dataclass(frozen=True, eq=False)
 class RefusalPairs:

@@ -21,8 +21,6 @@ from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.validation import sample
 
-__all__ = ["RUINED", "WeightedConfig", "note_damage", "retain_term"]
-
 RUINED = 3.0
 """A model is called ruined if its retain NLL exceeds this multiple of the original's (docs/tracer.md, R3)."""
 

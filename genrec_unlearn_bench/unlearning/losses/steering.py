@@ -23,8 +23,6 @@ from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import example_batches
 from genrec_unlearn_bench.unlearning.taps import tapped
 
-__all__ = ["Site", "SiteStates", "Steering", "Where", "sites"]
-
 Where = Literal["decoder", "encoder", "both"]
 BLOCKS = 3
 ROWS_AT_ONCE = 256

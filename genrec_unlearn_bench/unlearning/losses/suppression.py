@@ -27,8 +27,6 @@ from genrec_unlearn_bench.unlearning.method import MethodConfig
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import paired_batches
 
-__all__ = ["ItemTexts", "Losses", "Objective", "TextLosses", "UnlearningLossConfig", "train_with_discrete_sids"]
-
 
 class UnlearningLossConfig(MethodConfig):
     """Losses and optimiser of the network. Defaults are the paper's unless a field says otherwise."""
@@ -145,7 +143,6 @@ class Losses:
         return self.retain + config.lambda_forget * self.forget + config.lambda_coherence * self.coherence
 
     def log_values(self) -> dict[str, float]:
-        """The terms as floats, for the log."""
         terms = {"retain": self.retain, "forget": self.forget, "coherence": self.coherence}
         values = {name: float(term.detach()) for name, term in terms.items()}
         return values | {"text_fraction": self.text_fraction} if self.text_fraction else values

@@ -18,8 +18,6 @@ from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["Reassignment", "best_first", "discretise"]
-
 Logits = NDArray[np.float32]
 Codes = tuple[int, ...]
 
@@ -162,7 +160,6 @@ def _tails(table: SidTable, own: Codes, depth: int) -> list[Codes]:
 
 
 def _tokens(row: IntArray) -> Codes:
-    """A SID without padding."""
     return tuple(int(code) for code in row if code >= 0)
 
 

@@ -35,8 +35,6 @@ from genrec_unlearn_bench.unlearning.tokens.soft_tokens import (
     update_mask,
 )
 
-__all__ = ["PhiTrainer", "ReassignmentConfig", "note_reassignment"]
-
 
 class ReassignmentConfig(UnlearningLossConfig):
     """Training of φ. Defaults are the paper's unless a field says otherwise."""
@@ -151,7 +149,6 @@ class PhiTrainer:
         return masked_mean(torch.stack(terms, dim=1), content)
 
     def step(self) -> None:
-        """Apply the masked update to φ."""
         self._optimizer.step(self._gradients, self._masks)
 
     def assignment_logits(self) -> list[NDArray[np.float32]]:

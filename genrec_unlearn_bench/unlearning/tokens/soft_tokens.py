@@ -17,18 +17,6 @@ from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = [
-    "MaskedAdam",
-    "MaskedSgd",
-    "SoftTokens",
-    "anneal",
-    "distance_scale",
-    "normalised_entropy",
-    "retain_frequencies",
-    "scrubbed_latents",
-    "update_mask",
-]
-
 
 def anneal(start: float, end: float, step: int, total: int) -> float:
     """Interpolate exponentially from ``start`` (step 0) to ``end`` (step total - 1)."""
@@ -170,7 +158,6 @@ class MaskedSgd:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], masks: Sequence[Tensor]) -> None:
-        """Take one step."""
         for parameter, gradient, mask in zip(self.parameters, gradients, masks, strict=True):
             parameter.sub_(self.lr * mask * gradient)
 
@@ -190,7 +177,6 @@ class MaskedAdam:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], masks: Sequence[Tensor]) -> None:
-        """Take one step on the coordinates whose mask is not 0."""
         slow, fast = 0.9, 0.999
         for index, (parameter, gradient, mask) in enumerate(zip(self.parameters, gradients, masks, strict=True)):
             on = mask != 0

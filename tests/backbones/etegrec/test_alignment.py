@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.etegrec.alignment import code_log_probs, first_occurrences, info_nce, symmetric_kl
+from genrec_unlearn_bench.backbones.etegrec.joint import code_log_probs, first_occurrences, info_nce, symmetric_kl
 
 
 def softmax(logits: list[float]) -> list[float]:

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones import early_stopping
-from genrec_unlearn_bench.backbones.etegrec.alignment import UserState, aligned, first_occurrences
-from genrec_unlearn_bench.backbones.etegrec.joint import train_jointly
+from genrec_unlearn_bench.backbones.etegrec.joint import UserState, aligned, first_occurrences, train_jointly
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, tokenizer_pass
 from genrec_unlearn_bench.backbones.recommender import Context, StepOutput

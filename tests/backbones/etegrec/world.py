@@ -8,13 +8,12 @@ import numpy as np
 import torch
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.config import TrainingConfig
+from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.etegrec.backbone import Etegrec
 from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig, EtegrecConfig, EtegrecSidConfig, JointConfig
 from genrec_unlearn_bench.backbones.etegrec.joint import JointTraining
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer
-from genrec_unlearn_bench.backbones.t5 import T5Shape
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.planted import GROUPS, MEMBERS, catalogue, examples, sequences, sids

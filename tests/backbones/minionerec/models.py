@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from genrec_unlearn_bench.backbones.config import TrainingConfig
 from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec
 from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, MiniOneRecConfig, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
@@ -46,7 +47,10 @@ def scratch(*, tied: bool = True, ragged: bool = False, seed: int = 0, **shape: 
 def pretrained(folder: Path, *, tied: bool = True, **config: Any) -> CausalRecommender:
     if not (folder / "config.json").exists():
         qwen_folder(folder, tied=tied)
-    made = MiniOneRecConfig(checkpoint=str(folder), history_limit=5, **config)
+    # Adapters refuse weight decay.
+    made = MiniOneRecConfig(
+        checkpoint=str(folder), history_limit=5, training=TrainingConfig(weight_decay=0.0), **config
+    )
     recommender = CausalRecommender.pretrained(made, str(folder), table(), seed=0, device="cpu")
     assert MiniOneRec.name == "mor"
     recommender.module.eval()

@@ -10,16 +10,14 @@ from pydantic import ValidationError
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-from genrec_unlearn_bench.backbones.backbone import Scale, TrainingData
+from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.catalogue import load_backbone
-from genrec_unlearn_bench.backbones.config import TrainingConfig
+from genrec_unlearn_bench.backbones.config import Scale, T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.early_stopping import validation_ndcg
-from genrec_unlearn_bench.backbones.p5sid.backbone import P5Sid
-from genrec_unlearn_bench.backbones.p5sid.config import P5Config, P5SidConfig
+from genrec_unlearn_bench.backbones.p5sid.backbone import P5Config, P5Sid, P5SidConfig
 from genrec_unlearn_bench.backbones.p5sid.prompts import PROMPT_WORDS, PROMPTS, WordTokenizer
 from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender
 from genrec_unlearn_bench.backbones.recommender import Capability
-from genrec_unlearn_bench.backbones.t5 import T5Shape
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.progress import Progress

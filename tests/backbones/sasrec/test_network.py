@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
-from genrec_unlearn_bench.backbones.sasrec.network import SasRecNetwork
+from genrec_unlearn_bench.backbones.config import SasRecConfig
+from genrec_unlearn_bench.backbones.sasrec_network import SasRecNetwork
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.errors import ConfigError
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.backbones.sasrec.training import TrainSequences, train_sequences
+from genrec_unlearn_bench.backbones.sasrec_network import TrainSequences, train_sequences
 from genrec_unlearn_bench.data.examples import PAD, Examples
 from genrec_unlearn_bench.data.raw import GivenPart, GivenRows
 from genrec_unlearn_bench.data.splits import as_given, leave_one_out

@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from genrec_unlearn_bench.backbones.sasrec import network
-from genrec_unlearn_bench.backbones.sasrec.network import softmax_loss
-from genrec_unlearn_bench.backbones.sasrec.training import binary_loss, sampled_negatives
+from genrec_unlearn_bench.backbones import sasrec_network as network
+from genrec_unlearn_bench.backbones.sasrec_network import binary_loss, sampled_negatives, softmax_loss
 
 
 def test_softmax_loss_by_hand() -> None:

@@ -15,8 +15,15 @@ from genrec_unlearn_bench.backbones.recommender import ServingRules
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, References, Subject
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricValue
-from genrec_unlearn_bench.evaluation.probing.measurement import STATES, Probing
-from genrec_unlearn_bench.evaluation.probing.specs import COLUMNS, NUMBERS, SITES, SPECS, ProbingConfig, probing_preset
+from genrec_unlearn_bench.evaluation.probing.measurement import (
+    COLUMNS,
+    NUMBERS,
+    SITES,
+    SPECS,
+    STATES,
+    Probing,
+    ProbingConfig,
+)
 from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.progress import Progress
 from tests.evaluation.probing.worlds import CONFIG, catalogue, subject, without_items
@@ -159,8 +166,7 @@ def test_it_is_declared_and_found_by_name() -> None:
     assert all(spec.name in metric_specs() for spec in SPECS)
     assert {spec.better[Group.ALL] for spec in SPECS if ".floor." in spec.name} == {Better.NONE}
     assert {spec.better[Group.ALL] for spec in SPECS if ".floor." not in spec.name} == {Better.LOWER}
-    assert measurement.config("small") == probing_preset("small")
-    assert probing_preset("smoke").splits < probing_preset("small").splits
+    assert measurement.config("smoke").splits < measurement.config("small").splits
 
 
 def test_naming_it_imports_nothing_heavy() -> None:

@@ -20,7 +20,7 @@ from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.relearning import attack
 from genrec_unlearn_bench.evaluation.relearning.attack import measure_attack, permitted, run_attack
 from genrec_unlearn_bench.evaluation.relearning.attack_data import AttackSet, attack_set, split_for_attacks
-from genrec_unlearn_bench.evaluation.relearning.specs import START, Attack, RelearningConfig, preset
+from genrec_unlearn_bench.evaluation.relearning.measurement import START, Attack, Relearning, RelearningConfig
 from genrec_unlearn_bench.pipeline.request import changed
 from genrec_unlearn_bench.progress import Progress
 from tests.evaluation.relearning import world
@@ -145,7 +145,7 @@ def test_what_may_not_be_served_is_not_attacked_for_nothing(monkeypatch: pytest.
 
 
 def test_attacks_longer_than_their_data_end_early_or_do_not_begin() -> None:
-    config = preset("small")
+    config = Relearning().config("small")
     assert permitted(_data(Attack.BENIGN), config) == config.steps
     assert permitted(_data(Attack.FORGET_100), config) == (0, 50, 100, 200)
     assert permitted(_data(Attack.FORGET_1), config) == (0, 50, 100)
@@ -222,12 +222,12 @@ def test_interaction_requests_are_attacked_too() -> None:
 def test_steps_have_to_rise_from_0() -> None:
     for steps in ([5, 10], [0], [0, 10, 10]):
         with pytest.raises(ConfigError, match="steps begin with 0"):
-            changed(preset("small"), {"steps": steps}, where="--set-measure relearning")
+            changed(Relearning().config("small"), {"steps": steps}, where="--set-measure relearning")
 
 
 def test_paper_scale_is_what_the_protocol_says() -> None:
     for scale in ("small", "paper", "official"):
-        config = preset(scale)
+        config = Relearning().config(scale)
         assert config.steps == (0, 50, 100, 200, 500, 1000, 2000)
         assert (config.lr, config.adapter_lr, config.adapter_rank) == (1e-4, 1e-5, 16)
         assert config.adapters == (scale != "small")

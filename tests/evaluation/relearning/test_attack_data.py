@@ -19,7 +19,7 @@ from genrec_unlearn_bench.evaluation.relearning.attack_data import (
     halves,
     split_for_attacks,
 )
-from genrec_unlearn_bench.evaluation.relearning.specs import Attack
+from genrec_unlearn_bench.evaluation.relearning.measurement import Attack
 from tests.evaluation.relearning import world
 
 

@@ -14,8 +14,7 @@ from genrec_unlearn_bench.data.examples import BoolArray
 from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, References
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricValue
-from genrec_unlearn_bench.evaluation.relearning.measurement import Relearning
-from genrec_unlearn_bench.evaluation.relearning.specs import Attack, Space, part_name, part_of
+from genrec_unlearn_bench.evaluation.relearning.measurement import Attack, Relearning, Space, part_name, part_of
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.evaluation.relearning import world

@@ -14,16 +14,15 @@ from functools import cache
 import numpy as np
 import torch
 
-from genrec_unlearn_bench.backbones.config import TrainingConfig
+from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import train_recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
 from genrec_unlearn_bench.data.holdout import Holdout
 from genrec_unlearn_bench.evaluation.measurement import Measured, References, Subject
-from genrec_unlearn_bench.evaluation.relearning.measurement import Relearning
-from genrec_unlearn_bench.evaluation.relearning.specs import START, RelearningConfig
+from genrec_unlearn_bench.evaluation.relearning.measurement import START, Relearning, RelearningConfig
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.evaluation import planted

@@ -1,27 +1,146 @@
-"""Training SASRec: Adam over whole sequences, a loss at every position, the best epoch on validation kept.
+"""SASRec's network, its loss over the whole catalogue, and its training.
 
-Next-item examples are joined to sequences again, so that one pass through SASRec learns many of them.
+Causal self-attention over a history's items (Kang and McAuley 2018, sec. 3.1 to 3.4). As in the paper: learned
+positions, items embedded times sqrt(d), blocks ``x + Dropout(g(LayerNorm(x)))`` of attention and a two-layer
+feed-forward network of width d with ReLU, a last layer norm, and one item embedding for input and output. Deviation:
+histories are padded on the right and positions counted from the oldest item that is read, so that no padding mask is
+needed and padding costs nothing.
+
+Training joins next-item examples to sequences again, with a loss at every position, so that one pass learns many of
+them; the best epoch on validation is kept.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from genrec_unlearn_bench.backbones.batches import bucketed_batches
-from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
-from genrec_unlearn_bench.backbones.sasrec.network import SasRecNetwork, softmax_loss
+from genrec_unlearn_bench.backbones.config import SasRecConfig
 from genrec_unlearn_bench.data.examples import PAD, Examples, IntArray
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator
+from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator, torch_seeded
 
-__all__ = ["TrainSequences", "binary_loss", "sampled_negatives", "train_network", "train_sequences"]
+_INITIAL_STD = 0.02
+"""Standard deviation of the initial weights (RecBole's)."""
+
+
+class SasRecNetwork(nn.Module):
+    """Hidden states of histories of up to T (``positions``) of N ``items``; scores are products with item embeddings.
+
+    Weights are drawn from ``seed``; the global generator is left as it was.
+    """
+
+    def __init__(self, config: SasRecConfig, *, items: int, positions: int, seed: int) -> None:
+        super().__init__()
+        with torch_seeded(seed):
+            self.items = nn.Embedding(items, config.dim)
+            self.positions = nn.Embedding(positions, config.dim)
+            self.blocks = nn.ModuleList(_AttentionBlock(config) for _ in range(config.layers))
+            self.norm = nn.LayerNorm(config.dim)
+            self.dropout = nn.Dropout(config.dropout)
+            self.apply(_initialise)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """[B, T, D] states of item ids [B, T], negative ids being padding on the right.
+
+        The state at t depends on items 0 … t alone. States of padding mean nothing.
+        """
+        dim = self.items.embedding_dim
+        places = torch.arange(inputs.shape[1], device=inputs.device)
+        states = self.items(inputs.clamp_min(0)) * math.sqrt(dim) + self.positions(places)
+        states = self.dropout(states)
+        for block in self.blocks:
+            states = block(states)
+        out: Tensor = self.norm(states)
+        return out
+
+
+class _AttentionBlock(nn.Module):
+    """Attention and feed-forward network, normalised before, added after."""
+
+    def __init__(self, config: SasRecConfig) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.rate = config.dropout
+        self.before = nn.LayerNorm(config.dim)
+        self.project = nn.Linear(config.dim, 3 * config.dim)
+        self.merge = nn.Linear(config.dim, config.dim)
+        self.between = nn.LayerNorm(config.dim)
+        self.widen = nn.Linear(config.dim, config.dim)
+        self.narrow = nn.Linear(config.dim, config.dim)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, states: Tensor) -> Tensor:
+        batch, length, dim = states.shape
+        parts = self.project(self.before(states)).view(batch, length, 3, self.heads, dim // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        rate = self.rate if self.training else 0.0
+        mixed = functional.scaled_dot_product_attention(query, key, value, dropout_p=rate, is_causal=True)
+        states = states + self.dropout(self.merge(mixed.transpose(1, 2).reshape(batch, length, dim)))
+        inner = self.dropout(torch.relu(self.widen(self.between(states))))
+        out: Tensor = states + self.dropout(self.narrow(inner))
+        return out
+
+
+def _initialise(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=_INITIAL_STD)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)
+
+
+_SCORES = 1_000_000
+"""Scores held at once: 4 MB."""
+
+
+def softmax_loss(states: Tensor, targets: Tensor, vectors: Tensor) -> Tensor:
+    """Mean cross-entropy of targets [P] (rows of ``vectors`` [n, D]) after states [P, D], in nats.
+
+    A batch has thousands of positions and a catalogue tens of thousands of items: as one matrix, scores and their
+    gradient take gigabytes, and moving them costs more than computing them. Here both are computed chunk by chunk in
+    one small buffer, and gradients are taken in the forward pass.
+    """
+    loss: Tensor = _CatalogueSoftmax.apply(states, targets, vectors)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _CatalogueSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, targets: Tensor, vectors: Tensor) -> Tensor:
+        chunk = max(_SCORES // len(vectors), 1)
+        buffer = states.new_empty(min(chunk, len(states)), len(vectors))
+        by_state, by_vector = torch.empty_like(states), torch.zeros_like(vectors)
+        total = states.new_zeros(())
+        for start in range(0, len(states), chunk):
+            rows, wanted = states[start : start + chunk], targets[start : start + chunk, None]
+            scores = torch.mm(rows, vectors.T, out=buffer[: len(rows)])
+            scores.sub_(scores.amax(1, keepdim=True))
+            own = scores.gather(1, wanted)
+            sums = scores.exp_().sum(1, keepdim=True)
+            total += (sums.log() - own).sum()
+            # What is left is the gradient by the scores: probabilities, less one at the target.
+            scores.div_(sums).scatter_add_(1, wanted, scores.new_full((len(rows), 1), -1.0))
+            torch.mm(scores, vectors, out=by_state[start : start + chunk])
+            by_vector.addmm_(scores.T, rows)
+        ctx.save_for_backward(by_state.div_(len(states)), by_vector.div_(len(states)))
+        return total / len(states)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, Tensor]:
+        by_state, by_vector = ctx.saved_tensors
+        return gradient * by_state, None, gradient * by_vector
+
 
 _CLIP = 5.0
 _REDRAWS = 20
@@ -155,8 +274,7 @@ def train_network(
     loss_of = _Loss(network, config, seen, torch_generator(seed, "sasrec", "negatives"))
     lengths = np.asarray((sequences.inputs != PAD).sum(axis=1), dtype=np.int64)
     best, stale, kept = -1.0, 0, _copy(network)
-    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if torch.device(device).type == "cuda" else []):
-        torch.manual_seed(derive(seed, "sasrec", "dropout"))
+    with torch_seeded(derive(seed, "sasrec", "dropout"), device):
         for epoch in progress.track("sasrec", range(1, config.epochs + 1), total=config.epochs):
             network.train()
             total = 0.0
@@ -185,8 +303,6 @@ def train_network(
 
 
 class _Loss:
-    """The loss of one batch, by the configuration's kind."""
-
     def __init__(self, network: SasRecNetwork, config: SasRecConfig, seen: Tensor, generator: torch.Generator) -> None:
         self.network, self.kind, self.generator, self.seen = network, config.loss, generator, seen
         self.place = torch.full((network.items.num_embeddings,), PAD, dtype=torch.int64)

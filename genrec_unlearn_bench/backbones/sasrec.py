@@ -1,8 +1,7 @@
 """SASRec (Kang and McAuley 2018, arXiv 1808.09781): a reference row, and the source of collaborative item vectors.
 
-Every item has a vector, and the whole catalogue is scored. A tuned SASRec with a softmax over the catalogue beats most
-published generative recommenders, so no table should be without it. LETTER and ETEGRec build their semantic IDs on its
-item vectors.
+Every item has a vector, and the whole catalogue is scored. LETTER and ETEGRec build their semantic IDs on its item
+vectors.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from genrec_unlearn_bench.backbones.config import SasRecConfig
 from genrec_unlearn_bench.backbones.early_stopping import mean_ndcg
 from genrec_unlearn_bench.backbones.recommender import Ranker, eval_mode, length_batches
-from genrec_unlearn_bench.backbones.sasrec.config import SasRecConfig
-from genrec_unlearn_bench.backbones.sasrec.network import SasRecNetwork
-from genrec_unlearn_bench.backbones.sasrec.training import train_network, train_sequences
+from genrec_unlearn_bench.backbones.sasrec_network import SasRecNetwork, train_network, train_sequences
 from genrec_unlearn_bench.data.examples import PAD, Examples, Histories
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact, DataFault
@@ -32,8 +30,6 @@ from genrec_unlearn_bench.seeding import derive, numpy_generator
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.examples import BoolArray
-
-__all__ = ["SasRec"]
 
 _WEIGHTS = "sasrec.safetensors"
 _RECORD = "sasrec.json"

@@ -1,8 +1,9 @@
-"""A synthetic dataset and recommender in which every token of the concept is shared with retain items.
+"""Test data for unlearning methods in other repositories: a recommender trained in seconds on planted data.
 
-64 items in 8 groups of 8; level-1 code = group, so every group's items share their first token, and the deeper codes
-repeat in every group. Sequences cycle through a group, sometimes repeating an item or crossing to the next group. The
-concept is one item of every group: suppressing its tokens must hurt retain items, reassigning them need not.
+Every token of the concept is shared with retain items. 64 items in 8 groups of 8; level-1 code = group, so every
+group's items share their first token, and the deeper codes repeat in every group. Sequences cycle through a group,
+sometimes repeating an item or crossing to the next group. The concept is one item of every group: suppressing its
+tokens must hurt retain items, reassigning them need not.
 
     world = build()
     result = MyMethod(MyMethodConfig(max_steps=20)).unlearn(world.original, world.request, Progress())
@@ -16,9 +17,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.backbones.config import TrainingConfig
+from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.t5 import T5Recommender, T5Shape
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import train_recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
@@ -28,22 +29,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
-__all__ = [
-    "CODES",
-    "GROUPS",
-    "HISTORY",
-    "MEMBERS",
-    "Planted",
-    "build",
-    "catalogue",
-    "concept",
-    "examples",
-    "features",
-    "groups",
-    "nll",
-    "sequences",
-    "sids",
-]
+__all__ = ["Planted", "build", "nll"]
 
 GROUPS, MEMBERS, CODES = 8, 8, 16
 HISTORY = 4
@@ -118,7 +104,6 @@ def sequences(users: int, length: int, seed: int) -> list[list[int]]:
 
 
 def examples(walks: list[list[int]]) -> Examples:
-    """One example for every prefix of every walk."""
     events = np.concatenate([np.asarray(w) for w in walks]).astype(np.int64)
     owners = np.repeat(np.arange(len(walks)), [len(w) for w in walks]).astype(np.int64)
     starts, ends, offset = [], [], 0
@@ -140,7 +125,6 @@ def examples(walks: list[list[int]]) -> Examples:
 
 
 def groups(part: Examples, marked: BoolArray) -> Groups:
-    """Split examples by whether their target is marked."""
     hit = marked[part.targets]
     return Groups(part.subset(hit), part.subset(~hit))
 
@@ -154,7 +138,6 @@ def features(table: SidTable) -> ItemFeatures:
 
 
 def catalogue() -> ItemTable:
-    """Items titled by group and member."""
     count = GROUPS * MEMBERS
     names = tuple(f"group {item // MEMBERS} member {item % MEMBERS}" for item in range(count))
     nothing = ("",) * count
