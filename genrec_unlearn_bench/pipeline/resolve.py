@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,7 +33,7 @@ from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMetho
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-__all__ = ["ENCODERS", "MOST_SHADOW_PARAMETERS", "Catalogue", "ResolvedRequest", "cell_of", "resolve"]
+__all__ = ["ENCODERS", "MOST_SHADOW_PARAMETERS", "Catalogue", "ResolvedRequest", "resolve"]
 
 ENCODERS = {
     Scale.SMOKE: "tfidf",
@@ -47,6 +48,9 @@ DEMO = "demo"
 
 MOST_SHADOW_PARAMETERS = 100_000_000
 """Of a recommender that shadow models are trained of: T5 sizes. No language model is trained N times to be measured."""
+
+_OWN = frozenset({"method", "method_set", "ruleset", "seed"})
+"""Fields of a request that say nothing about the recommender."""
 
 T = TypeVar("T")
 
@@ -63,6 +67,7 @@ class ResolvedRequest:
         source: Where the method's configuration comes from.
         measuring: Configurations of the suite's measurements beyond the core, by name.
         precision: Of training on a GPU, where it changes numbers; empty on CPU.
+        shared: The same for all methods and seeds of a grid that have everything else in common.
     """
 
     request: RunRequest
@@ -84,6 +89,21 @@ class ResolvedRequest:
     device: str
     threads: int
     precision: str = ""
+    shared: tuple[Hashable, ...] = ()
+
+    @cached_property
+    def cell(self) -> Cell:
+        """The cell of a grid that this is."""
+        return Cell(
+            task=self.task.name,
+            backbone=self.backbone.name,
+            method=self.entry.name,
+            seed=self.seed,
+            scale=self.scale.value,
+            suite=self.request.suite,
+            ruleset=self.source.name,
+            requests=self.request.requests,
+        )
 
     @property
     def seed(self) -> int:
@@ -163,8 +183,10 @@ def resolve(
         source: Where the method's configuration comes from, if not from the request's ruleset (a record's own).
     """
     catalogue = catalogue or Catalogue()
-    shared = request.model_copy(update={"method": "original", "method_set": {}, "ruleset": "default", "seed": 0})
-    before = catalogue.once(("original", shared.model_dump_json()), lambda: _original(shared, catalogue))
+    shared = tuple(
+        repr(value) if isinstance(value, dict) else value for name, value in vars(request).items() if name not in _OWN
+    )
+    before = catalogue.once(("original", shared), lambda: replace(_original(request, catalogue), shared=shared))
     entry = catalogue.method(request.method)
     scale = before.scale.value
     if source is None and request.ruleset == "default":
@@ -181,26 +203,12 @@ def resolve(
         source.check_recommender(recommender_digest(before.backbone_config, before.sid_config), before.encoder.key)
     return replace(
         before,
-        request=request.model_copy(update={"scale": scale}),
+        request=request if request.scale == scale else request.model_copy(update={"scale": scale}),
         entry=entry,
         method=method,
         method_config=config,
         method_digest=digest,
         source=source,
-    )
-
-
-def cell_of(resolved: ResolvedRequest) -> Cell:
-    """The cell of a grid that a resolved request is."""
-    return Cell(
-        task=resolved.task.name,
-        backbone=resolved.backbone.name,
-        method=resolved.entry.name,
-        seed=resolved.seed,
-        scale=resolved.scale.value,
-        suite=resolved.request.suite,
-        ruleset=resolved.source.name,
-        requests=resolved.request.requests,
     )
 
 

@@ -20,10 +20,10 @@ from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.environment import arithmetic, describe, determinism, version_mismatches
-from genrec_unlearn_bench.pipeline.graph import RESULT, build_stages
+from genrec_unlearn_bench.pipeline.graph import build_result
 from genrec_unlearn_bench.pipeline.record import Cost, RunRecord, StageRef
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, cell_of, resolve
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
 from genrec_unlearn_bench.pipeline.results import (
     LOSSES,
     FinishedRun,
@@ -80,7 +80,7 @@ def run_cell(
     """
     resolved = resolve(request, source=source)
     context = StageContext(store, progress or Progress(), cache or SessionCache(), resolved.device)
-    result = build_stages(resolved, progress=context.progress)[RESULT]
+    result = build_result(resolved, progress=context.progress)
     done = _finished(resolved, result)
     if done is not None:
         context.progress.info(f"result: from {done.folder}")
@@ -97,7 +97,7 @@ def run_cell(
 
 def _finished(resolved: ResolvedRequest, result: Stage) -> FinishedRun | None:
     """The result of that key, if it is there and whole."""
-    folder = find_result(resolved.request.results_dir, cell_of(resolved), result.key)
+    folder = find_result(resolved.request.results_dir, resolved.cell, result.key)
     if folder is None:
         return None
     try:
@@ -280,7 +280,7 @@ def build_record(
         protocol_version=PROTOCOL_VERSION,
         suite_version=__version__,
         key=result.key,
-        cell=cell_of(resolved),
+        cell=resolved.cell,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         dataset_digest=prepared.dataset.manifest.digest,
         task_digest=prepared.split.manifest.digest,

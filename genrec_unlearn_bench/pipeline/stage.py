@@ -38,6 +38,7 @@ __all__ = [
     "Stage",
     "StageContext",
     "StageLog",
+    "by_title",
     "materialise",
     "missing_stages",
     "read_notes",
@@ -125,6 +126,15 @@ def topological(goals: Iterable[Stage]) -> list[Stage]:
     for goal in goals:
         visit(goal)
     return list(found.values())
+
+
+def by_title(goal: Stage) -> dict[str, Stage]:
+    """A stage and all it depends on by title, inputs first."""
+    found: dict[str, Stage] = {}
+    for stage in topological([goal]):
+        # Of a row that is a reference as well, the record speaks of the row.
+        found.setdefault(stage.title if stage.title not in found else f"{stage.title} ({stage.key[:8]})", stage)
+    return found
 
 
 T = TypeVar("T")
