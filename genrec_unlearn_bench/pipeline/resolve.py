@@ -26,7 +26,7 @@ from genrec_unlearn_bench.pipeline.request import RunRequest, changed
 from genrec_unlearn_bench.pipeline.rulesets import ConfigSource, config_source
 from genrec_unlearn_bench.registry import Entry, find_method, load_class, methods, source_digest
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.tuning.choice import recommender_digest
+from genrec_unlearn_bench.tuning.choice import check_recommender, recommender_digest
 from genrec_unlearn_bench.tuning.fixed_rules import FixedRules, shipped_fixed
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 
@@ -200,7 +200,8 @@ def resolve(
         _check_capabilities(method, before.backbone.name, before.capabilities)
         _check_kind(method, before.task)
     if source.choice is not None:
-        source.check_recommender(recommender_digest(before.backbone_config, before.sid_config), before.encoder.key)
+        digest_now = recommender_digest(before.backbone_config, before.sid_config)
+        check_recommender(source.choice, digest_now, before.encoder.key, path=source.path, hint=source.again)
     return replace(
         before,
         request=request if request.scale == scale else request.model_copy(update={"scale": scale}),

@@ -50,12 +50,11 @@ from genrec_unlearn_bench.pipeline.stages.evaluate import Scores
 from genrec_unlearn_bench.pipeline.stages.stream import StreamMetrics, divided, request_seconds, stream_metrics
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
+from genrec_unlearn_bench.tuning.choice import check_task
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import MetricValue
-    from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext
     from genrec_unlearn_bench.pipeline.stages.data import PreparedTask
-    from genrec_unlearn_bench.pipeline.stages.evaluate import Scores
 
 __all__ = ["FinishedRun", "Outcome", "build_record", "cost_of", "find_finished", "run_cell"]
 
@@ -116,7 +115,7 @@ def _check_task(resolved: ResolvedRequest, result: Stage, context: StageContext)
     """
     inputs = Inputs(result, context)
     if resolved.source.choice is not None:
-        resolved.source.check_task(inputs["task"].manifest.digest)
+        check_task(resolved.source.choice, inputs["task"].manifest.digest, path=resolved.source.path)
     if resolved.request.requests > 1:
         prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
         divided(prepared, inputs, resolved.request.requests)
@@ -133,7 +132,13 @@ def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -
     metrics = _metrics(own, before, oracles, extra) if own.measured else ()
     stream = _stream_metrics(resolved, inputs, prepared, cost) if resolved.request.requests > 1 else StreamMetrics()
     metrics = (*metrics, *_cost_metrics(cost), *stream.values)
-    _check(metrics)
+    faults = check_invariants(metrics)
+    if faults:
+        listing = "".join(f"\n  - {fault}" for fault in faults[:10])
+        raise BenchError(
+            f"the result breaks {len(faults)} invariants and was not written:{listing}",
+            hint="this is a fault of the suite: please report it with the command and the output of `bench doctor`",
+        )
     tables = {name: table_bytes(table) for name, table in {**extra.tables, **stream.tables}.items()}
     record = build_record(resolved, result, context, inputs, prepared, Outcome(metrics, cost, tables))
     if place() > 0:
@@ -199,16 +204,6 @@ def _stream_metrics(resolved: ResolvedRequest, inputs: Inputs, prepared: Prepare
     seconds = request_seconds([step.facts for step in steps], notes)
     scores = [inputs[f"scores of step {number}"] for number in range(1, count)]
     return stream_metrics(stream, [*scores, own], seconds, before=before, cost=cost, fixed=False)
-
-
-def _check(metrics: tuple[MetricValue, ...]) -> None:
-    faults = check_invariants(metrics)
-    if faults:
-        listing = "".join(f"\n  - {fault}" for fault in faults[:10])
-        raise BenchError(
-            f"the result breaks {len(faults)} invariants and was not written:{listing}",
-            hint="this is a fault of the suite: please report it with the command and the output of `bench doctor`",
-        )
 
 
 def _cost_metrics(cost: Cost) -> tuple[MetricValue, ...]:

@@ -22,8 +22,6 @@ from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.store.manifest import content_key, plain
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from genrec_unlearn_bench.backbones.distributed import Processes
     from genrec_unlearn_bench.backbones.recommender import Ranker
     from genrec_unlearn_bench.store.store import StageStore, StoredStage
@@ -75,7 +73,6 @@ class Stage:
         keep: Whether the loaded object is kept in memory for the session: for what nobody changes.
         distributed: Whether all processes of a launch compute it together, instead of the first alone.
         label: What progress and the record call it; the name by default.
-        knobs: Option of the command line -> configuration it changes, for advice where memory runs out.
     """
 
     name: str
@@ -89,7 +86,6 @@ class Stage:
     keep: bool = False
     distributed: bool = False
     label: str = ""
-    knobs: Mapping[str, BaseModel] = field(default_factory=dict)
 
     @cached_property
     def recipe(self) -> dict[str, Any]:
@@ -289,7 +285,7 @@ class StageContext:
             with self.progress.computing(stage.name):
                 if stage.seed is None:
                     return stage.compute(self, inputs, folder)
-                with seeded(stage), enough_memory(f"the stage {stage.name!r}", device=self.device, configs=stage.knobs):
+                with seeded(stage), enough_memory(f"the stage {stage.name!r}", device=self.device):
                     return stage.compute(self, inputs, folder)
 
         return compute

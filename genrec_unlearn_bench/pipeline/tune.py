@@ -96,16 +96,14 @@ def tune(
     catalogue = Catalogue()
     resolved = resolve(request.run, catalogue=catalogue)
     configs, space = _configurations(resolved, request.trials)
+    runs = [request.run.model_copy(update={"seed": seed}) for seed in request.seeds]
     # A configuration that the backbone cannot serve shows before the first minute is spent.
     trials = [
-        [resolve(_trial(request.run, config, seed), catalogue=catalogue) for seed in request.seeds]
+        [resolve(run.model_copy(update={"method_set": config.model_dump()}), catalogue=catalogue) for run in runs]
         for config in configs
     ]
     with determinism(resolved.threads):
-        starts = [
-            _start(resolve(_at_seed(request.run, seed), catalogue=catalogue), store, progress, cache)
-            for seed in request.seeds
-        ]
+        starts = [_start(resolve(run, catalogue=catalogue), store, progress, cache) for run in runs]
         found = []
         for number, (config, cells) in enumerate(zip(configs, trials, strict=True), start=1):
             changes = _changes(config, resolved.method_config)
@@ -126,14 +124,6 @@ def _configurations(resolved: ResolvedRequest, limit: int) -> tuple[tuple[Method
     config, name = type(resolved.method_config), resolved.entry.name
     everything = configurations(config, fixed, name=name, limit=1 << 62)
     return configurations(config, fixed, name=name, limit=limit), len(everything)
-
-
-def _at_seed(run: RunRequest, seed: int) -> RunRequest:
-    return run.model_copy(update={"seed": seed})
-
-
-def _trial(run: RunRequest, config: MethodConfig, seed: int) -> RunRequest:
-    return run.model_copy(update={"method_set": config.model_dump(), "seed": seed})
 
 
 def _start(resolved: ResolvedRequest, store: StageStore, progress: Progress, cache: SessionCache) -> _Start:
@@ -183,35 +173,22 @@ def _try(config: MethodConfig, cells: Sequence[ResolvedRequest], starts: Sequenc
     for resolved, start in zip(cells, starts, strict=True):
         row = unlearn_stage(resolved, start.data, start.sids, start.original)
         stored = materialise(row, start.context)
-        seconds = float(stored.facts["seconds"])
-        if read_notes(stored.path)["diverged"]:
-            seeds.append(_diverged(resolved.seed, seconds, 0.0))
-            break
-        scores = _validated(resolved, start.data, row, start.context)
-        if scores.not_finite:
-            seeds.append(_diverged(resolved.seed, seconds, scores.seconds))
-            break
+        diverged = bool(read_notes(stored.path)["diverged"])
+        scores = ValidationScores() if diverged else _validated(resolved, start.data, row, start.context)
+        diverged = diverged or bool(scores.not_finite)
         seeds.append(
             Measured(
                 seed=resolved.seed,
                 forget_hr=scores.forget_hr,
                 retain_ndcg=scores.retain_ndcg,
-                unlearn_seconds=seconds,
+                unlearn_seconds=float(stored.facts["seconds"]),
                 validate_seconds=scores.seconds,
+                diverged=diverged,
             )
         )
+        if diverged:
+            break
     return mean_trial(config.model_dump(mode="json"), seeds)
-
-
-def _diverged(seed: int, unlearning: float, validation: float) -> Measured:
-    return Measured(
-        seed=seed,
-        forget_hr=None,
-        retain_ndcg=None,
-        unlearn_seconds=unlearning,
-        validate_seconds=validation,
-        diverged=True,
-    )
 
 
 def _tuned(
