@@ -28,12 +28,11 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from genrec_unlearn_bench.errors import BenchError, UsageError
-from genrec_unlearn_bench.executors.base import Ended, How
-from genrec_unlearn_bench.executors.task import Assignment, ended_from, interruptible, perform
+from genrec_unlearn_bench.executors.task import Assignment, interruptible, perform
 from genrec_unlearn_bench.executors.trackers import JobLog
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.grid.schedule import Job
-from genrec_unlearn_bench.grid.state import OPTION, SweepFolder, tail
+from genrec_unlearn_bench.grid.state import OPTION, How, JobState, SweepFolder, tail
 from genrec_unlearn_bench.pipeline.stage import SessionCache
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class InProcess:
         for job, attempt in zip(jobs, attempts, strict=True):
             self._waiting.append(Assignment(job=job, attempt=attempt, executor=self.name, **place))
 
-    def ended(self, timeout: float) -> list[Ended]:
+    def ended(self, timeout: float) -> list[JobState]:
         """Do the next job, whatever time that takes. Raises KeyboardInterrupt where the user stops it."""
         if not self._waiting:
             return []
@@ -289,7 +288,7 @@ class LocalProcesses:
             self._free_gpus = self._free_gpus[len(gpus) :]
             self._running[job.name] = _Running(job, process, output, gpus, self._machine.memory_for(job), began)
 
-    def ended(self, timeout: float) -> list[Ended]:
+    def ended(self, timeout: float) -> list[JobState]:
         """Attempts that ended since the last call; waits up to ``timeout`` seconds for the first."""
         until = time.monotonic() + timeout
         while self._running:
@@ -312,13 +311,12 @@ class LocalProcesses:
         for one in list(self._running.values()):
             self._release(one)
 
-    def _over(self, one: _Running) -> Ended:
-        """How a job whose process is gone ended."""
+    def _over(self, one: _Running) -> JobState:
         one.process.join()
         self._release(one)
         seconds, need = time.time() - one.began, one.job.resources
-        ended = ended_from(self._folder.state(one.job.name), one.began)
-        if ended is not None and (ended.how != "stopped" or one.stopped is None):
+        ended = self._folder.state(one.job.name)
+        if ended is not None and ended.ends(one.began) and (ended.how != "stopped" or one.stopped is None):
             return ended
         if one.stopped is None:
             error = self._death(one)
@@ -330,7 +328,8 @@ class LocalProcesses:
             error = BenchError(what, hint=hint).render()
         with suppress(BenchError, OSError):
             JobLog(self._folder.log(one.job.name)).write(f"error: {error}")
-        return Ended(one.job.name, one.stopped or "died", seconds, error=error, transient=one.stopped is None)
+        how = one.stopped or "died"
+        return JobState.now(one.job.name, "lost", self.name, how=how, seconds=seconds, error=error)
 
     @staticmethod
     def _death(one: _Running) -> str:
@@ -341,7 +340,6 @@ class LocalProcesses:
         return "\n".join([f"its process ended without a word, {how}{memory}", *tail(one.output, 5)])
 
     def _watch(self) -> None:
-        """Stop jobs that have taken more than they may."""
         for one in self._running.values():
             need, resident = one.job.resources, one.resident_mib()
             one.peak = max(one.peak, resident)

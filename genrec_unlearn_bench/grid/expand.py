@@ -174,7 +174,6 @@ class _Expansion:
         return tuple(found.values())
 
     def _points(self) -> Iterator[_Point]:
-        """Every cell that is not excluded, in order."""
         for axes, task, method in self._crossed():
             for varied in self._variations(axes, method in REFERENCE_ROWS):
                 point = _Point({**axes, **varied}, task, method, varied)
@@ -278,7 +277,6 @@ class _Expansion:
         return cell_name(request.model_copy(update=named), varied)
 
     def _merged(self, hits: tuple[int, ...]) -> tuple[dict[str, Any], Resources]:
-        """Settings with these overrides, and resources."""
         out = self._spec.settings.model_dump(exclude_unset=True)
         resources = self._spec.resources.model_dump()
         for index in hits:

@@ -299,7 +299,6 @@ def _reason(missing: Mapping[str, Stage]) -> str:
 
 
 def _sentence(fault: BenchError) -> str:
-    """What is wrong, in one line."""
     lines = [line.strip(" -") for line in fault.what.splitlines()]
     return f"{lines[0]} {'; '.join(lines[1:])}".strip()
 

@@ -325,7 +325,6 @@ def _is_folder(value: object) -> bool:
 
 
 def _stamps(folder: Path, pattern: str) -> list[tuple[str, int, int]]:
-    """Name, size and time of the files below a folder."""
     found = []
     for path in sorted(folder.rglob(pattern)):
         if path.is_file() and "__pycache__" not in path.parts:

@@ -98,7 +98,6 @@ def _tuned(request: RunRequest, entry: Entry, task: str, scale: str) -> ConfigSo
 
 
 def _tune_command(request: RunRequest, *, scale: str) -> str:
-    """The call that makes the choice which ``request`` lacks."""
     wanted = request.model_copy(update={"scale": scale, "method_set": {}})
     words = wanted.words("tune", "backbone", "scale", "data_dir", "encoder", "device")
     if request.tuned_dir != Path("tuned"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,6 @@ from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
 from genrec_unlearn_bench.pipeline.results import (
     LOSSES,
     FinishedRun,
-    find_finished,
     find_result,
     read_record,
     remember_finished,
@@ -56,7 +54,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import MetricValue
     from genrec_unlearn_bench.pipeline.stages.data import PreparedTask
 
-__all__ = ["FinishedRun", "Outcome", "build_record", "cost_of", "find_finished", "run_cell"]
+__all__ = ["FinishedRun", "build_record", "cost_of", "run_cell"]
 
 
 def run_cell(
@@ -95,7 +93,6 @@ def run_cell(
 
 
 def _finished(resolved: ResolvedRequest, result: Stage) -> FinishedRun | None:
-    """The result of that key, if it is there and whole."""
     folder = find_result(resolved.request.results_dir, resolved.cell, result.key)
     if folder is None:
         return None
@@ -140,7 +137,7 @@ def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -
             hint="this is a fault of the suite: please report it with the command and the output of `bench doctor`",
         )
     tables = {name: table_bytes(table) for name, table in {**extra.tables, **stream.tables}.items()}
-    record = build_record(resolved, result, context, inputs, prepared, Outcome(metrics, cost, tables))
+    record = build_record(resolved, context, inputs, prepared, metrics=metrics, cost=cost, tables=tables)
     if place() > 0:
         return FinishedRun(record, result_folder(resolved.request.results_dir, record))
     folder = write_result(
@@ -220,19 +217,6 @@ FREE_ROWS = ("original", "popularity", "sasrec")
 """Rows that forget nothing, so that they cost nothing; the retrained rows cost their training."""
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What was measured, and at what cost.
-
-    Attributes:
-        tables: Tables of measurements as they are written, by name.
-    """
-
-    metrics: tuple[MetricValue, ...]
-    cost: Cost
-    tables: Mapping[str, bytes]
-
-
 def cost_of(resolved: ResolvedRequest, inputs: Inputs) -> Cost:
     """What the row cost by itself, and what the choice of its configuration cost before."""
     retrain = float(inputs.stored("retrain").facts["seconds"]) if "retrain" in inputs else None
@@ -257,18 +241,21 @@ def _steps(notes: Mapping[str, Any]) -> int:
 
 def build_record(
     resolved: ResolvedRequest,
-    result: Stage,
     context: StageContext,
     inputs: Inputs,
     prepared: PreparedTask,
-    found: Outcome,
+    *,
+    metrics: tuple[MetricValue, ...],
+    cost: Cost,
+    tables: Mapping[str, bytes],
 ) -> RunRecord:
     """The record of one run.
 
     Args:
-        result: The stage ``result``, whose key the record takes.
-        inputs: Its inputs.
+        inputs: Of the stage ``result``, whose key the record takes.
+        tables: Tables of measurements as they are written, by name.
     """
+    result = inputs.stage
     scores: Scores = inputs["scores of row"]
     notes = read_notes(inputs.stored("row").path)
     return RunRecord(
@@ -290,12 +277,12 @@ def build_record(
         environment=describe(resolved.device, threads=resolved.threads),
         arithmetic=arithmetic(),
         off_lock={one.package: one.locked for one in version_mismatches()},
-        cost=found.cost,
+        cost=cost,
         diverged=bool(notes["diverged"]) or not scores.measured,
-        metrics=found.metrics,
+        metrics=metrics,
         measuring={name: config.model_dump(mode="json") for name, config in resolved.measuring.items()},
         holdout=prepared.holdout.digest if prepared.holdout is not None else "",
-        tables={name: hashlib.blake2b(table, digest_size=32).hexdigest() for name, table in found.tables.items()},
+        tables={name: hashlib.blake2b(table, digest_size=32).hexdigest() for name, table in tables.items()},
         report=notes["notes"],
         per_user_digest=file_digest(scores.per_user) if scores.per_user is not None else "",
         command=resolved.request.command(),

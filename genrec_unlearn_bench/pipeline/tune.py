@@ -114,7 +114,6 @@ def tune(
 
 
 def _configurations(resolved: ResolvedRequest, limit: int) -> tuple[tuple[MethodConfig, ...], int]:
-    """The configurations to try, and how many the search space holds."""
     if resolved.method is None:
         raise UsageError(
             f"{resolved.entry.name!r} is a reference row, there is nothing to tune",
@@ -127,7 +126,6 @@ def _configurations(resolved: ResolvedRequest, limit: int) -> tuple[tuple[Method
 
 
 def _start(resolved: ResolvedRequest, store: StageStore, progress: Progress, cache: SessionCache) -> _Start:
-    """Data and original recommender of one seed, the original measured."""
     context = StageContext(store, progress, cache, resolved.device)
     data, sids, original, _ = recommender_stages(resolved, progress)
     for stage in (*data.values(), sids):
@@ -238,6 +236,5 @@ def _tuned(
 
 
 def _changes(config: MethodConfig, default: MethodConfig) -> str:
-    """What a trial changes, for the progress line."""
     one, other = config.model_dump(mode="json"), default.model_dump(mode="json")
     return ", ".join(f"{name}={value}" for name, value in one.items() if value != other[name])
