@@ -34,7 +34,7 @@ axes: {{task: demo-brand, backbone: all, method: ["@references", "@main"], seed:
 @pytest.fixture
 def memory() -> Iterator[Path]:
     """A folder in memory where there is one: 42,000 small files are no measure of a plan."""
-    shared = Path("/dev/shm")  # noqa: S108
+    shared = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(dir=shared if os.access(shared, os.W_OK) else None))
     yield folder
     shutil.rmtree(folder)
