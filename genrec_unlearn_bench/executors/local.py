@@ -1,4 +1,4 @@
-"""Runs jobs on this machine: in this process, or each in a process of its own with limits of memory, GPUs and time.
+"""Runs jobs on this machine, each in a process of its own with limits of memory, GPUs and time.
 
 Processes come from the standard library's fork server, which has imported torch once: a job starts in a tenth of a
 second. submitit's local executor starts a fresh interpreter for each job, and neither watches memory nor hands out
@@ -33,12 +33,11 @@ from genrec_unlearn_bench.executors.trackers import JobLog
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import OPTION, How, JobState, SweepFolder, tail
-from genrec_unlearn_bench.pipeline.stage import SessionCache
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
 
-__all__ = ["BY_SCALE", "InProcess", "Interrupts", "LocalProcesses", "Machine", "cores_here", "gpus_here"]
+__all__ = ["BY_SCALE", "Interrupts", "LocalProcesses", "Machine", "cores_here", "gpus_here"]
 
 MIB = 1 << 20
 BY_SCALE = {"smoke": 1024, "small": 3072, "paper": 8192, "official": 24576}
@@ -77,48 +76,6 @@ class Interrupts:
         if self._count == 1:
             raise KeyboardInterrupt
         self.hurry.set()
-
-
-class InProcess:
-    """Runs one job after the other in this process; limits of minutes and memory are not enforced."""
-
-    name = "in-process"
-    detached = False
-
-    def __init__(self, folder: SweepFolder, cache: Path, *, work: str = "") -> None:
-        self._folder = folder
-        self._cache = cache
-        self._work = work
-        self._session = SessionCache()
-        self._task = ""
-        self._waiting: list[Assignment] = []
-
-    def has_capacity(self, job: Job) -> bool:
-        """Whether nothing waits to be done."""
-        return not self._waiting
-
-    def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
-        """Take jobs; ``ended`` does them."""
-        place: dict[str, Any] = {"folder": self._folder.root, "cache": self._cache, "work": self._work}
-        for job, attempt in zip(jobs, attempts, strict=True):
-            self._waiting.append(Assignment(job=job, attempt=attempt, executor=self.name, **place))
-
-    def ended(self, timeout: float) -> list[JobState]:
-        """Do the next job, whatever time that takes. Raises KeyboardInterrupt where the user stops it."""
-        if not self._waiting:
-            return []
-        given = self._waiting.pop(0)
-        if given.job.request.task != self._task:
-            # What the cells of a task share stays in memory; never two tasks at a time.
-            self._task, self._session = given.job.request.task, SessionCache()
-        done = perform(given, self._session)
-        if done.how == "stopped":
-            raise KeyboardInterrupt
-        return [done]
-
-    def close(self, hurry: threading.Event | None = None) -> None:
-        """Forget what was not begun."""
-        self._waiting.clear()
 
 
 def cores_here() -> int:

@@ -34,7 +34,7 @@ from genrec_unlearn_bench.grid.schedule import RESULT, Job
 from genrec_unlearn_bench.grid.state import OPTION, JobState, State, SweepFolder
 from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
 from genrec_unlearn_bench.pipeline.resources import is_out_of_memory
-from genrec_unlearn_bench.pipeline.stage import SessionCache, StageContext, materialise
+from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
 
@@ -79,7 +79,7 @@ class WorkResult:
     diverged: bool = False
 
 
-def run_job(job: Job, store: StageStore, progress: Progress, session: SessionCache) -> WorkResult:
+def run_job(job: Job, store: StageStore, progress: Progress) -> WorkResult:
     """Compute a cell's result or shared stages; what is in the store is taken from there."""
     # Heavy: the first sign of life is written before these are imported.
     from genrec_unlearn_bench.pipeline.environment import determinism
@@ -88,10 +88,10 @@ def run_job(job: Job, store: StageStore, progress: Progress, session: SessionCac
     from genrec_unlearn_bench.pipeline.run import run_cell
 
     if job.until == RESULT:
-        finished = run_cell(job.request, store, progress, cache=session)
+        finished = run_cell(job.request, store, progress)
         return WorkResult(finished.folder, finished.record.diverged)
     resolved = resolve(job.request)
-    context = StageContext(store, progress, session, device=resolved.device)
+    context = StageContext(store, progress, device=resolved.device)
     with determinism(resolved.threads):
         make_stages(job, build_stages(resolved).values(), context)
     return WorkResult()
@@ -110,7 +110,7 @@ def make_stages(job: Job, stages: Iterable[Stage], context: StageContext) -> Non
         materialise(by_key[key], context)
 
 
-def perform(given: Assignment, session: SessionCache | None = None) -> JobState:
+def perform(given: Assignment) -> JobState:
     """Do a job, keep its log and state, and return how it ended; the job's faults are returned, not raised.
 
     A job of several GPUs is started in as many processes.
@@ -130,7 +130,7 @@ def perform(given: Assignment, session: SessionCache | None = None) -> JobState:
         if first:
             folder.write(given.state("running", started=began))
         with _heartbeat(given if first else None, folder, progress, began):
-            result = _work(given, folder, progress, store, session or SessionCache())
+            result = _work(given, folder, progress, store)
         place = str(result.folder) if result.folder is not None else ""
         fields: dict[str, Any] = {"how": "done", "result": place, "diverged": result.diverged}
     except (Exception, SystemExit, KeyboardInterrupt) as fault:
@@ -150,9 +150,7 @@ def perform(given: Assignment, session: SessionCache | None = None) -> JobState:
     return ended
 
 
-def _work(
-    given: Assignment, folder: SweepFolder, progress: Progress, store: StageStore, session: SessionCache
-) -> WorkResult:
+def _work(given: Assignment, folder: SweepFolder, progress: Progress, store: StageStore) -> WorkResult:
     job = given.job
     facts = folder.facts()
     tracking = Tracking(names=facts.trackers, folder=facts.tracker_dir) if facts and facts.trackers else None
@@ -162,7 +160,7 @@ def _work(
     module, _, name = given.work.partition(":")
     work = getattr(importlib.import_module(module), name) if module else run_job
     with _thread_limit(threads), tracked(progress, tracking, job.name) as reporting:
-        result: WorkResult = work(own, store, reporting, session)
+        result: WorkResult = work(own, store, reporting)
     return result
 
 
