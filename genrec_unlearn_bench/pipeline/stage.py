@@ -38,7 +38,6 @@ __all__ = [
     "StageLog",
     "by_title",
     "materialise",
-    "missing_stages",
     "read_notes",
     "seeded",
     "topological",
@@ -369,21 +368,21 @@ def seeded(stage: Stage, seed: int | None = None) -> Iterator[None]:
         yield
 
 
-def missing_stages(goal: Stage, present: Callable[[Stage], bool], seen: set[str] | None = None) -> Iterator[Stage]:
-    """Stages to make for ``goal``, inputs first; nothing that only served a stage which is there."""
-    seen = set() if seen is None else seen
-    if goal.key in seen:
-        return
-    seen.add(goal.key)
-    if present(goal):
-        return
-    for upstream in goal.inputs.values():
-        yield from missing_stages(upstream, present, seen)
-    yield goal
-
-
 def materialise(goal: Stage, context: StageContext) -> StoredStage:
-    """Make a stage and what it needs, each from the store where it is there."""
-    for stage in missing_stages(goal, lambda one: context.find(one) is not None):
-        context.make(stage)
+    """Make a stage and what it needs, each from the store where it is there.
+
+    Nothing is made that only served a stage which is there.
+    """
+    seen: set[str] = set()
+
+    def visit(stage: Stage) -> None:
+        if stage.key in seen:
+            return
+        seen.add(stage.key)
+        if context.find(stage) is None:
+            for upstream in stage.inputs.values():
+                visit(upstream)
+            context.make(stage)
+
+    visit(goal)
     return context.cache.stages[goal.key]

@@ -106,7 +106,7 @@ def tune(
         starts = [_start(resolve(run, catalogue=catalogue), store, progress, cache) for run in runs]
         found = []
         for number, (config, cells) in enumerate(zip(configs, trials, strict=True), start=1):
-            changes = _changes(config, resolved.method_config)
+            changes = ", ".join(f"{name}={value}" for name, value in _changes(config, resolved.method_config).items())
             progress.info(f"trial {number}/{len(configs)}: {changes or 'the default'}")
             found.append(_try(config, cells, starts))
         manifest = starts[0].context.load(starts[0].data["task"]).manifest
@@ -230,11 +230,12 @@ def _tuned(
         seconds=sum(trial.seconds for trial in trials),
         command=request.command(scale=resolved.scale.value),
     )
-    defaults = type(resolved.method_config).model_validate(dict(entry.fields)).model_dump(mode="json")
-    changes = {name: value for name, value in choice.config.items() if value != defaults[name]}
-    return Tuned(choice, changes)
+    config = type(resolved.method_config)
+    defaults = config.model_validate(dict(entry.fields))
+    return Tuned(choice, _changes(config.model_validate(choice.config), defaults))
 
 
-def _changes(config: MethodConfig, default: MethodConfig) -> str:
+def _changes(config: MethodConfig, default: MethodConfig) -> dict[str, Any]:
+    """Fields in which a configuration differs from the default, as JSON values."""
     one, other = config.model_dump(mode="json"), default.model_dump(mode="json")
-    return ", ".join(f"{name}={value}" for name, value in one.items() if value != other[name])
+    return {name: value for name, value in one.items() if value != other[name]}
