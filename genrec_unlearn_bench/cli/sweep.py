@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_executor", "sweep"]
 
-EXECUTORS = ("local", "in-process", "slurm")
+EXECUTORS = ("local", "slurm")
 STANDINGS = ("missing", "stale")
 
 Grid = Annotated[str, typer.Argument(help="A grid file, or the name of a ready grid (bench ls grids).", metavar="GRID")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the jobs in their order, and run none.")]
-ExecutorName = Annotated[str, typer.Option("--executor", help="local, in-process or slurm.")]
+ExecutorName = Annotated[str, typer.Option("--executor", help="local or slurm.")]
 Processes = Annotated[
     int | None, typer.Option(help="Jobs at a time on this machine (default: as many as it has cores for).", min=1)
 ]
@@ -174,12 +174,10 @@ def choose_executor(
     slurm: Path | None = None,
 ) -> Executor:
     """The executor of a name. Raises UnknownName, and UsageError where it cannot be used here."""
-    from genrec_unlearn_bench.executors.local import InProcess, LocalProcesses, Machine
+    from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
     from genrec_unlearn_bench.executors.slurm import Slurm
     from genrec_unlearn_bench.executors.slurm_settings import read_slurm_settings
 
-    if name == "in-process":
-        return InProcess(folder, cache)
     if name == "local":
         machine = Machine()
         machine = replace(machine, cores=cores or machine.cores, memory_mib=memory_mib or machine.memory_mib)

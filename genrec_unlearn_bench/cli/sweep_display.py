@@ -63,7 +63,7 @@ class Display(Progress):
     def ended(self, job: Job, outcome: SweepOutcome) -> None:
         """Show that a job is over."""
         if job.name in outcome.done:
-            how = duration(outcome.done[job.name].seconds)
+            how = duration(outcome.done[job.name].seconds or 0.0)
         elif job.name in outcome.elsewhere:
             how = "done by another sweep"
         elif job.name in outcome.failed:
@@ -212,7 +212,7 @@ def _final_table(outcome: SweepOutcome, cells: list[Job], results: Path) -> Tabl
         if folder:
             state = "done" if ended else "done elsewhere"
             folder = str(Path(folder).relative_to(results) if Path(folder).is_relative_to(results) else folder)
-        table.add_row(job.name, state, duration(ended.seconds) if ended else "", folder)
+        table.add_row(job.name, state, duration(ended.seconds or 0.0) if ended else "", folder)
     return table
 
 

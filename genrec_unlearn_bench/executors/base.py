@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from genrec_unlearn_bench.errors import BenchError, StorageError, UsageError
 from genrec_unlearn_bench.grid.schedule import RESULT, Job
@@ -25,7 +25,7 @@ from genrec_unlearn_bench.grid.state import JobState, State, SweepFolder, tail
 if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["Ended", "Executor", "Failure", "How", "SweepOutcome", "Watcher", "run_jobs"]
+__all__ = ["Executor", "Failure", "SweepOutcome", "Watcher", "run_jobs"]
 
 TICK = 1.0
 """Seconds between two looks at everything, where nothing ends meanwhile."""
@@ -34,33 +34,6 @@ MAX_LOOKED_AT = 64
 PAUSES = (2.0, 10.0, 60.0, 300.0)
 """Seconds before the second, third … attempt, so that what is down has time to come up."""
 STOPPED = "stopped before it was done; finished stages are kept"
-
-How = Literal["done", "failed", "died", "over time", "over memory", "stopped"]
-"""``failed``: the job raised an error. ``died``: its process ended without reporting. ``over …``: stopped at a limit of
-its resources. ``stopped``: taken back by a scheduler or by the user; not the job's fault."""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """An attempt at a job that is over.
-
-    Attributes:
-        result: Folder of the result, for a cell.
-        diverged: Whether the cell's training or unlearning diverged.
-        transient: Whether another attempt may not meet the fault.
-        storage: Whether the file system refused; then no other job can go on either.
-        quarantined: Damaged stages that were found in the store, moved aside and computed again.
-    """
-
-    job: str
-    how: How
-    seconds: float
-    result: str = ""
-    error: str = ""
-    diverged: bool = False
-    transient: bool = False
-    storage: bool = False
-    quarantined: tuple[str, ...] = ()
 
 
 class Executor(Protocol):
@@ -78,7 +51,7 @@ class Executor(Protocol):
         """Start jobs, or hand them to the scheduler, which keeps to their ``needs``. Attempts count from 1."""
         ...
 
-    def ended(self, timeout: float) -> list[Ended]:
+    def ended(self, timeout: float) -> list[JobState]:
         """Attempts that ended since the last call; waits up to ``timeout`` seconds for the first."""
         ...
 
@@ -114,7 +87,7 @@ class SweepOutcome:
         interrupted: Whether the user stopped it.
     """
 
-    done: dict[str, Ended] = field(default_factory=dict)
+    done: dict[str, JobState] = field(default_factory=dict)
     elsewhere: dict[str, str] = field(default_factory=dict)
     failed: dict[str, Failure] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -165,8 +138,6 @@ def run_jobs(
 
 @dataclass
 class _Sweep:
-    """One sweep while it runs."""
-
     jobs: Sequence[Job]
     executor: Executor
     folder: SweepFolder
@@ -231,7 +202,6 @@ class _Sweep:
                 )
 
     def _stops(self) -> bool:
-        """Whether no further job may begin."""
         return bool(self.outcome.storage) or (self.ends is not None and time.monotonic() > self.ends)
 
     def _ready(self) -> Iterator[Job]:
@@ -245,7 +215,6 @@ class _Sweep:
                 yield job
 
     def _feed(self) -> None:
-        """Start what can start."""
         self.blocked = False
         for job in islice(self._ready(), MAX_LOOKED_AT):
             if self._stops():
@@ -278,12 +247,14 @@ class _Sweep:
         try:
             self.executor.submit([job], [attempt])
         except StorageError as fault:
-            self._ended(Ended(job=job.name, how="failed", seconds=0.0, error=fault.render(), storage=True))
+            self._refused_job(job, fault.render(), storage=True)
         except OSError as fault:
             # The system starts no further process just now.
-            error = f"no process was started: {fault}"
-            self._ended(Ended(job=job.name, how="failed", seconds=0.0, error=error, transient=True))
+            self._refused_job(job, f"no process was started: {fault}", transient=True)
         return True
+
+    def _refused_job(self, job: Job, error: str, **fields: bool) -> None:
+        self._ended(JobState.now(job.name, "failed", self.executor.name, how="failed", error=error, **fields))
 
     def _next_attempt(self, job: Job) -> int:
         self.tries[job.name] += 1
@@ -293,7 +264,7 @@ class _Sweep:
         self.attempts[job.name] += 1
         return self.attempts[job.name]
 
-    def _ended(self, ended: Ended) -> None:
+    def _ended(self, ended: JobState) -> None:
         job = self.running.pop(ended.job)
         for damage in ended.quarantined:
             self.progress.info(f"warning: {job.name}: {damage}")
@@ -312,7 +283,7 @@ class _Sweep:
         else:
             self._failed(job, ended.how, ended.error, seconds=ended.seconds)
 
-    def _deserves_another(self, job: Job, ended: Ended) -> bool:
+    def _deserves_another(self, job: Job, ended: JobState) -> bool:
         if self.tries[job.name] > self.retries:
             return False
         if ended.how == "died":

@@ -1,4 +1,4 @@
-"""Runs jobs on this machine: in this process, or each in a process of its own with limits of memory, GPUs and time.
+"""Runs jobs on this machine, each in a process of its own with limits of memory, GPUs and time.
 
 Processes come from the standard library's fork server, which has imported torch once: a job starts in a tenth of a
 second. submitit's local executor starts a fresh interpreter for each job, and neither watches memory nor hands out
@@ -28,18 +28,16 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from genrec_unlearn_bench.errors import BenchError, UsageError
-from genrec_unlearn_bench.executors.base import Ended, How
-from genrec_unlearn_bench.executors.task import Assignment, ended_from, interruptible, perform
+from genrec_unlearn_bench.executors.task import Assignment, interruptible, perform
 from genrec_unlearn_bench.executors.trackers import JobLog
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.grid.schedule import Job
-from genrec_unlearn_bench.grid.state import OPTION, SweepFolder, tail
-from genrec_unlearn_bench.pipeline.stage import SessionCache
+from genrec_unlearn_bench.grid.state import OPTION, How, JobState, SweepFolder, tail
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
 
-__all__ = ["BY_SCALE", "InProcess", "Interrupts", "LocalProcesses", "Machine", "cores_here", "gpus_here"]
+__all__ = ["BY_SCALE", "Interrupts", "LocalProcesses", "Machine", "cores_here", "gpus_here"]
 
 MIB = 1 << 20
 BY_SCALE = {"smoke": 1024, "small": 3072, "paper": 8192, "official": 24576}
@@ -78,48 +76,6 @@ class Interrupts:
         if self._count == 1:
             raise KeyboardInterrupt
         self.hurry.set()
-
-
-class InProcess:
-    """Runs one job after the other in this process; limits of minutes and memory are not enforced."""
-
-    name = "in-process"
-    detached = False
-
-    def __init__(self, folder: SweepFolder, cache: Path, *, work: str = "") -> None:
-        self._folder = folder
-        self._cache = cache
-        self._work = work
-        self._session = SessionCache()
-        self._task = ""
-        self._waiting: list[Assignment] = []
-
-    def has_capacity(self, job: Job) -> bool:
-        """Whether nothing waits to be done."""
-        return not self._waiting
-
-    def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
-        """Take jobs; ``ended`` does them."""
-        place: dict[str, Any] = {"folder": self._folder.root, "cache": self._cache, "work": self._work}
-        for job, attempt in zip(jobs, attempts, strict=True):
-            self._waiting.append(Assignment(job=job, attempt=attempt, executor=self.name, **place))
-
-    def ended(self, timeout: float) -> list[Ended]:
-        """Do the next job, whatever time that takes. Raises KeyboardInterrupt where the user stops it."""
-        if not self._waiting:
-            return []
-        given = self._waiting.pop(0)
-        if given.job.request.task != self._task:
-            # What the cells of a task share stays in memory; never two tasks at a time.
-            self._task, self._session = given.job.request.task, SessionCache()
-        done = perform(given, self._session)
-        if done.how == "stopped":
-            raise KeyboardInterrupt
-        return [done]
-
-    def close(self, hurry: threading.Event | None = None) -> None:
-        """Forget what was not begun."""
-        self._waiting.clear()
 
 
 def cores_here() -> int:
@@ -289,7 +245,7 @@ class LocalProcesses:
             self._free_gpus = self._free_gpus[len(gpus) :]
             self._running[job.name] = _Running(job, process, output, gpus, self._machine.memory_for(job), began)
 
-    def ended(self, timeout: float) -> list[Ended]:
+    def ended(self, timeout: float) -> list[JobState]:
         """Attempts that ended since the last call; waits up to ``timeout`` seconds for the first."""
         until = time.monotonic() + timeout
         while self._running:
@@ -312,13 +268,12 @@ class LocalProcesses:
         for one in list(self._running.values()):
             self._release(one)
 
-    def _over(self, one: _Running) -> Ended:
-        """How a job whose process is gone ended."""
+    def _over(self, one: _Running) -> JobState:
         one.process.join()
         self._release(one)
         seconds, need = time.time() - one.began, one.job.resources
-        ended = ended_from(self._folder.state(one.job.name), one.began)
-        if ended is not None and (ended.how != "stopped" or one.stopped is None):
+        ended = self._folder.state(one.job.name)
+        if ended is not None and ended.ends(one.began) and (ended.how != "stopped" or one.stopped is None):
             return ended
         if one.stopped is None:
             error = self._death(one)
@@ -330,7 +285,8 @@ class LocalProcesses:
             error = BenchError(what, hint=hint).render()
         with suppress(BenchError, OSError):
             JobLog(self._folder.log(one.job.name)).write(f"error: {error}")
-        return Ended(one.job.name, one.stopped or "died", seconds, error=error, transient=one.stopped is None)
+        how = one.stopped or "died"
+        return JobState.now(one.job.name, "lost", self.name, how=how, seconds=seconds, error=error)
 
     @staticmethod
     def _death(one: _Running) -> str:
@@ -341,7 +297,6 @@ class LocalProcesses:
         return "\n".join([f"its process ended without a word, {how}{memory}", *tail(one.output, 5)])
 
     def _watch(self) -> None:
-        """Stop jobs that have taken more than they may."""
         for one in self._running.values():
             need, resident = one.job.resources, one.resident_mib()
             one.peak = max(one.peak, resident)

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.errors import BenchError, MissingExtra, StorageError, UsageError
-from genrec_unlearn_bench.executors.base import Ended
 from genrec_unlearn_bench.executors.slurm_settings import MINUTES, JobArray, Placement, SlurmSettings, job_arrays
 from genrec_unlearn_bench.executors.task import Assignment, perform
 from genrec_unlearn_bench.grid.schedule import Job
@@ -38,11 +37,6 @@ UNKNOWN, GONE = "UNKNOWN", "GONE"
 PATIENCE = 60.0
 """Seconds for which a state that another node wrote may not be seen yet: NFS caches folders for up to a minute."""
 LOOK = 2.0
-SUBMITIT_OPTIONS = (
-    *("account", "constraint", "partition", "qos", "time"),
-    *("cpus-per-task", "gpus-per-node", "mem", "nodes", "ntasks-per-node"),
-)
-"""Options of sbatch that submitit knows by name; it passes the others on as they are."""
 
 _ENDS = {
     "CANCELLED": "it was cancelled",
@@ -173,7 +167,7 @@ class Slurm:
         if fresh:
             self.info(f"submitted {len(fresh)} jobs to Slurm in {len(arrays)} arrays")
 
-    def ended(self, timeout: float) -> list[Ended]:
+    def ended(self, timeout: float) -> list[JobState]:
         """Nothing ends here."""
         return []
 
@@ -221,15 +215,14 @@ class Slurm:
         return min(self.settings.grace_seconds, math.ceil((array.placement.resources.minutes or MINUTES) * 30))
 
     def _executor(self, array: JobArray, dependency: str | None) -> Submitter:
-        """Submitit's executor for one array. Raises UsageError."""
         import submitit
 
         placement, settings = array.placement, self.settings
         executor = submitit.SlurmExecutor(self.folder.slurm, max_num_timeout=placement.restarts, python=settings.python)
         options = dict(placement.sbatch)
-        known = {name.replace("-", "_"): options.pop(name) for name in SUBMITIT_OPTIONS if name in options}
         executor.update_parameters(
-            **known,
+            # By these submitit tells whether a job has reached its time limit; it passes the others on as they are.
+            **{name: options.pop(name) for name in ("time", "nodes")},
             job_name=f"bench-{self.folder.root.name}",
             signal_delay_s=self._grace(array),
             setup=list(placement.setup),

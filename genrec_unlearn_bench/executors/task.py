@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from types import FrameType
@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Any
 from genrec_unlearn_bench import launch
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError, DataFault, OutOfMemory, ProtocolMismatch, StorageError, UsageError
-from genrec_unlearn_bench.executors.base import STOPPED, Ended
+from genrec_unlearn_bench.executors.base import STOPPED
 from genrec_unlearn_bench.executors.trackers import JobLog, JobProgress, Tracking, tracked
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.grid.schedule import RESULT, Job
 from genrec_unlearn_bench.grid.state import OPTION, JobState, State, SweepFolder
 from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
 from genrec_unlearn_bench.pipeline.resources import is_out_of_memory
-from genrec_unlearn_bench.pipeline.stage import SessionCache, StageContext, materialise
+from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
 
@@ -79,7 +79,7 @@ class WorkResult:
     diverged: bool = False
 
 
-def run_job(job: Job, store: StageStore, progress: Progress, session: SessionCache) -> WorkResult:
+def run_job(job: Job, store: StageStore, progress: Progress) -> WorkResult:
     """Compute a cell's result or shared stages; what is in the store is taken from there."""
     # Heavy: the first sign of life is written before these are imported.
     from genrec_unlearn_bench.pipeline.environment import determinism
@@ -88,10 +88,10 @@ def run_job(job: Job, store: StageStore, progress: Progress, session: SessionCac
     from genrec_unlearn_bench.pipeline.run import run_cell
 
     if job.until == RESULT:
-        finished = run_cell(job.request, store, progress, cache=session)
+        finished = run_cell(job.request, store, progress)
         return WorkResult(finished.folder, finished.record.diverged)
     resolved = resolve(job.request)
-    context = StageContext(store, progress, session, device=resolved.device)
+    context = StageContext(store, progress, device=resolved.device)
     with determinism(resolved.threads):
         make_stages(job, build_stages(resolved).values(), context)
     return WorkResult()
@@ -110,7 +110,7 @@ def make_stages(job: Job, stages: Iterable[Stage], context: StageContext) -> Non
         materialise(by_key[key], context)
 
 
-def perform(given: Assignment, session: SessionCache | None = None) -> Ended:
+def perform(given: Assignment) -> JobState:
     """Do a job, keep its log and state, and return how it ended; the job's faults are returned, not raised.
 
     A job of several GPUs is started in as many processes.
@@ -130,31 +130,27 @@ def perform(given: Assignment, session: SessionCache | None = None) -> Ended:
         if first:
             folder.write(given.state("running", started=began))
         with _heartbeat(given if first else None, folder, progress, began):
-            result = _work(given, folder, progress, store, session or SessionCache())
+            result = _work(given, folder, progress, store)
         place = str(result.folder) if result.folder is not None else ""
-        ended = Ended(job.name, "done", 0.0, result=place, diverged=result.diverged)
+        fields: dict[str, Any] = {"how": "done", "result": place, "diverged": result.diverged}
     except (Exception, SystemExit, KeyboardInterrupt) as fault:
-        ended = _failed(given, fault, log)
+        fields = _failed(fault, log)
         leaving = fault if isinstance(fault, SystemExit) and fault.code in REQUEUED else None
     damaged = tuple(f"the stored stage {one.name!r} was damaged ({one.what})" for one in store.quarantined)
-    ended = replace(ended, seconds=time.time() - began, quarantined=damaged)
+    state: State = "queued" if leaving else "lost" if fields["how"] == "stopped" else fields["how"]
+    ended = given.state(state, started=began, seconds=time.time() - began, quarantined=damaged, **fields)
     # Where the disk is full these two cannot be written either, and the return value says so.
     with suppress(StorageError, OSError):
         log.write(f"{ended.how} after {ended.seconds:.1f} s {ended.result}")
-    if first:
-        state: State = "done" if ended.how == "done" else "failed" if ended.how == "failed" else "lost"
-        state = "queued" if leaving else state
-        with suppress(StorageError, OSError):
-            fields = {name: value for name, value in vars(ended).items() if name not in ("job", "how")}
-            folder.write(given.state(state, started=began, **fields))
+    with suppress(StorageError, OSError):
+        if first:
+            folder.write(ended)
     if leaving is not None:
         raise leaving
     return ended
 
 
-def _work(
-    given: Assignment, folder: SweepFolder, progress: Progress, store: StageStore, session: SessionCache
-) -> WorkResult:
+def _work(given: Assignment, folder: SweepFolder, progress: Progress, store: StageStore) -> WorkResult:
     job = given.job
     facts = folder.facts()
     tracking = Tracking(names=facts.trackers, folder=facts.tracker_dir) if facts and facts.trackers else None
@@ -164,14 +160,14 @@ def _work(
     module, _, name = given.work.partition(":")
     work = getattr(importlib.import_module(module), name) if module else run_job
     with _thread_limit(threads), tracked(progress, tracking, job.name) as reporting:
-        result: WorkResult = work(own, store, reporting, session)
+        result: WorkResult = work(own, store, reporting)
     return result
 
 
-def _failed(given: Assignment, fault: BaseException, log: JobLog) -> Ended:
-    name = given.job.name
+def _failed(fault: BaseException, log: JobLog) -> dict[str, Any]:
+    """How a job's fault ended it, as fields of its state."""
     if isinstance(fault, KeyboardInterrupt) or (isinstance(fault, SystemExit) and fault.code in REQUEUED):
-        return Ended(name, "stopped", 0.0, error=STOPPED)
+        return {"how": "stopped", "error": STOPPED}
     if isinstance(fault, SystemExit):
         error = BenchError(f"the job's code ended its process (exit code {fault.code})", hint="it must return or raise")
     else:
@@ -183,7 +179,7 @@ def _failed(given: Assignment, fault: BaseException, log: JobLog) -> Ended:
     with suppress(StorageError, OSError):
         log.write(f"error: {error.render()}\n{''.join(traceback.format_exception(fault))}")
     storage = isinstance(error, StorageError)
-    return Ended(name, "failed", 0.0, error=error.render(), transient=is_transient(fault), storage=storage)
+    return {"how": "failed", "error": error.render(), "transient": is_transient(fault), "storage": storage}
 
 
 @contextmanager
@@ -262,7 +258,7 @@ def launch_command(given: Assignment, path: Path) -> list[str]:
     return [*launcher, "--module", __spec__.name if __spec__ else __name__, str(path)]
 
 
-def _launch(given: Assignment) -> Ended:
+def _launch(given: Assignment) -> JobState:
     """Do a job with several processes and wait for them; an interrupt stops them politely. Raises StorageError."""
     began = time.time()
     job, folder = given.job, SweepFolder(given.folder)
@@ -279,30 +275,13 @@ def _launch(given: Assignment) -> Ended:
         if isinstance(fault, SystemExit):
             folder.write(given.state("queued"))
             raise
-        return Ended(job.name, "stopped", time.time() - began, error=STOPPED)
-    ended = ended_from(folder.state(job.name), began)
-    if ended is not None:
-        return ended
-    error = f"one of the job's {job.resources.gpus} processes ended with {code} before the first could report"
-    folder.write(given.state("lost", error=error))
-    return Ended(job.name, "died", time.time() - began, error=error)
-
-
-def ended_from(state: JobState | None, began: float) -> Ended | None:
-    """The end of an attempt by its state file; None where the attempt that began then did not write one."""
-    if state is None or state.updated < began or state.state not in ("done", "failed", "lost"):
-        return None
-    return Ended(
-        job=state.job,
-        how="stopped" if state.state == "lost" else "done" if state.state == "done" else "failed",
-        seconds=state.seconds or 0.0,
-        result=state.result,
-        error=state.error,
-        diverged=state.diverged,
-        transient=state.transient,
-        storage=state.storage,
-        quarantined=state.quarantined,
-    )
+        return given.state("lost", how="stopped", seconds=time.time() - began, error=STOPPED)
+    ended = folder.state(job.name)
+    if ended is None or not ended.ends(began):
+        error = f"one of the job's {job.resources.gpus} processes ended with {code} before the first could report"
+        ended = given.state("lost", how="died", seconds=time.time() - began, error=error)
+        folder.write(ended)
+    return ended
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -144,7 +144,6 @@ def collect(
 
 
 def _job_states(sweep: SweepFolder | None) -> Mapping[str, tuple[Whereabouts, str]]:
-    """State and reason of cells that are not done, by their jobs."""
     if sweep is None:
         return {}
     status = SweepView(sweep).look()

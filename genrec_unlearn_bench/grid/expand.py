@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from genrec_unlearn_bench.grid.reader import FIELD_SETS
 from genrec_unlearn_bench.grid.spec import DEFAULT_SCALE, Resources
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import Catalogue
+from genrec_unlearn_bench.pipeline.stage import by_title
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
@@ -53,15 +54,15 @@ class GridCell:
 
 @dataclass(frozen=True)
 class CellGraph:
-    """The stages of a cell by label, upstream first; the last is the result, which is not in the store."""
+    """A cell and its last stage, whose key is the result's; it is not in the store."""
 
     cell: Cell
-    stages: Mapping[str, Stage]
+    result: Stage
 
-    @property
-    def result(self) -> Stage:
-        """The stage whose key is the result's."""
-        return list(self.stages.values())[-1]
+    @cached_property
+    def stages(self) -> Mapping[str, Stage]:
+        """All stages of the cell by label, upstream first."""
+        return by_title(self.result)
 
 
 Build = Callable[[RunRequest], CellGraph]
@@ -74,15 +75,15 @@ def graph_builder(*, download: bool = False) -> Build:
     Args:
         download: Whether a dataset that is not on this machine is downloaded, which its keys need.
     """
-    from genrec_unlearn_bench.pipeline.graph import build_stages
-    from genrec_unlearn_bench.pipeline.resolve import cell_of, resolve
+    from genrec_unlearn_bench.pipeline.graph import build_result
+    from genrec_unlearn_bench.pipeline.resolve import resolve
 
     catalogue = Catalogue()
     memo: dict[Any, Any] = {}
 
     def build(request: RunRequest) -> CellGraph:
         resolved = resolve(request, catalogue=catalogue)
-        return CellGraph(cell_of(resolved), build_stages(resolved, memo, download=download))
+        return CellGraph(resolved.cell, build_result(resolved, memo, download=download))
 
     return build
 
@@ -173,7 +174,6 @@ class _Expansion:
         return tuple(found.values())
 
     def _points(self) -> Iterator[_Point]:
-        """Every cell that is not excluded, in order."""
         for axes, task, method in self._crossed():
             for varied in self._variations(axes, method in REFERENCE_ROWS):
                 point = _Point({**axes, **varied}, task, method, varied)
@@ -277,7 +277,6 @@ class _Expansion:
         return cell_name(request.model_copy(update=named), varied)
 
     def _merged(self, hits: tuple[int, ...]) -> tuple[dict[str, Any], Resources]:
-        """Settings with these overrides, and resources."""
         out = self._spec.settings.model_dump(exclude_unset=True)
         resources = self._spec.resources.model_dump()
         for index in hits:

@@ -46,15 +46,19 @@ class ResultIndex:
 
     def __init__(self) -> None:
         self._names: dict[Path, dict[str, list[str]]] = {}
+        self._folders: dict[tuple[Path, str, str, str], Path] = {}
         self._read: dict[tuple[Path, str], dict[tuple[str, ...], list[StoredResult]]] = {}
 
     def find(self, root: Path, cell: Cell, key: str) -> Path | None:
         """Folder of the complete result of that key; None where there is none."""
-        folder, prefix = row_folder(root, cell), folder_prefix(cell)
+        row = (root, cell.task, cell.backbone, cell.method)
+        folder = self._folders.get(row) or self._folders.setdefault(row, row_folder(root, cell))
+        prefix = folder_prefix(cell)
         name = f"{prefix}{key[:10]}"
-        if name not in self._listed(folder).get(prefix, ()) or not looks_whole(folder / name):
+        if name not in self._listed(folder).get(prefix, ()):
             return None
-        return folder / name
+        result = folder / name
+        return result if looks_whole(result) else None
 
     def of_cell(self, root: Path, cell: Cell, command: str) -> Sequence[StoredResult]:
         """Results of the cell under any key, the newest first.

@@ -39,8 +39,6 @@ _SCALARS = (
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with the scalars above."""
-
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
 

@@ -5,9 +5,11 @@ Every key of every cell follows from its request, so a plan only looks keys up. 
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -124,10 +126,23 @@ class Plan:
 def make_plan(cells: Sequence[GridCell], build: Build, store: StageStore, progress: Progress) -> Plan:
     """Look at every cell. Raises StorageError where the store or a results folder cannot be read."""
     planner = _Planner(build, store)
-    # Graphs of finished cells are dropped at once: of 20,000 cells they would fill the memory.
-    drafts = [_waiting(planner.look(cell)) for cell in progress.track("planning", cells)]
+    with _without_collection():
+        # Graphs of finished cells are dropped at once: of 20,000 cells they would fill the memory.
+        drafts = [_waiting(planner.look(cell)) for cell in progress.track("planning", cells)]
     sharing = _Sharing([draft for draft in drafts if draft.graph is not None], Costs(store))
     return Plan(tuple(sharing.costed(draft) for draft in drafts), tuple(sharing.stages()))
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Switch the garbage collector off: nothing here is cyclic, and it would go through all graphs again and again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -284,7 +299,6 @@ def _reason(missing: Mapping[str, Stage]) -> str:
 
 
 def _sentence(fault: BenchError) -> str:
-    """What is wrong, in one line."""
     lines = [line.strip(" -") for line in fault.what.splitlines()]
     return f"{lines[0]} {'; '.join(lines[1:])}".strip()
 

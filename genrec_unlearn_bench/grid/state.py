@@ -34,12 +34,27 @@ from genrec_unlearn_bench.files import atomic_text, guarded
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.spec import read_grid
 
-__all__ = ["OPTION", "JobState", "JobStates", "State", "SweepFacts", "SweepFolder", "find_sweep", "sweeps", "tail"]
+__all__ = [
+    "OPTION",
+    "How",
+    "JobState",
+    "JobStates",
+    "State",
+    "SweepFacts",
+    "SweepFolder",
+    "find_sweep",
+    "sweeps",
+    "tail",
+]
 
 OPTION = "--cache-dir"
 
 SILENCE = 120.0
 """Seconds without a heartbeat after which a job on another machine counts as lost; heartbeats come every 20."""
+
+How = Literal["", "done", "failed", "died", "over time", "over memory", "stopped"]
+"""How an attempt ended. ``failed``: the job raised an error. ``died``: its process ended without reporting. ``over …``:
+stopped at a limit of its resources. ``stopped``: taken back by a scheduler or by the user; not the job's fault."""
 
 State = Literal["queued", "running", "done", "failed", "skipped", "lost"]
 """``queued``: a sweep or a scheduler will start it. ``skipped``: something it needs has failed. ``lost``: its process
@@ -51,7 +66,7 @@ CLOCK_STEP = 1.0
 
 
 class JobState(StrictModel):
-    """State of one job."""
+    """State of one job, or the end of an attempt at it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -70,15 +85,18 @@ class JobState(StrictModel):
     """When this was written."""
     stage: str = ""
     """The stage that is being computed, and how far it has come."""
+    how: How = ""
+    """How the last attempt ended, once it is over."""
     seconds: float | None = None
     """Wall-clock of the last attempt, once it is over."""
     result: str = ""
+    """Folder of the result, for a cell."""
     error: str = ""
     diverged: bool = False
     transient: bool = False
     """Whether another attempt may not meet the fault."""
     storage: bool = False
-    """Whether the file system refused."""
+    """Whether the file system refused; then no other job can go on either."""
     quarantined: tuple[str, ...] = ()
     """Damaged stages that the attempt found and computed again."""
 
@@ -87,6 +105,10 @@ class JobState(StrictModel):
         """A state written by this process now."""
         here: dict[str, Any] = {"host": platform.node(), "pid": os.getpid(), "updated": time.time()}
         return cls(job=job, state=state, executor=executor, **{**here, **fields})
+
+    def ends(self, began: float) -> bool:
+        """Whether this is the end of the attempt that began then."""
+        return self.updated >= began and self.state in ("done", "failed", "lost") and self.how != ""
 
     @property
     def owned(self) -> bool:

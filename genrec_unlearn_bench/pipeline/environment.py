@@ -148,7 +148,7 @@ def arithmetic() -> dict[str, str]:
     return found
 
 
-def versions(packages: tuple[str, ...]) -> dict[str, str]:
+def versions(packages: Iterable[str]) -> dict[str, str]:
     """Installed versions by package; those that are not installed are left out."""
     found = {}
     for package in packages:
@@ -227,19 +227,14 @@ def version_mismatches(packages: Iterable[str] | None = PACKAGES) -> tuple[Versi
         packages: Which are looked at: by default those that can change a number, None for all that are locked.
     """
     locked = locked_versions()
-    found = []
-    for package in sorted(locked if packages is None else packages):
-        wanted = locked.get(canonicalize_name(package))
-        if wanted is None:
-            continue
-        try:
-            installed = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-        # A local build of the same release (2.13.0+cpu) is the locked version.
-        if installed.partition("+")[0] != wanted.partition("+")[0]:
-            found.append(VersionMismatch(package, installed, wanted))
-    return tuple(found)
+    known = versions(sorted(locked if packages is None else packages))
+    found = [
+        VersionMismatch(package, installed, locked[canonicalize_name(package)])
+        for package, installed in known.items()
+        if canonicalize_name(package) in locked
+    ]
+    # A local build of the same release (2.13.0+cpu) is the locked version.
+    return tuple(one for one in found if one.installed.partition("+")[0] != one.locked.partition("+")[0])
 
 
 def format_version_mismatches() -> str:

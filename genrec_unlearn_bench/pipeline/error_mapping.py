@@ -11,27 +11,16 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import genrec_unlearn_bench
 from genrec_unlearn_bench.errors import BenchError, StorageError
 from genrec_unlearn_bench.files import storage_error
+from genrec_unlearn_bench.pipeline.resources import MEMORY_HINT, is_out_of_memory
 from genrec_unlearn_bench.registry import FILE_MODULE, METHOD_PACKAGE
 
 __all__ = ["to_user_error"]
-
-_MEMORY = (
-    "out of memory",
-    "can't allocate memory",
-    "cannot allocate memory",
-    "unable to allocate",
-    "std::bad_alloc",
-    "failed to map segment",
-    "can't start new thread",
-)
-"""In lower case, how libraries and the system say that memory is exhausted, ``ulimit -v`` included."""
-
 
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
@@ -40,11 +29,8 @@ def to_user_error(fault: BaseException) -> BenchError:
     """The user's error for any exception."""
     if isinstance(fault, BenchError):
         return fault
-    if isinstance(fault, MemoryError) or any(text in str(fault).lower() for text in _MEMORY):
-        return BenchError(
-            f"memory is exhausted: {_first_line(fault)}",
-            hint="use a smaller --scale or batch (--set-backbone training.batch_size=64), or another --device",
-        )
+    if is_out_of_memory(fault):
+        return BenchError(f"memory is exhausted: {_first_line(fault)}", hint=MEMORY_HINT)
     refusal = _refusal(fault)
     if refusal is not None:
         return refusal
@@ -85,12 +71,10 @@ def _method_frame(frames: Sequence[traceback.FrameSummary]) -> traceback.FrameSu
     files = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(FILE_MODULE)}
     suite = importlib.util.find_spec(METHOD_PACKAGE)
     folders = [*genrec_unlearn_bench.__path__, *((suite and suite.submodule_search_locations) or ())]
-    files |= {frame.filename for frame in frames if frame.name == "unlearn" and not _is_below(frame.filename, folders)}
+    for frame in frames:
+        if frame.name == "unlearn" and not any(Path(frame.filename).is_relative_to(folder) for folder in folders):
+            files.add(frame.filename)
     return next((frame for frame in reversed(frames) if frame.filename in files), None)
-
-
-def _is_below(file: str, folders: Iterable[str]) -> bool:
-    return any(Path(file).is_relative_to(folder) for folder in folders)
 
 
 def _refusal(fault: BaseException) -> StorageError | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, cell_of
-from genrec_unlearn_bench.pipeline.stage import Stage, topological
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+from genrec_unlearn_bench.pipeline.stage import Stage, by_title
 from genrec_unlearn_bench.pipeline.stages.data import data_stages
 from genrec_unlearn_bench.pipeline.stages.evaluate import evaluate_stage
 from genrec_unlearn_bench.pipeline.stages.measure import MeasurementStages
@@ -21,23 +21,28 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.storage import load_table
 
 if TYPE_CHECKING:
-    Memo = dict[Hashable, object]
+    Memo = dict[Hashable, Any]
 
-__all__ = ["RESULT", "build_stages", "recommender_stages", "served_sids"]
+__all__ = ["RESULT", "build_result", "build_stages", "recommender_stages", "served_sids"]
 
 RESULT = "result"
 
 T = TypeVar("T")
 
 
-def build_stages(
+def build_stages(resolved: ResolvedRequest, progress: Progress | None = None) -> dict[str, Stage]:
+    """The stages of a cell by title, inputs first; the last is ``result``. Raises as ``build_result`` does."""
+    return by_title(build_result(resolved, progress=progress))
+
+
+def build_result(
     resolved: ResolvedRequest,
     memo: Memo | None = None,
     *,
     progress: Progress | None = None,
     download: bool = True,
-) -> dict[str, Stage]:
-    """The stages of a cell by title, inputs first; the last is ``result``, whose key is that of the run's record.
+) -> Stage:
+    """The stage ``result`` of a cell, whose key is that of the run's record, on top of all others.
 
     Nothing is computed and no stored stage is read. The result is no stage of the store: it is written to the results
     folder (``pipeline.run``). Its inputs have these roles: the data's, ``sids``, ``original``, ``retrain`` (``retrain
@@ -50,36 +55,30 @@ def build_stages(
     Raises:
         DataMissing: The dataset's files are nowhere and could not be had.
     """
-    memo = {} if memo is None else memo
-    oracles = range(resolved.request.oracle_seeds)
+    known: Memo = {} if memo is None else memo.setdefault((resolved.seed, resolved.shared), {})
     data, sids, original, retrained = _once(
-        memo, _identity(resolved), lambda: recommender_stages(resolved, progress, download=download)
+        known, "recommender", lambda: recommender_stages(resolved, progress, download=download)
     )
     row, steps = _row(resolved, data, sids, original, retrained)
+    oracles = range(resolved.request.oracle_seeds)
     models = {"original": original, **{_numbered("retrain", number): retrained[number] for number in oracles}}
-    scores: dict[str, Stage] = {}
+    scores = {}
     for role, model in models.items():
-        make = partial(evaluate_stage, resolved, data, sids, model)
-        scores[f"scores of {role}"] = _once(memo, ("scores", model.key, data["task"].key), make)
+        scores[f"scores of {role}"] = _once(known, role, partial(evaluate_stage, resolved, data, sids, model))
     scores["scores of row"] = evaluate_stage(resolved, data, sids, row, label="evaluation")
     inputs = {**data, "sids": sids, **models, "row": row, **scores, **steps}
     if resolved.suite.measurements:
-        inputs |= _measurements(resolved, memo, data, sids, {**models, "row": row})
+        stages = MeasurementStages(resolved, data, sids)
+        for role, model in models.items():
+            inputs |= _once(known, ("measured", role), partial(_measured, stages, role, model))
+        inputs |= _measured(stages, "row", row)
+        inputs |= _once(known, "untrained", partial(_measured, stages, "untrained", original, as_untrained=True))
     if resolved.request.shadows:
         inputs["shadows"] = shadow_stage(resolved, data, sids, original)
-    result = Stage(
-        RESULT,
-        1,
-        # Two rows may share an evaluation (the oracle is its own reference) and still be two results; so may two
-        # rulesets that came to the same configuration.
-        {"cell": cell_of(resolved).model_dump(mode="json"), "source": resolved.source.name},
-        inputs,
-    )
-    found: dict[str, Stage] = {}
-    for stage in topological([result]):
-        # Of a row that is a reference as well, the record speaks of the row.
-        found.setdefault(stage.title if stage.title not in found else f"{stage.title} ({stage.key[:8]})", stage)
-    return found
+    # Two rows may share an evaluation (the oracle is its own reference) and still be two results; so may two rulesets
+    # that came to the same configuration.
+    config = {"cell": resolved.cell.model_dump(mode="json"), "source": resolved.source.name}
+    return Stage(RESULT, 1, config, inputs)
 
 
 def recommender_stages(
@@ -134,30 +133,16 @@ def _row(
     raise BenchError(f"the reference row {name!r} has no recipe")
 
 
-def _measurements(
-    resolved: ResolvedRequest, memo: Memo, data: Mapping[str, Stage], sids: Stage, models: Mapping[str, Stage]
-) -> dict[str, Stage]:
-    """The measurements beyond the core on every model, by ``measured NAME of MODEL``."""
-    stages = MeasurementStages(resolved, data, sids)
-    found: dict[str, Stage] = {}
-    for role, model in models.items():
-        for name, stage in stages.of(model).items():
-            found[f"measured {name} of {role}"] = stage
-    for name, stage in stages.of(models["original"], as_untrained=True).items():
-        found[f"measured {name} of untrained"] = stage
-    return found
+def _measured(stages: MeasurementStages, role: str, model: Stage, *, as_untrained: bool = False) -> dict[str, Stage]:
+    """The measurements beyond the core on one model, by their roles in the result."""
+    found = stages.of(model, as_untrained=as_untrained)
+    return {f"measured {name} of {role}": stage for name, stage in found.items()}
 
 
-def _identity(resolved: ResolvedRequest) -> Hashable:
-    """What the stages below the row depend on."""
-    request = resolved.request.model_copy(update={"method": "original", "method_set": {}, "ruleset": "default"})
-    return "recommender", request.model_dump_json()
-
-
-def _once(memo: Memo, key: Hashable, make: Callable[[], T]) -> T:
-    if key not in memo:
-        memo[key] = make()
-    found: T = memo[key]  # type: ignore[assignment]
+def _once(known: Memo, name: Hashable, make: Callable[[], T]) -> T:
+    if name not in known:
+        known[name] = make()
+    found: T = known[name]
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,14 +27,14 @@ from genrec_unlearn_bench.pipeline.request import RunRequest, changed
 from genrec_unlearn_bench.pipeline.rulesets import ConfigSource, config_source
 from genrec_unlearn_bench.registry import Entry, find_method, load_class, methods, source_digest
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.tuning.choice import recommender_digest
+from genrec_unlearn_bench.tuning.choice import check_recommender, recommender_digest
 from genrec_unlearn_bench.tuning.fixed_rules import FixedRules, shipped_fixed
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-__all__ = ["ENCODERS", "MOST_SHADOW_PARAMETERS", "Catalogue", "ResolvedRequest", "cell_of", "resolve"]
+__all__ = ["ENCODERS", "MOST_SHADOW_PARAMETERS", "Catalogue", "ResolvedRequest", "resolve"]
 
 ENCODERS = {
     Scale.SMOKE: "tfidf",
@@ -48,6 +49,9 @@ DEMO = "demo"
 
 MOST_SHADOW_PARAMETERS = 100_000_000
 """Of a recommender that shadow models are trained of: T5 sizes. No language model is trained N times to be measured."""
+
+_OWN = frozenset({"method", "method_set", "ruleset", "seed"})
+"""Fields of a request that say nothing about the recommender."""
 
 T = TypeVar("T")
 
@@ -64,6 +68,7 @@ class ResolvedRequest:
         source: Where the method's configuration comes from.
         measuring: Configurations of the suite's measurements beyond the core, by name.
         precision: Of training on a GPU, where it changes numbers; empty on CPU.
+        shared: The same for all methods and seeds of a grid that have everything else in common.
     """
 
     request: RunRequest
@@ -85,6 +90,21 @@ class ResolvedRequest:
     device: str
     threads: int
     precision: str = ""
+    shared: tuple[Hashable, ...] = ()
+
+    @cached_property
+    def cell(self) -> Cell:
+        """The cell of a grid that this is."""
+        return Cell(
+            task=self.task.name,
+            backbone=self.backbone.name,
+            method=self.entry.name,
+            seed=self.seed,
+            scale=self.scale.value,
+            suite=self.request.suite,
+            ruleset=self.source.name,
+            requests=self.request.requests,
+        )
 
     @property
     def seed(self) -> int:
@@ -164,8 +184,10 @@ def resolve(
         source: Where the method's configuration comes from, if not from the request's ruleset (a record's own).
     """
     catalogue = catalogue or Catalogue()
-    shared = request.model_copy(update={"method": "original", "method_set": {}, "ruleset": "default", "seed": 0})
-    before = catalogue.once(("original", shared.model_dump_json()), lambda: _original(shared, catalogue))
+    shared = tuple(
+        repr(value) if isinstance(value, dict) else value for name, value in vars(request).items() if name not in _OWN
+    )
+    before = catalogue.once(("original", shared), lambda: replace(_original(request, catalogue), shared=shared))
     entry = catalogue.method(request.method)
     scale = before.scale.value
     if source is None and request.ruleset == "default":
@@ -179,29 +201,16 @@ def resolve(
         _check_capabilities(method, before.backbone.name, before.capabilities)
         _check_kind(method, before.task)
     if source.choice is not None:
-        source.check_recommender(recommender_digest(before.backbone_config, before.sid_config), before.encoder.key)
+        digest_now = recommender_digest(before.backbone_config, before.sid_config)
+        check_recommender(source.choice, digest_now, before.encoder.key, path=source.path, hint=source.again)
     return replace(
         before,
-        request=request.model_copy(update={"scale": scale}),
+        request=request if request.scale == scale else request.model_copy(update={"scale": scale}),
         entry=entry,
         method=method,
         method_config=config,
         method_digest=digest,
         source=source,
-    )
-
-
-def cell_of(resolved: ResolvedRequest) -> Cell:
-    """The cell of a grid that a resolved request is."""
-    return Cell(
-        task=resolved.task.name,
-        backbone=resolved.backbone.name,
-        method=resolved.entry.name,
-        seed=resolved.seed,
-        scale=resolved.scale.value,
-        suite=resolved.request.suite,
-        ruleset=resolved.source.name,
-        requests=resolved.request.requests,
     )
 
 

@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -83,7 +84,7 @@ def result_folder(root: Path, record: RunRecord) -> Path:
 
 def row_folder(root: Path, cell: Cell) -> Path:
     """Where all results of a method on a task and backbone lie."""
-    return root / cell.task / cell.backbone / cell.method
+    return Path(root, cell.task, cell.backbone, cell.method)
 
 
 def folder_prefix(cell: Cell) -> str:
@@ -104,13 +105,11 @@ def find_result(root: Path, cell: Cell, key: str) -> Path | None:
 def looks_whole(folder: Path) -> bool:
     """Whether a result folder has a complete record, and the per-user table that the record speaks of."""
     try:
-        with (folder / RECORD).open("rb") as handle:
-            handle.seek(0, 2)
-            size = handle.tell()
-            handle.seek(max(0, size - 2))
-            complete = handle.read().rstrip().endswith(b"}")
-        if complete and (folder / PER_USER).is_file():
-            return (folder / PER_USER).stat().st_size > 0
+        with open(f"{folder}/{RECORD}", "rb", buffering=0) as handle:
+            handle.seek(max(0, handle.seek(0, os.SEEK_END) - 2))
+            complete = handle.read(2).rstrip().endswith(b"}")
+        with suppress(FileNotFoundError):
+            return complete and os.stat(f"{folder}/{PER_USER}").st_size > 0
         return complete and not json.loads((folder / RECORD).read_bytes()).get("per_user_digest", "")
     except (OSError, ValueError):
         return False
@@ -326,7 +325,6 @@ def _is_folder(value: object) -> bool:
 
 
 def _stamps(folder: Path, pattern: str) -> list[tuple[str, int, int]]:
-    """Name, size and time of the files below a folder."""
     found = []
     for path in sorted(folder.rglob(pattern)):
         if path.is_file() and "__pycache__" not in path.parts:

@@ -12,9 +12,7 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.tuning.choice import (
     Choice,
     check_method,
-    check_recommender,
     check_seed,
-    check_task,
     choice_path,
     read_choice,
 )
@@ -48,16 +46,6 @@ class ConfigSource:
     choice: Choice | None = None
     path: Path = Path()
     again: str = ""
-
-    def check_recommender(self, digest: str, encoder: str) -> None:
-        """Raises UsageError where the choice was made on a recommender of another configuration."""
-        if self.choice is not None:
-            check_recommender(self.choice, digest, encoder, path=self.path, hint=self.again)
-
-    def check_task(self, digest: str) -> None:
-        """Raises ProtocolMismatch where the choice was made on a task that resolved to something else."""
-        if self.choice is not None:
-            check_task(self.choice, digest, path=self.path)
 
 
 def config_source(
@@ -110,7 +98,6 @@ def _tuned(request: RunRequest, entry: Entry, task: str, scale: str) -> ConfigSo
 
 
 def _tune_command(request: RunRequest, *, scale: str) -> str:
-    """The call that makes the choice which ``request`` lacks."""
     wanted = request.model_copy(update={"scale": scale, "method_set": {}})
     words = wanted.words("tune", "backbone", "scale", "data_dir", "encoder", "device")
     if request.tuned_dir != Path("tuned"):

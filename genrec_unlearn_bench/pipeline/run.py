@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +19,13 @@ from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.environment import arithmetic, describe, determinism, version_mismatches
-from genrec_unlearn_bench.pipeline.graph import RESULT, build_stages
+from genrec_unlearn_bench.pipeline.graph import build_result
 from genrec_unlearn_bench.pipeline.record import Cost, RunRecord, StageRef
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, cell_of, resolve
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
 from genrec_unlearn_bench.pipeline.results import (
     LOSSES,
     FinishedRun,
-    find_finished,
     find_result,
     read_record,
     remember_finished,
@@ -50,14 +48,13 @@ from genrec_unlearn_bench.pipeline.stages.evaluate import Scores
 from genrec_unlearn_bench.pipeline.stages.stream import StreamMetrics, divided, request_seconds, stream_metrics
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
+from genrec_unlearn_bench.tuning.choice import check_task
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import MetricValue
-    from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext
     from genrec_unlearn_bench.pipeline.stages.data import PreparedTask
-    from genrec_unlearn_bench.pipeline.stages.evaluate import Scores
 
-__all__ = ["FinishedRun", "Outcome", "build_record", "cost_of", "find_finished", "run_cell"]
+__all__ = ["FinishedRun", "build_record", "cost_of", "run_cell"]
 
 
 def run_cell(
@@ -80,7 +77,7 @@ def run_cell(
     """
     resolved = resolve(request, source=source)
     context = StageContext(store, progress or Progress(), cache or SessionCache(), resolved.device)
-    result = build_stages(resolved, progress=context.progress)[RESULT]
+    result = build_result(resolved, progress=context.progress)
     done = _finished(resolved, result)
     if done is not None:
         context.progress.info(f"result: from {done.folder}")
@@ -96,8 +93,7 @@ def run_cell(
 
 
 def _finished(resolved: ResolvedRequest, result: Stage) -> FinishedRun | None:
-    """The result of that key, if it is there and whole."""
-    folder = find_result(resolved.request.results_dir, cell_of(resolved), result.key)
+    folder = find_result(resolved.request.results_dir, resolved.cell, result.key)
     if folder is None:
         return None
     try:
@@ -116,7 +112,7 @@ def _check_task(resolved: ResolvedRequest, result: Stage, context: StageContext)
     """
     inputs = Inputs(result, context)
     if resolved.source.choice is not None:
-        resolved.source.check_task(inputs["task"].manifest.digest)
+        check_task(resolved.source.choice, inputs["task"].manifest.digest, path=resolved.source.path)
     if resolved.request.requests > 1:
         prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
         divided(prepared, inputs, resolved.request.requests)
@@ -133,9 +129,15 @@ def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -
     metrics = _metrics(own, before, oracles, extra) if own.measured else ()
     stream = _stream_metrics(resolved, inputs, prepared, cost) if resolved.request.requests > 1 else StreamMetrics()
     metrics = (*metrics, *_cost_metrics(cost), *stream.values)
-    _check(metrics)
+    faults = check_invariants(metrics)
+    if faults:
+        listing = "".join(f"\n  - {fault}" for fault in faults[:10])
+        raise BenchError(
+            f"the result breaks {len(faults)} invariants and was not written:{listing}",
+            hint="this is a fault of the suite: please report it with the command and the output of `bench doctor`",
+        )
     tables = {name: table_bytes(table) for name, table in {**extra.tables, **stream.tables}.items()}
-    record = build_record(resolved, result, context, inputs, prepared, Outcome(metrics, cost, tables))
+    record = build_record(resolved, context, inputs, prepared, metrics=metrics, cost=cost, tables=tables)
     if place() > 0:
         return FinishedRun(record, result_folder(resolved.request.results_dir, record))
     folder = write_result(
@@ -201,16 +203,6 @@ def _stream_metrics(resolved: ResolvedRequest, inputs: Inputs, prepared: Prepare
     return stream_metrics(stream, [*scores, own], seconds, before=before, cost=cost, fixed=False)
 
 
-def _check(metrics: tuple[MetricValue, ...]) -> None:
-    faults = check_invariants(metrics)
-    if faults:
-        listing = "".join(f"\n  - {fault}" for fault in faults[:10])
-        raise BenchError(
-            f"the result breaks {len(faults)} invariants and was not written:{listing}",
-            hint="this is a fault of the suite: please report it with the command and the output of `bench doctor`",
-        )
-
-
 def _cost_metrics(cost: Cost) -> tuple[MetricValue, ...]:
     return cost_values(
         unlearn_seconds=cost.unlearn_seconds,
@@ -223,19 +215,6 @@ def _cost_metrics(cost: Cost) -> tuple[MetricValue, ...]:
 
 FREE_ROWS = ("original", "popularity", "sasrec")
 """Rows that forget nothing, so that they cost nothing; the retrained rows cost their training."""
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What was measured, and at what cost.
-
-    Attributes:
-        tables: Tables of measurements as they are written, by name.
-    """
-
-    metrics: tuple[MetricValue, ...]
-    cost: Cost
-    tables: Mapping[str, bytes]
 
 
 def cost_of(resolved: ResolvedRequest, inputs: Inputs) -> Cost:
@@ -262,25 +241,28 @@ def _steps(notes: Mapping[str, Any]) -> int:
 
 def build_record(
     resolved: ResolvedRequest,
-    result: Stage,
     context: StageContext,
     inputs: Inputs,
     prepared: PreparedTask,
-    found: Outcome,
+    *,
+    metrics: tuple[MetricValue, ...],
+    cost: Cost,
+    tables: Mapping[str, bytes],
 ) -> RunRecord:
     """The record of one run.
 
     Args:
-        result: The stage ``result``, whose key the record takes.
-        inputs: Its inputs.
+        inputs: Of the stage ``result``, whose key the record takes.
+        tables: Tables of measurements as they are written, by name.
     """
+    result = inputs.stage
     scores: Scores = inputs["scores of row"]
     notes = read_notes(inputs.stored("row").path)
     return RunRecord(
         protocol_version=PROTOCOL_VERSION,
         suite_version=__version__,
         key=result.key,
-        cell=cell_of(resolved),
+        cell=resolved.cell,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         dataset_digest=prepared.dataset.manifest.digest,
         task_digest=prepared.split.manifest.digest,
@@ -295,12 +277,12 @@ def build_record(
         environment=describe(resolved.device, threads=resolved.threads),
         arithmetic=arithmetic(),
         off_lock={one.package: one.locked for one in version_mismatches()},
-        cost=found.cost,
+        cost=cost,
         diverged=bool(notes["diverged"]) or not scores.measured,
-        metrics=found.metrics,
+        metrics=metrics,
         measuring={name: config.model_dump(mode="json") for name, config in resolved.measuring.items()},
         holdout=prepared.holdout.digest if prepared.holdout is not None else "",
-        tables={name: hashlib.blake2b(table, digest_size=32).hexdigest() for name, table in found.tables.items()},
+        tables={name: hashlib.blake2b(table, digest_size=32).hexdigest() for name, table in tables.items()},
         report=notes["notes"],
         per_user_digest=file_digest(scores.per_user) if scores.per_user is not None else "",
         command=resolved.request.command(),

@@ -22,8 +22,6 @@ from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.store.manifest import content_key, plain
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from genrec_unlearn_bench.backbones.distributed import Processes
     from genrec_unlearn_bench.backbones.recommender import Ranker
     from genrec_unlearn_bench.store.store import StageStore, StoredStage
@@ -38,8 +36,8 @@ __all__ = [
     "Stage",
     "StageContext",
     "StageLog",
+    "by_title",
     "materialise",
-    "missing_stages",
     "read_notes",
     "seeded",
     "topological",
@@ -74,7 +72,6 @@ class Stage:
         keep: Whether the loaded object is kept in memory for the session: for what nobody changes.
         distributed: Whether all processes of a launch compute it together, instead of the first alone.
         label: What progress and the record call it; the name by default.
-        knobs: Option of the command line -> configuration it changes, for advice where memory runs out.
     """
 
     name: str
@@ -88,7 +85,6 @@ class Stage:
     keep: bool = False
     distributed: bool = False
     label: str = ""
-    knobs: Mapping[str, BaseModel] = field(default_factory=dict)
 
     @cached_property
     def recipe(self) -> dict[str, Any]:
@@ -125,6 +121,15 @@ def topological(goals: Iterable[Stage]) -> list[Stage]:
     for goal in goals:
         visit(goal)
     return list(found.values())
+
+
+def by_title(goal: Stage) -> dict[str, Stage]:
+    """A stage and all it depends on by title, inputs first."""
+    found: dict[str, Stage] = {}
+    for stage in topological([goal]):
+        # Of a row that is a reference as well, the record speaks of the row.
+        found.setdefault(stage.title if stage.title not in found else f"{stage.title} ({stage.key[:8]})", stage)
+    return found
 
 
 T = TypeVar("T")
@@ -286,7 +291,7 @@ class StageContext:
             with self.progress.computing(stage.name):
                 if stage.seed is None:
                     return stage.compute(self, inputs, folder)
-                with seeded(stage), enough_memory(f"the stage {stage.name!r}", device=self.device, configs=stage.knobs):
+                with seeded(stage), enough_memory(f"the stage {stage.name!r}", device=self.device):
                     return stage.compute(self, inputs, folder)
 
         return compute
@@ -375,21 +380,21 @@ def seeded(stage: Stage, seed: int | None = None) -> Iterator[None]:
         yield
 
 
-def missing_stages(goal: Stage, present: Callable[[Stage], bool], seen: set[str] | None = None) -> Iterator[Stage]:
-    """Stages to make for ``goal``, inputs first; nothing that only served a stage which is there."""
-    seen = set() if seen is None else seen
-    if goal.key in seen:
-        return
-    seen.add(goal.key)
-    if present(goal):
-        return
-    for upstream in goal.inputs.values():
-        yield from missing_stages(upstream, present, seen)
-    yield goal
-
-
 def materialise(goal: Stage, context: StageContext) -> StoredStage:
-    """Make a stage and what it needs, each from the store where it is there."""
-    for stage in missing_stages(goal, lambda one: context.find(one) is not None):
-        context.make(stage)
+    """Make a stage and what it needs, each from the store where it is there.
+
+    Nothing is made that only served a stage which is there.
+    """
+    seen: set[str] = set()
+
+    def visit(stage: Stage) -> None:
+        if stage.key in seen:
+            return
+        seen.add(stage.key)
+        if context.find(stage) is None:
+            for upstream in stage.inputs.values():
+                visit(upstream)
+            context.make(stage)
+
+    visit(goal)
     return context.cache.stages[goal.key]

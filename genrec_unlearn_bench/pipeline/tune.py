@@ -96,19 +96,17 @@ def tune(
     catalogue = Catalogue()
     resolved = resolve(request.run, catalogue=catalogue)
     configs, space = _configurations(resolved, request.trials)
+    runs = [request.run.model_copy(update={"seed": seed}) for seed in request.seeds]
     # A configuration that the backbone cannot serve shows before the first minute is spent.
     trials = [
-        [resolve(_trial(request.run, config, seed), catalogue=catalogue) for seed in request.seeds]
+        [resolve(run.model_copy(update={"method_set": config.model_dump()}), catalogue=catalogue) for run in runs]
         for config in configs
     ]
     with determinism(resolved.threads):
-        starts = [
-            _start(resolve(_at_seed(request.run, seed), catalogue=catalogue), store, progress, cache)
-            for seed in request.seeds
-        ]
+        starts = [_start(resolve(run, catalogue=catalogue), store, progress, cache) for run in runs]
         found = []
         for number, (config, cells) in enumerate(zip(configs, trials, strict=True), start=1):
-            changes = _changes(config, resolved.method_config)
+            changes = ", ".join(f"{name}={value}" for name, value in _changes(config, resolved.method_config).items())
             progress.info(f"trial {number}/{len(configs)}: {changes or 'the default'}")
             found.append(_try(config, cells, starts))
         manifest = starts[0].context.load(starts[0].data["task"]).manifest
@@ -116,7 +114,6 @@ def tune(
 
 
 def _configurations(resolved: ResolvedRequest, limit: int) -> tuple[tuple[MethodConfig, ...], int]:
-    """The configurations to try, and how many the search space holds."""
     if resolved.method is None:
         raise UsageError(
             f"{resolved.entry.name!r} is a reference row, there is nothing to tune",
@@ -128,16 +125,7 @@ def _configurations(resolved: ResolvedRequest, limit: int) -> tuple[tuple[Method
     return configurations(config, fixed, name=name, limit=limit), len(everything)
 
 
-def _at_seed(run: RunRequest, seed: int) -> RunRequest:
-    return run.model_copy(update={"seed": seed})
-
-
-def _trial(run: RunRequest, config: MethodConfig, seed: int) -> RunRequest:
-    return run.model_copy(update={"method_set": config.model_dump(), "seed": seed})
-
-
 def _start(resolved: ResolvedRequest, store: StageStore, progress: Progress, cache: SessionCache) -> _Start:
-    """Data and original recommender of one seed, the original measured."""
     context = StageContext(store, progress, cache, resolved.device)
     data, sids, original, _ = recommender_stages(resolved, progress)
     for stage in (*data.values(), sids):
@@ -183,35 +171,22 @@ def _try(config: MethodConfig, cells: Sequence[ResolvedRequest], starts: Sequenc
     for resolved, start in zip(cells, starts, strict=True):
         row = unlearn_stage(resolved, start.data, start.sids, start.original)
         stored = materialise(row, start.context)
-        seconds = float(stored.facts["seconds"])
-        if read_notes(stored.path)["diverged"]:
-            seeds.append(_diverged(resolved.seed, seconds, 0.0))
-            break
-        scores = _validated(resolved, start.data, row, start.context)
-        if scores.not_finite:
-            seeds.append(_diverged(resolved.seed, seconds, scores.seconds))
-            break
+        diverged = bool(read_notes(stored.path)["diverged"])
+        scores = ValidationScores() if diverged else _validated(resolved, start.data, row, start.context)
+        diverged = diverged or bool(scores.not_finite)
         seeds.append(
             Measured(
                 seed=resolved.seed,
                 forget_hr=scores.forget_hr,
                 retain_ndcg=scores.retain_ndcg,
-                unlearn_seconds=seconds,
+                unlearn_seconds=float(stored.facts["seconds"]),
                 validate_seconds=scores.seconds,
+                diverged=diverged,
             )
         )
+        if diverged:
+            break
     return mean_trial(config.model_dump(mode="json"), seeds)
-
-
-def _diverged(seed: int, unlearning: float, validation: float) -> Measured:
-    return Measured(
-        seed=seed,
-        forget_hr=None,
-        retain_ndcg=None,
-        unlearn_seconds=unlearning,
-        validate_seconds=validation,
-        diverged=True,
-    )
 
 
 def _tuned(
@@ -255,12 +230,12 @@ def _tuned(
         seconds=sum(trial.seconds for trial in trials),
         command=request.command(scale=resolved.scale.value),
     )
-    defaults = type(resolved.method_config).model_validate(dict(entry.fields)).model_dump(mode="json")
-    changes = {name: value for name, value in choice.config.items() if value != defaults[name]}
-    return Tuned(choice, changes)
+    config = type(resolved.method_config)
+    defaults = config.model_validate(dict(entry.fields))
+    return Tuned(choice, _changes(config.model_validate(choice.config), defaults))
 
 
-def _changes(config: MethodConfig, default: MethodConfig) -> str:
-    """What a trial changes, for the progress line."""
+def _changes(config: MethodConfig, default: MethodConfig) -> dict[str, Any]:
+    """Fields in which a configuration differs from the default, as JSON values."""
     one, other = config.model_dump(mode="json"), default.model_dump(mode="json")
-    return ", ".join(f"{name}={value}" for name, value in one.items() if value != other[name])
+    return {name: value for name, value in one.items() if value != other[name]}

@@ -161,7 +161,7 @@ def reproduce(request: ReproductionRequest, store: StageStore, progress: Progres
     threads = request.threads or default_threads()
     with determinism(threads):
         setup = _set_up(request, store, progress)
-        with enough_memory("the reproduction", device=setup.device, configs={"--set": setup.config}):
+        with enough_memory("the reproduction", device=setup.device):
             return _train_and_measure(request, setup, store, progress, threads)
 
 

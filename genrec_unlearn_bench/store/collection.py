@@ -209,7 +209,6 @@ def keys_of_results(folders: Iterable[Path]) -> frozenset[str]:
 
 
 def _with_inputs(keys: Iterable[str], stages: Iterable[Entry]) -> frozenset[str]:
-    """Keys of some stages and of everything they were made from."""
     inputs = {entry.key: entry.manifest.inputs for entry in stages if entry.manifest is not None}
     found: set[str] = set()
     waiting = list(keys)
@@ -229,7 +228,6 @@ def _target_of(draft: Path) -> Path:
 
 
 def _untouched(path: Path, seconds: float) -> bool:
-    """Whether nothing in a folder has changed for so long."""
     latest = 0.0
     for one in (path, *path.rglob("*")):
         with suppress(OSError):

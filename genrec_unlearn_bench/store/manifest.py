@@ -50,25 +50,31 @@ KEY_VERSION = 3
 known recipes."""
 
 
+_SCALARS = frozenset({bool, int, str, type(None)})
+
+
 def plain(value: object, place: str = "value") -> Any:
     """The JSON value of a model (by its fields), mapping, sequence or scalar; ``place`` names it in errors.
 
     Raises ValueError for NaN, infinities, names that are no strings, NumPy scalars and other types.
     """
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, BaseModel):
         return _plain_model(value, place)
-    if isinstance(value, Mapping):
-        if not all(isinstance(name, str) for name in value):
+    if isinstance(value, dict | Mapping):
+        if set(map(type, value)) - {str} and not all(isinstance(name, str) for name in value):
             raise ValueError(f"{place}: names must be strings")
-        return {str(name): plain(part, f"{place}.{name}") for name, part in value.items()}
+        return {
+            str(name): part if type(part) in _SCALARS else plain(part, f"{place}.{name}")
+            for name, part in value.items()
+        }
     if isinstance(value, list | tuple):
         return [plain(part, f"{place}[{index}]") for index, part in enumerate(value)]
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{place}: {value!r} has no canonical form")
-    # Exact types: a NumPy scalar is a float by inheritance, and its repr is not a float's.
-    if value is None or type(value) in (bool, int, float):
+    # The exact type: a NumPy scalar is a float by inheritance, and its repr is not a float's.
+    if type(value) is float and math.isfinite(value):
         return value
     raise ValueError(f"{place}: {type(value).__name__} has no canonical form")
 

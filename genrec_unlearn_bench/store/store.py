@@ -75,7 +75,6 @@ Compute = Callable[[Path], Mapping[str, Any] | None]
 """Writes a stage's files into a folder; may return facts about the computation for the manifest (time, memory)."""
 
 T = TypeVar("T")
-_Signature = tuple[tuple[str, int, int, int], ...]
 
 
 def default_cache() -> Path:
@@ -112,7 +111,6 @@ class StageStore:
         named = os.environ.get(SHARED_VARIABLE)
         self.shared = shared or (Path(named) if named else None)
         self._roots = list(dict.fromkeys([self.root, *([self.shared] if self.shared else [])]))
-        self._verified: dict[tuple[str, str], tuple[StoredStage, _Signature]] = {}
 
     def folder(self, name: str, key: str) -> Path:
         """Where a stage of that key lies, or would lie."""
@@ -243,19 +241,13 @@ class StageStore:
             return None
 
     def _read(self, name: str, key: str, folder: Path) -> StoredStage:
-        """The stage, every byte checked; in one process once, as long as no file was touched since.
-
-        Raises CorruptArtefact or StorageError.
-        """
-        known = self._verified.get((name, key))
-        # Taken before the files are read: what changes meanwhile is then read again.
+        """The stage, every byte checked. Raises CorruptArtefact or StorageError."""
         with guarded(folder, OPTION, verb="read"):
-            signature = _signature(folder)
-            if known is not None and known[0].path == folder and known[1] == signature:
-                return known[0]
             found = verified(folder, name, key)
-        self._verified[name, key] = (found, signature)
-        _note_reading(folder)
+        # The folder's time tells `bench cache gc` when it was last read; others' folders keep theirs.
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > ACCESS_RESOLUTION:
+                os.utime(folder)
         return found
 
 
@@ -322,24 +314,6 @@ def _is_there(path: Path | str) -> bool:
     except OSError as fault:
         raise storage_error(fault, Path(path), OPTION, verb="read") or fault from fault
     return True
-
-
-def _signature(folder: Path) -> _Signature:
-    """Sizes, times and inodes of all files, which change when one is written to or replaced."""
-    found = []
-    for path in sorted(folder.rglob("*")):
-        with suppress(OSError):
-            status = path.stat()
-            if not path.is_dir():
-                found.append((str(path), status.st_size, status.st_mtime_ns, status.st_ino))
-    return tuple(found)
-
-
-def _note_reading(folder: Path) -> None:
-    """Set the folder's time, by which ``bench cache gc`` knows when it was last read; others' folders keep theirs."""
-    with suppress(OSError):
-        if time.time() - folder.stat().st_mtime > ACCESS_RESOLUTION:
-            os.utime(folder)
 
 
 def _lock_path(target: Path) -> Path:

@@ -17,14 +17,13 @@ from typer.testing import CliRunner, Result
 from genrec_unlearn_bench.cli import sweep as verb
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.executors.local import InProcess
 from genrec_unlearn_bench.executors.task import WorkResult
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
-from genrec_unlearn_bench.pipeline.stage import SessionCache
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
 from tests.executors import light_work
+from tests.executors.in_process import InProcess
 from tests.grid.light_graphs import LightBuilder
 
 ROOT = Path(__file__).parents[2]
@@ -49,10 +48,10 @@ class Light:
         self.faults: dict[str, BaseException] = {}
         self.diverged: set[str] = set()
 
-    def work(self, job: Job, store: StageStore, progress: Progress, session: SessionCache) -> WorkResult:
+    def work(self, job: Job, store: StageStore, progress: Progress) -> WorkResult:
         if job.until == "result" and job.request.method in self.faults:
             raise self.faults.pop(job.request.method)
-        result = light_work.do(job, store, progress, session)
+        result = light_work.do(job, store, progress)
         self.done += [job.name] if job.until == "result" else []
         return WorkResult(result.folder, job.request.method in self.diverged)
 

@@ -11,11 +11,12 @@ import pytest
 
 from genrec_unlearn_bench.executors import base
 from genrec_unlearn_bench.executors.base import Executor, SweepOutcome, run_jobs
-from genrec_unlearn_bench.executors.local import InProcess, LocalProcesses, Machine
+from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from genrec_unlearn_bench.progress import Progress
 from tests.executors import light_work
+from tests.executors.in_process import InProcess
 
 ROOT = Path(__file__).parents[2]
 

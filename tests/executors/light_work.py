@@ -20,7 +20,7 @@ from genrec_unlearn_bench.executors.task import WorkResult, make_stages
 from genrec_unlearn_bench.grid.schedule import RESULT, Job
 from genrec_unlearn_bench.grid.spec import Resources
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.stage import SessionCache, StageContext
+from genrec_unlearn_bench.pipeline.stage import StageContext
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
 from tests.grid.light_graphs import LightBuilder, run_light
@@ -28,7 +28,7 @@ from tests.grid.light_graphs import LightBuilder, run_light
 WORK = f"{__name__}:do"
 
 
-def do(job: Job, store: StageStore, progress: Progress, session: SessionCache | None = None) -> WorkResult:
+def do(job: Job, store: StageStore, progress: Progress) -> WorkResult:
     """Do a job: its shared stages, or what it depends on, what it asks for, and its result."""
     ways = job.request.method_set
     graph = LightBuilder(seconds=float(ways.get("seconds", 0.0)))(job.request)

@@ -73,9 +73,13 @@ def jobs_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 def kill(process: subprocess.Popen[bytes], rng: random.Random, longest: float) -> str:
     """End a sweep at a random moment: its whole group, or first one of its workers and then the rest."""
-    time.sleep(rng.uniform(0.0, longest))
     what = "group"
     if rng.random() < 0.3:
+        # On a busy machine a sweep has no workers for longer than any kill should wait.
+        ends = time.monotonic() + 60
+        while not jobs_of(process) and process.poll() is None and time.monotonic() < ends:
+            time.sleep(0.05)
+        time.sleep(rng.uniform(0.0, longest / 2))
         workers = jobs_of(process)
         if workers:
             what = "worker"
@@ -83,7 +87,7 @@ def kill(process: subprocess.Popen[bytes], rng: random.Random, longest: float) -
                 rng.choice(workers).kill()
             except psutil.NoSuchProcess:
                 what = "group"
-            time.sleep(rng.uniform(0.0, longest / 2))
+    time.sleep(rng.uniform(0.0, longest / 2 if what == "worker" else longest))
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from genrec_unlearn_bench.executors.base import SweepOutcome, run_jobs
-from genrec_unlearn_bench.executors.local import InProcess, LocalProcesses, Machine
+from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
 from genrec_unlearn_bench.grid.expand import GridCell, graph_builder
 from genrec_unlearn_bench.grid.plan import make_plan
 from genrec_unlearn_bench.grid.schedule import Job, schedule
@@ -17,6 +17,7 @@ from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
+from tests.executors.in_process import InProcess
 from tests.pipeline.conftest import TINY, TINY_TRACER
 
 TIMES = {

@@ -255,7 +255,7 @@ def test_a_grid_comes_out_as_it_does_in_one_process(
 
     until(over, 1500.0)
     print(subprocess.run(["squeue", "--states=all", "--array"], capture_output=True, text=True, check=True).stdout)
-    bench(*call, "in-process", "--cache-dir", str(own / "cache"), "--results-dir", str(own / "results"))
+    bench(*call, "local", "--cache-dir", str(own / "cache"), "--results-dir", str(own / "results"))
     expected, found = results(own / "results"), results(cache / "results")
     assert sorted(found) == sorted(expected)
     assert len([name for name in found if name.endswith("result.json")]) == 3

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import DataFault, MissingExtra, OutOfMemory, UsageError
-from genrec_unlearn_bench.executors.base import Ended, Executor, SweepOutcome, Watcher
+from genrec_unlearn_bench.executors.base import Executor, SweepOutcome, Watcher
 from genrec_unlearn_bench.executors.local import Interrupts
 from genrec_unlearn_bench.executors.task import Assignment, is_transient
 from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.state import JobState
 from tests.executors.conftest import ROOT, World
 
 
@@ -200,7 +201,6 @@ def test_interrupts_are_taken_once() -> None:
 def test_a_job_that_another_process_runs_is_left_to_it(world: World) -> None:
     job = world.job("theirs")
     other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    place = Ended(job.name, "done", 0.0)
 
     def write(state: str) -> None:
         given = {"job": job, "folder": world.folder.root, "cache": world.cache, "executor": "local"}
@@ -224,7 +224,7 @@ def test_a_job_that_another_process_runs_is_left_to_it(world: World) -> None:
     finally:
         other.communicate()
     assert sorted(outcome.done) == ["behind", "ours"]
-    assert (outcome.elsewhere, asked, place.how) == ({"theirs": "there"}, ["theirs"], "done")
+    assert (outcome.elsewhere, asked) == ({"theirs": "there"}, ["theirs"])
 
 
 def test_a_claim_of_another_sweep_is_checked_and_one_of_a_dead_process_is_free(world: World) -> None:
@@ -280,8 +280,8 @@ class Narrow:
         self.running += jobs
         self.order += [job.name for job in jobs]
 
-    def ended(self, timeout: float) -> list[Ended]:
-        return [Ended(self.running.pop(0).name, "done", 0.0)]
+    def ended(self, timeout: float) -> list[JobState]:
+        return [JobState.now(self.running.pop(0).name, "done", "local", how="done", seconds=0.0)]
 
     def close(self, hurry: object = None) -> None:
         pass

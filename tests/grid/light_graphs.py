@@ -68,7 +68,7 @@ class LightBuilder:
             scale=request.scale or "smoke",
             suite=request.suite,
         )
-        return CellGraph(cell, {stage.name: stage for stage in stages})
+        return CellGraph(cell, result)
 
     def _stage(self, name: str, config: Mapping[str, Any], **inputs: Stage) -> Stage:
         # Equal configurations have equal inputs here.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.pipeline.stages.requests import Stream, data_digest, divide
+from genrec_unlearn_bench.pipeline.stages.requests import Stream, divide
 from tests.evaluation.planted import examples, item_table, split
 from tests.pipeline.stream_world import brands, concept_split, events, interaction_split, rows
 
@@ -19,6 +20,19 @@ KINDS = list(ConceptKind)
 def stream_of(kind: ConceptKind, count: int) -> Stream:
     found = interaction_split() if kind is ConceptKind.INTERACTION else concept_split(kind)
     return divide(found, brands(), count)
+
+
+def data_digest(split: ForgetSplit) -> str:
+    """blake2b-128 over everything that a task as it is asked holds: concepts, and the examples of all parts."""
+    state = hashlib.blake2b(digest_size=16)
+    arrays = [split.items, split.pairs]
+    for groups in (split.train, split.valid, split.test):
+        for part in (groups.forget, groups.retain):
+            arrays += [part.users, part.targets, part.times, part.starts, part.ends, part.events, part.event_users]
+    for array in arrays:
+        state.update(f"{array.shape}".encode())
+        state.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+    return state.hexdigest()
 
 
 @pytest.mark.parametrize("kind", KINDS)

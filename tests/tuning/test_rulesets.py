@@ -13,7 +13,7 @@ from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageErro
 from genrec_unlearn_bench.pipeline import resolve as resolving
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
-from genrec_unlearn_bench.tuning.choice import write_choice
+from genrec_unlearn_bench.tuning.choice import check_task, write_choice
 from genrec_unlearn_bench.tuning.fixed_rules import FixedRules, parse_fixed, shipped_fixed, update_fixed
 from tests.tuning.choices import choice_for, trial
 
@@ -36,8 +36,8 @@ def test_a_tuned_run_takes_the_chosen_configuration(tmp_path: Path) -> None:
     assert resolved.source.note == ""
     assert resolved.source.choice is not None
     with pytest.raises(ProtocolMismatch, match="resolved to something else"):
-        resolved.source.check_task("another")
-    resolved.source.check_task("t")
+        check_task(resolved.source.choice, "another", path=tmp_path)
+    check_task(resolved.source.choice, "t", path=tmp_path)
 
 
 def test_an_infeasible_choice_is_flagged(tmp_path: Path) -> None:

@@ -126,7 +126,6 @@ class MeasurementStages:
         return reseed
 
     def _subject(self, inputs: Inputs, name: str, as_untrained: bool) -> tuple[Subject | None, str]:
-        """The model under measurement, or the reason why it cannot be measured."""
         resolved = self.resolved
         prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
         if prepared.holdout is None:

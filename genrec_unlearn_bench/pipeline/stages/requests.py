@@ -7,7 +7,6 @@ its train part alone, so that all methods and all training seeds of a suite are 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +17,7 @@ from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["Portion", "Stream", "data_digest", "divide"]
+__all__ = ["Portion", "Stream", "divide"]
 
 _WORDS = {
     ConceptKind.BRAND: "brands",
@@ -143,19 +142,6 @@ def divide(split: ForgetSplit, items: ItemTable, count: int) -> Stream:
         shown = tuple(names[unit] for unit in chosen) if names else ()
         requests.append(Portion(place + 1, shown, len(chosen), marked, pairs, int(np.count_nonzero(owners == place))))
     return Stream(split, tuple(requests), places)
-
-
-def data_digest(split: ForgetSplit) -> str:
-    """blake2b-128 over everything that a task as it is asked holds: concepts, and the examples of all parts."""
-    state = hashlib.blake2b(digest_size=16)
-    arrays = [split.items, split.pairs]
-    for groups in (split.train, split.valid, split.test):
-        for part in (groups.forget, groups.retain):
-            arrays += [part.users, part.targets, part.times, part.starts, part.ends, part.events, part.event_users]
-    for array in arrays:
-        state.update(f"{array.shape}".encode())
-        state.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
-    return state.hexdigest()
 
 
 def _labels(kind: ConceptKind, examples: Examples) -> IntArray:

@@ -74,7 +74,6 @@ class TrainingStages:
             load=lambda inputs, folder: load_table(folder),
             seed=seed,
             keep=True,
-            knobs={"--set-sid": config},
         )
 
     def sasrec(self, config: SasRecConfig | None = None) -> Stage:
@@ -240,7 +239,6 @@ def fit_stage(
         load=lambda inputs, folder: backbone.load(folder / MODEL, device=device),
         seed=resolved.seed,
         distributed=True,
-        knobs={"--set-backbone": chosen},
     )
 
 

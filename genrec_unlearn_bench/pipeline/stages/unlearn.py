@@ -92,7 +92,6 @@ def unlearn_stage(
         load=lambda inputs, folder: resolved.backbone.load(folder / MODEL, device=device),
         seed=seed,
         label=label,
-        knobs={"--set": resolved.method_config},
     )
 
 
