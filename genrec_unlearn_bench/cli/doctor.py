@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
 from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Sheet, handled, print_json, stdout
+from genrec_unlearn_bench.cli.command import Output, sheet
 from genrec_unlearn_bench.cli.show import local_folder
 
 __all__ = ["doctor"]
@@ -30,25 +29,19 @@ class Finding:
     says: str
 
 
-@handled
 def doctor(
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
     network: Annotated[bool, Option("--network", help="Also ask whether the model hub can be reached.")] = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Look at versions, threads, devices, disk, cache, data and encoders; exit code 1 if something is at fault."""
     from genrec_unlearn_bench.store.store import default_cache
 
     parts = (_versions(), _machine(), _storage(cache_dir or default_cache()), _data(data_dir), _encoders())
     found = [finding for part in (*parts, _hub() if network else ()) for finding in part]
-    if as_json:
-        print_json([asdict(finding) for finding in found])
-    else:
-        Sheet("", tuple((finding.subject, finding.state, finding.says) for finding in found)).draw(stdout())
-    if any(finding.state == "fault" for finding in found):
-        raise typer.Exit(1)
+    rows = [(finding.subject, finding.state, finding.says) for finding in found]
+    faulty = any(finding.state == "fault" for finding in found)
+    return Output([asdict(finding) for finding in found], [sheet(rows)], exit_code=int(faulty))
 
 
 def _versions() -> Iterator[Finding]:

@@ -1,15 +1,16 @@
-"""``bench collect GRID``: what there is of a grid, in one folder and one table, at any time."""
+"""``bench grid collect``: what there is of a grid, in one folder and one table, at any time."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from genrec_unlearn_bench.cli.console import handled, print_json, progressing
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug
-from genrec_unlearn_bench.cli.results import Baseline, Beam, Format, Layout, Metrics
+from genrec_unlearn_bench.cli import options, results
+from genrec_unlearn_bench.cli.command import Output
+from genrec_unlearn_bench.cli.console import first_lines, progressing
+from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,57 +22,55 @@ __all__ = ["collect"]
 MOST = 12
 """Cells that are not there, listed one by one."""
 
-Grid = Annotated[
-    str, typer.Argument(help="A grid that was swept, a grid file, or the name of a ready grid.", metavar="GRID")
-]
-Out = Annotated[Path | None, typer.Option(help="Folder for the results (default: collected/<grid>).", metavar="DIR")]
-Results = Annotated[
-    Path | None,
-    typer.Option("--results-dir", help="Where the results are (default: where the sweep put them).", metavar="DIR"),
-]
-Tuned = Annotated[Path | None, typer.Option("--tuned-dir", help="Where the choices of bench tune lie.", metavar="DIR")]
-Device = Annotated[str | None, typer.Option(help="As the sweep was called (default: what it says of itself).")]
+Grid = Annotated[str, Argument(help="A grid that was run, a grid file, or the name of a ready grid.", metavar="GRID")]
+Out = Annotated[Path | None, Option(help="Folder for the results (default: collected/<grid>).", metavar="DIR")]
+ResultsDir = Annotated[Path | None, Option(help="Where the results are (default: where they were put).", metavar="DIR")]
+TunedDir = Annotated[Path | None, Option(help="Where the choices of bench tune lie.", metavar="DIR")]
 
 
-@handled
 def collect(
     grid: Grid,
     out: Out = None,
-    results_dir: Results = None,
-    layout: Layout = "main",
-    format_: Format = None,
-    metric: Metrics = None,
-    beam: Beam = None,
-    baseline: Baseline = None,
-    data_dir: DataDir = None,
-    tuned_dir: Tuned = None,
-    device: Device = None,
-    cache_dir: CacheDir = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
-) -> None:
+    results_dir: ResultsDir = None,
+    layout: results.Layout = "main",
+    format_: results.Format = None,
+    metric: results.Metrics = None,
+    beam: results.Beam = None,
+    baseline: results.Baseline = None,
+    data_dir: options.DataDir = None,
+    tuned_dir: TunedDir = None,
+    device: options.GridDevice = None,
+    cache_dir: options.CacheDir = None,
+) -> Output:
     """Copy the results of a grid's cells into one folder, say which cells are not there and why, and show the table.
 
     May be called while the grid runs, and again: what is gathered stays, what is new comes in. With --format, tables
     are written to <out>/tables. Exit code 1 where a cell failed or its result is damaged.
     """
-    from genrec_unlearn_bench.cli.leaderboard import known_formats
+    from genrec_unlearn_bench.cli.leaderboard import give, make
+    from genrec_unlearn_bench.reporting.outputs import FORMATS
+    from genrec_unlearn_bench.reporting.results import load_results
     from genrec_unlearn_bench.store.store import default_cache
 
-    known_formats(format_, Path("tables"))
-    cache = cache_dir or default_cache()
+    formats = results.known_formats(format_, Path("tables"), FORMATS)
     with progressing() as progress:
         places = {"results_dir": results_dir, "data_dir": data_dir, "tuned_dir": tuned_dir}
-        found, place = _gather(grid, cache, out, places, device, progress)
-    if as_json:
-        counts = {str(state): count for state, count in found.counts.items()}
-        print_json({"folder": str(place), "counts": counts, **found.model_dump(mode="json")})
-    else:
-        _summarise(found, place)
-        if found.of("there"):
-            _tables(found, place, layout, format_, metric, beam, baseline)
-    if found.of("failed", "damaged"):
-        raise typer.Exit(1)
+        found, place = _gather(grid, cache_dir or default_cache(), out, places, device, progress)
+
+    def tables(_: object) -> None:
+        there = {cell.place for cell in found.of("there")}
+        if not there:
+            return
+        mine = tuple(result for result in load_results([place]).results if result.place in there)
+        report = make(results.Gathered(mine, ()), results.selection(), layout, named(metric), beam, baseline)
+        folder = place / "tables" if format_ else None
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        give(report, formats, folder, standalone=False, bib=False)
+
+    counts = {str(state): count for state, count in found.counts.items()}
+    content = {"folder": str(place), "counts": counts, **found.model_dump(mode="json")}
+    return Output(content, [*_summary(found, place), tables], exit_code=int(bool(found.of("failed", "damaged"))))
 
 
 def _gather(
@@ -108,55 +107,12 @@ def _gather(
     return gather(spec.name, plan.cells, sweep, place, progress), place
 
 
-def _summarise(found: Collected, place: Path) -> None:
+def _summary(found: Collected, place: Path) -> list[str]:
     counts = ", ".join(f"{count} {state}" for state, count in found.counts.items())
-    typer.echo(f"{found.grid}: {len(found.cells)} cells: {counts}")
-    typer.echo(f"gathered in {place}")
+    lines = [f"{found.grid}: {len(found.cells)} cells: {counts}", f"gathered in {place}"]
     diverged = [cell.cell for cell in found.of("there") if cell.diverged]
-    if diverged:
-        typer.echo(f"diverged, so not ranked: {', '.join(diverged)}")
+    lines += [f"diverged, so not ranked: {', '.join(diverged)}"] if diverged else []
     absent = [cell for cell in found.cells if cell.state != "there"]
-    for cell in sorted(absent, key=lambda cell: cell.state not in ("failed", "damaged", "lost"))[:MOST]:
-        typer.echo(f"  {cell.state}: {cell.cell}{': ' + cell.reason if cell.reason else ''}")
-    if len(absent) > MOST:
-        typer.echo(f"  and {len(absent) - MOST} more (collected.json has all)")
-
-
-def _tables(
-    found: Collected,
-    place: Path,
-    layout: str,
-    format_: str | None,
-    metric: list[str] | None,
-    beam: int | None,
-    baseline: str | None,
-) -> None:
-    """The leaderboard's tables, of what was gathered for these cells alone."""
-    from genrec_unlearn_bench.cli.leaderboard import give, known_formats
-    from genrec_unlearn_bench.config import named
-    from genrec_unlearn_bench.reporting import selection
-    from genrec_unlearn_bench.reporting.layouts import find_layout
-    from genrec_unlearn_bench.reporting.outputs import make_report
-    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-    from genrec_unlearn_bench.reporting.results import load_results
-
-    protocol = statistics_protocol()
-    mine = {cell.place for cell in found.of("there")}
-    results = tuple(result for result in load_results([place]).results if result.place in mine)
-    columns = named(metric)
-    wanted = selection.Selection()
-    report = make_report(
-        selection.selected_board(results, protocol, wanted),
-        selection.chosen_layout(columns, beam=beam or protocol.beam) if columns else find_layout(layout),
-        protocol,
-        kinds=selection.task_kinds(results),
-        variant_of=selection.variants(),
-        wanted=wanted,
-        beam=beam,
-        baseline=baseline,
-        compare_reported=False,
-    )
-    tables = place / "tables" if format_ else None
-    if tables is not None:
-        tables.mkdir(parents=True, exist_ok=True)
-    give(report, known_formats(format_, tables), tables, standalone=False, bib=False)
+    absent.sort(key=lambda cell: cell.state not in ("failed", "damaged", "lost"))
+    listed = [f"  {cell.state}: {cell.cell}{': ' + cell.reason if cell.reason else ''}" for cell in absent]
+    return lines + first_lines(listed, most=MOST, more="collected.json has all")

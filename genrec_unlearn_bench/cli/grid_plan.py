@@ -1,18 +1,18 @@
-"""``bench plan``: what of a grid is done, missing, stale or impossible, and what the rest will take."""
+"""``bench grid plan``: what of a grid is done, missing, stale or impossible, and what the rest will take."""
 
 from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from genrec_unlearn_bench.cli.console import duration, handled, print_json, progressing, stdout
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, DataDir, Debug, ResultsDir, TunedDir
+from genrec_unlearn_bench.cli import options
+from genrec_unlearn_bench.cli.command import Output, sheet
+from genrec_unlearn_bench.cli.console import duration, first_lines, open_store
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -25,41 +25,31 @@ if TYPE_CHECKING:
 __all__ = ["plan"]
 
 STYLES = {"done": "green", "missing": "yellow", "stale": "magenta", "impossible": "red"}
-SIGNS = {"done": "✓", "missing": "·", "stale": "~", "impossible": "✗"}
-MAX_METHODS = 60
 MAX_REASONS = 8
 MAX_SHARED = 12
 
-Grid = Annotated[str, typer.Argument(help="A grid's file, or the name of one that ships (bench ls grids).")]
 Explain = Annotated[
-    str | None,
-    typer.Option(help="Explain one cell: its stages, and the field that makes it differ.", metavar="CELL"),
+    str | None, Option(help="Explain one cell: its stages, and the field that makes it differ.", metavar="CELL")
 ]
-Cells = Annotated[bool, typer.Option("--cells", help="List every cell with its standing and the reason.")]
+Cells = Annotated[bool, Option("--cells", help="List every cell with its standing and the reason.")]
 OfStanding = Annotated[
-    str | None, typer.Option("--standing", help="List the cells that are done, missing, stale or impossible.")
+    str | None, Option("--standing", help="List the cells that are done, missing, stale or impossible.")
 ]
-Device = Annotated[
-    str | None, typer.Option(help="auto, cpu, cuda or cuda:N (default: what the grid says).", show_default=False)
-]
-Processes = Annotated[int, typer.Option(help="Processes to tell the time for.", min=1)]
+Processes = Annotated[int, Option(help="Processes to tell the time for.", min=1)]
 
 
-@handled
 def plan(
-    grid: Grid,
+    grid: options.Grid,
     explain: Explain = None,
     cells: Cells = False,
     standing: OfStanding = None,
     processes: Processes = 1,
-    data_dir: DataDir = None,
-    cache_dir: CacheDir = None,
-    results_dir: ResultsDir = Path("results"),
-    tuned_dir: TunedDir = Path("tuned"),
-    device: Device = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
-) -> None:
+    data_dir: options.DataDir = None,
+    cache_dir: options.CacheDir = None,
+    results_dir: options.ResultsDir = Path("results"),
+    tuned_dir: options.TunedDir = Path("tuned"),
+    device: options.GridDevice = None,
+) -> Output:
     """Show what of a grid is done, missing, stale or impossible and why, shared stages, time and disk.
 
     Nothing is computed, written or downloaded. Times are the medians of stages of the same configuration in this cache.
@@ -68,40 +58,26 @@ def plan(
     from genrec_unlearn_bench.grid.plan import explain_cell, make_plan
     from genrec_unlearn_bench.grid.schedule import outlook
     from genrec_unlearn_bench.grid.spec import read_grid
-    from genrec_unlearn_bench.store.inventory import old_store_notice
-    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     if standing is not None and standing not in STYLES:
         raise UnknownName("standing", standing, list(STYLES))
     spec = read_grid(grid, data_dir)
     found = expand(spec, data_dir=data_dir, results_dir=results_dir, tuned_dir=tuned_dir, device=device)
-    cache = cache_dir or default_cache()
-    build, store = graph_builder(), StageStore(cache)
-    if explain is not None:
-        explained = explain_cell(find_cell(explain, found), build, store)
-        _show_explanation(explained, as_json=as_json)
-        return
-    with progressing() as progress:
-        notice = old_store_notice(cache)
-        if notice:
-            progress.info(notice)
+    build = graph_builder()
+    with open_store(cache_dir) as (store, progress):
+        if explain is not None:
+            return _explanation(explain_cell(find_cell(explain, found), build, store))
         planned = make_plan(found, build, store, progress)
     whole = outlook(planned, processes)
     listed = [cell for cell in planned.cells if standing in (None, cell.standing)]
-    if as_json:
-        print_json(_document(spec.name, planned, whole, listed))
-        return
-    console = stdout()
-    console.print(_counts_table(spec.name, planned))
-    table = _matrix(planned, console.width)
-    if table is not None:
-        console.print(table)
-    for line in [*_reasons(planned), *_shared(planned, console.width), *_totals(planned, whole, cache)]:
-        console.print(line, soft_wrap=True)
-    if cells or standing is not None:
-        console.print("")
-        for cell in listed:
-            console.print(_cell_line(cell), soft_wrap=True)
+    parts = [
+        *_counts_tables(spec.name, planned),
+        *_reasons(planned),
+        *_shared(planned),
+        *_totals(planned, whole, store.root),
+        *(["", *map(_cell_line, listed)] if cells or standing is not None else []),
+    ]
+    return Output(_document(spec.name, planned, whole, listed), parts)
 
 
 def _document(name: str, planned: Plan, whole: Outlook, listed: list[PlannedCell]) -> dict[str, Any]:
@@ -127,53 +103,26 @@ def _document(name: str, planned: Plan, whole: Outlook, listed: list[PlannedCell
     return {"grid": name, "counts": counts, "outlook": asdict(whole), "shared": shared, "cells": cells}
 
 
-def _counts_table(name: str, plan: Plan) -> Table:
-    """Backbones by standing."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        title=f"{name}: {_count(len(plan.cells), 'cell')}", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1)
-    )
-    table.add_column("", no_wrap=True)
-    for standing in STYLES:
-        table.add_column(Text(standing, style=STYLES[standing]), justify="right")
-    table.add_column("cells", justify="right")
-    groups: dict[str, Counter[str]] = defaultdict(Counter)
-    for planned in plan.cells:
-        groups[planned.cell.request.backbone][planned.standing] += 1
-    if len(groups) > 1:
-        groups["all"] = Counter({str(standing): count for standing, count in plan.counts.items()})
-    for group, counts in groups.items():
-        numbers = [Text(str(counts[one]) if counts[one] else "·", style=STYLES[one]) for one in STYLES]
-        table.add_row(group, *numbers, str(counts.total()))
-    return table
-
-
-def _matrix(plan: Plan, width: int) -> Table | None:
-    """Methods by backbones, with counts by standing; None where it would not fit or show nothing new."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), caption_justify="left")
-    table.caption = Text("   ").join(Text(f"{sign} {name}", style=STYLES[name]) for name, sign in SIGNS.items())
-    backbones = list(dict.fromkeys(planned.cell.request.backbone for planned in plan.cells))
-    for name in ("method", *backbones):
-        table.add_column(name, no_wrap=True)
-    counts: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    for planned in plan.cells:
-        method = str(planned.cell.axes.get("method") or planned.cell.request.method)
-        counts[method][planned.cell.request.backbone, planned.standing] += 1
-    for method, row in counts.items():
-        signs = [
-            [Text(f"{sign}{row[one, name]}", style=STYLES[name]) for name, sign in SIGNS.items() if row[one, name]]
-            for one in backbones
+def _counts_tables(name: str, plan: Plan) -> list[Table]:
+    """Cells by backbone and by method, each by standing; only the first where there is one method."""
+    tables = []
+    for axis in ("backbone", "method"):
+        groups: dict[str, Counter[str]] = defaultdict(Counter)
+        for planned in plan.cells:
+            group = str(planned.cell.axes.get(axis) or getattr(planned.cell.request, axis))
+            groups[group][planned.standing] += 1
+        if len(groups) > 1:
+            groups["all"] = Counter({str(standing): count for standing, count in plan.counts.items()})
+        rows = [
+            (group, *(str(counts[one] or "·") for one in STYLES), str(counts.total()))
+            for group, counts in groups.items()
         ]
-        table.add_row(method, *(Text(" ").join(each) for each in signs))
-    needed = stdout().measure(table).maximum
-    return table if 1 < len(counts) <= MAX_METHODS and needed <= width else None
+        columns = (*STYLES, "cells")
+        tables.append(sheet(rows, (axis, *columns), right=columns))
+        for column, style in zip(tables[-1].columns[1:], STYLES.values(), strict=False):
+            column.style = column.header_style = style
+    tables[0].title = f"{name}: {_count(len(plan.cells), 'cell')}"
+    return tables if tables[1].row_count > 1 else tables[:1]
 
 
 def _reasons(plan: Plan) -> list[str | Text]:
@@ -183,26 +132,25 @@ def _reasons(plan: Plan) -> list[str | Text]:
     found: list[str | Text] = []
     for standing in ("impossible", "stale", "missing"):
         groups = Counter((cell.reason, cell.hint) for cell in plan.cells if cell.standing == standing)
-        if not groups:
-            continue
-        found += ["", Text(f"{standing}:", style=STYLES[standing])]
-        for (reason, hint), count in groups.most_common(MAX_REASONS):
-            found.append(f"  {_count(count, 'cell')}: {reason}")
-            found += [f"      {line.strip()}" for line in hint.splitlines()]
-        found += _more(len(groups), MAX_REASONS, f"reasons, with --standing {standing}")
+        if groups:
+            lines = [
+                "\n      ".join([f"  {_count(count, 'cell')}: {reason}", *map(str.strip, hint.splitlines())])
+                for (reason, hint), count in groups.most_common()
+            ]
+            found += ["", Text(f"{standing}:", style=STYLES[standing])]
+            found += first_lines(lines, most=MAX_REASONS, more=f"--standing {standing}")
     return found
 
 
-def _shared(plan: Plan, width: int) -> list[str]:
+def _shared(plan: Plan) -> list[str]:
     """Stages to be made that cells share."""
     if not plan.shared:
         return []
-    found = ["", f"shared stages to be made: {len(plan.shared)}"]
-    for stage in plan.shared[:MAX_SHARED]:
+    lines = []
+    for stage in plan.shared:
         time = "unknown" if stage.seconds is None else duration(stage.seconds)
-        indent = max(40, min(width, 100) - 34)
-        found.append(f"{f'  {stage.name}':<{indent}} {_count(len(stage.cells), 'cell'):>11}  {time:>14}")
-    return [*found, *_more(len(plan.shared), MAX_SHARED, "with --json")]
+        lines.append(f"  {stage.name}: {_count(len(stage.cells), 'cell')}, {time}")
+    return ["", f"shared stages to be made: {len(plan.shared)}", *first_lines(lines, most=MAX_SHARED, more="--json")]
 
 
 def _totals(plan: Plan, whole: Outlook, cache: Path) -> list[str]:
@@ -235,12 +183,9 @@ def _cell_line(planned: PlannedCell) -> Text:
     return line
 
 
-def _show_explanation(found: Explanation, *, as_json: bool) -> None:
+def _explanation(found: Explanation) -> Output:
     from rich.text import Text
 
-    if as_json:
-        print_json({**asdict(found), "result": str(found.result) if found.result else None})
-        return
     standing = Text(found.standing, style=STYLES[found.standing])
     if found.reason:
         standing.append(f": {found.reason}", style="default")
@@ -256,14 +201,8 @@ def _show_explanation(found: Explanation, *, as_json: bool) -> None:
     if found.difference is not None:
         lines += ["", f"{found.difference.stage}, compared with {found.compared}:"]
         lines += [f"  {field}" for field in found.difference.fields or ("nothing is left of it to compare with",)]
-    console = stdout()
-    for line in lines:
-        console.print(line, soft_wrap=True)
+    return Output({**asdict(found), "result": str(found.result) if found.result else None}, lines)
 
 
 def _count(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
-def _more(count: int, most: int, what: str) -> Sequence[str]:
-    return [f"  … and {count - most} more {what}"] if count > most else []

@@ -1,4 +1,4 @@
-"""``bench sweep GRID``: runs what a grid is missing, on this machine or on a cluster."""
+"""``bench grid run``: runs what a grid is missing, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -11,21 +11,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from genrec_unlearn_bench.cli.console import duration, handled, print_json, print_line, progressing, stdout
-from genrec_unlearn_bench.cli.options import (
-    AsJson,
-    CacheDir,
-    DataDir,
-    Debug,
-    ResultsDir,
-    TrackerDir,
-    Trackers,
-    TunedDir,
-)
-from genrec_unlearn_bench.config import named
-from genrec_unlearn_bench.errors import BenchError, UnknownName, UsageError
+from genrec_unlearn_bench.cli import options
+from genrec_unlearn_bench.cli.command import AsJson, Output
+from genrec_unlearn_bench.cli.console import duration, print_line, progressing
+from genrec_unlearn_bench.config import named, one_of
+from genrec_unlearn_bench.errors import BenchError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,40 +30,35 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.state import SweepFacts, SweepFolder
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["choose_executor", "sweep"]
+__all__ = ["choose_executor", "run"]
 
 EXECUTORS = ("local", "in-process", "slurm")
 STANDINGS = ("missing", "stale")
 
-Grid = Annotated[str, typer.Argument(help="A grid file, or the name of a ready grid (bench ls grids).", metavar="GRID")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the jobs in their order, and run none.")]
-ExecutorName = Annotated[str, typer.Option("--executor", help="local, in-process or slurm.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Show the jobs in their order, and run none.")]
+ExecutorName = Annotated[str, Option("--executor", help="local, in-process or slurm.")]
 Processes = Annotated[
-    int | None, typer.Option(help="Jobs at a time on this machine (default: as many as it has cores for).", min=1)
+    int | None, Option(help="Jobs at a time on this machine (default: as many as it has cores for).", min=1)
 ]
-Cores = Annotated[int | None, typer.Option(help="CPU cores for all jobs together (default: all).", min=1)]
-Memory = Annotated[int | None, typer.Option(help="Memory for all jobs together, in MiB (default: all).", min=1)]
-Retries = Annotated[int, typer.Option("--retries", "--retry", help="Further attempts after a transient fault.", min=0)]
+Cores = Annotated[int | None, Option(help="CPU cores for all jobs together (default: all).", min=1)]
+Memory = Annotated[int | None, Option(help="Memory for all jobs together, in MiB (default: all).", min=1)]
+Retries = Annotated[int, Option(help="Further attempts after a transient fault.", min=0)]
 Only = Annotated[
     list[str] | None,
-    typer.Option(help="Cells whose name fits alone: '*/tracer/*'; repeat for several.", metavar="PATTERN"),
+    Option(help="Cells whose name fits alone: '*/tracer/*'; repeat for several.", metavar="PATTERN"),
 ]
 StandingName = Annotated[
-    list[str] | None, typer.Option("--standing", help="Cells that stand so alone: missing or stale (default: both).")
+    list[str] | None, Option("--standing", help="Cells that stand so alone: missing or stale (default: both).")
 ]
-Minutes = Annotated[float | None, typer.Option(help="Begin no job later than this.", min=0.0)]
-Device = Annotated[
-    str | None, typer.Option(help="auto, cpu, cuda or cuda:N (default: as the grid says).", show_default=False)
-]
+Minutes = Annotated[float | None, Option(help="Begin no job later than this.", min=0.0)]
 SlurmFile = Annotated[
     Path | None,
-    typer.Option("--slurm", help="Settings for Slurm (docs/cluster.md).", metavar="FILE", show_default=False),
+    Option("--slurm", help="Settings for Slurm (docs/cluster.md).", metavar="FILE", show_default=False),
 ]
 
 
-@handled
-def sweep(
-    grid: Grid,
+def run(
+    grid: options.Grid,
     dry_run: DryRun = False,
     executor: ExecutorName = "local",
     processes: Processes = None,
@@ -81,17 +68,16 @@ def sweep(
     only: Only = None,
     standing: StandingName = None,
     minutes: Minutes = None,
-    device: Device = None,
+    device: options.GridDevice = None,
     slurm: SlurmFile = None,
-    tracker: Trackers = None,
-    tracker_dir: TrackerDir = Path("tracking"),
-    data_dir: DataDir = None,
-    cache_dir: CacheDir = None,
-    results_dir: ResultsDir = Path("results"),
-    tuned_dir: TunedDir = Path("tuned"),
+    tracker: options.Trackers = None,
+    tracker_dir: options.TrackerDir = Path("tracking"),
+    data_dir: options.DataDir = None,
+    cache_dir: options.CacheDir = None,
+    results_dir: options.ResultsDir = Path("results"),
+    tuned_dir: options.TunedDir = Path("tuned"),
     as_json: AsJson = False,
-    debug: Debug = False,
-) -> None:
+) -> Output:
     """Run the cells of a grid that are missing or stale: shared stages first, early tables as they come.
 
     What is interrupted, by Ctrl-C or by a power cut, goes on with the same command. A failed cell stops nothing else;
@@ -120,33 +106,25 @@ def sweep(
         plan = replace(plan, cells=tuple(planned for planned in plan.cells if planned.standing in _wanted(standing)))
         jobs = list(schedule(plan))
         if dry_run:
-            _show_jobs(plan, jobs, as_json=as_json)
-            return
+            return _job_list(plan, jobs)
         chosen = choose_executor(executor, folder, cache, processes, cores, memory, slurm)
         if jobs:
             places = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
             folder.begin(_facts(spec.name, plan, places, device, executor, tracking), jobs, find_grid(grid))
         is_done = _done_check(cells, build, store)
-        options = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry, "is_done": is_done}
-        _run(plan, jobs, chosen, folder, (cache, results_dir), as_json, options)
+        how = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry, "is_done": is_done}
+        return _run(plan, jobs, chosen, folder, (cache, results_dir), as_json, how)
 
 
 def _wanted(standing: list[str] | None) -> set[str]:
     """The standings of cells that stay in the plan; what is done or impossible stays to be counted."""
-    return {"done", "impossible", *_standings(standing or STANDINGS)}
-
-
-def _standings(names: Sequence[str]) -> Sequence[str]:
-    for name in names:
-        if name not in STANDINGS:
-            raise UnknownName("standing", name, STANDINGS)
-    return names
+    return {"done", "impossible", *(one_of("standing", name, STANDINGS) for name in standing or STANDINGS)}
 
 
 def _facts(
     grid: str, plan: Plan, places: dict[str, Path | None], device: str | None, executor: str, tracking: Tracking | None
 ) -> SweepFacts:
-    """How this call is made, for ``bench status`` and ``bench collect``."""
+    """How this call is made, for ``bench grid status`` and ``bench grid collect``."""
     from genrec_unlearn_bench.grid.state import SweepFacts
 
     return SweepFacts(
@@ -178,15 +156,14 @@ def choose_executor(
     from genrec_unlearn_bench.executors.slurm import Slurm
     from genrec_unlearn_bench.executors.slurm_settings import read_slurm_settings
 
+    one_of("executor", name, EXECUTORS)
     if name == "in-process":
         return InProcess(folder, cache)
     if name == "local":
         machine = Machine()
         machine = replace(machine, cores=cores or machine.cores, memory_mib=memory_mib or machine.memory_mib)
         return LocalProcesses(folder, cache, processes=processes, machine=machine)
-    if name == "slurm":
-        return Slurm(folder, cache, read_slurm_settings(slurm), info=lambda text: print_line(text, stderr=True))
-    raise UnknownName("executor", name, EXECUTORS)
+    return Slurm(folder, cache, read_slurm_settings(slurm), info=lambda text: print_line(text, stderr=True))
 
 
 def _done_check(cells: Sequence[GridCell], build: Build, store: StageStore) -> Callable[[Job], Path | None]:
@@ -212,7 +189,7 @@ def _selected(cells: Sequence[GridCell], only: list[str] | None, grid: str) -> l
         raise UsageError(
             f"no cell of the grid fits {' or '.join(map(repr, only or []))}",
             where="--only",
-            hint=f"names look like {cells[0].name!r} (bench plan {grid})",
+            hint=f"names look like {cells[0].name!r} (bench grid plan {grid})",
         )
     return found
 
@@ -224,13 +201,13 @@ def _run(
     folder: SweepFolder,
     places: tuple[Path, Path],
     as_json: bool,
-    options: dict[str, Any],
-) -> None:
-    """Run the jobs, show how they go, and end with the exit code.
+    how: dict[str, Any],
+) -> Output:
+    """Run the jobs and show how they go.
 
     Where there is nothing to do nothing is written, so that a cache that may only be read is enough.
     """
-    from genrec_unlearn_bench.cli.sweep_display import EarlyTables, displayed
+    from genrec_unlearn_bench.cli.grid_run_display import Display, EarlyTables
     from genrec_unlearn_bench.executors.base import SweepOutcome, Watcher, run_jobs
     from genrec_unlearn_bench.executors.slurm import slurm_states
     from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
@@ -238,23 +215,30 @@ def _run(
 
     cache, results_dir = places
     if not jobs:
-        _conclude(plan, jobs, SweepOutcome(), results_dir, as_json=as_json)
-        return
+        return _conclusion(plan, jobs, SweepOutcome(), results_dir)
     # Jobs of an earlier call that Slurm has ended cannot write that themselves.
     slurm_states(folder)
-    with displayed(folder, len(jobs)) as display:
-        for notice in filter(None, (old_store_notice(cache), format_version_mismatches(), _summary(plan, jobs))):
-            display.info(notice)
-        tables = EarlyTables(plan.cells, display.show)
+    display = Display(folder, len(jobs))
+    for notice in filter(None, (old_store_notice(cache), format_version_mismatches(), _summary(plan, jobs))):
+        display.info(notice)
+    tables = EarlyTables(plan.cells)
 
-        def ended(job: Job, outcome: SweepOutcome) -> None:
-            display.ended(job, outcome)
-            if not as_json:
-                tables.ended(job, outcome)
+    def ended(job: Job, outcome: SweepOutcome) -> None:
+        display.ended(job, outcome)
+        if not as_json:
+            tables.ended(job, outcome)
 
-        watcher = Watcher(ended=ended, tick=display.tick)
-        outcome = run_jobs(jobs, executor, folder, display, watcher=watcher, **options)
-    _conclude(plan, jobs, outcome, results_dir, as_json=as_json)
+    watcher = Watcher(ended=ended, tick=display.tick)
+    outcome = run_jobs(jobs, executor, folder, display, watcher=watcher, **how)
+    shown = _conclusion(plan, jobs, outcome, results_dir)
+    if outcome.interrupted or outcome.storage:
+        shown.show(as_json=as_json)
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    if outcome.storage:
+        what, _, rest = outcome.storage.partition("\n")
+        raise BenchError(f"the sweep has stopped: {what}", hint=rest.strip() or None)
+    return shown
 
 
 def _summary(plan: Plan, jobs: list[Job]) -> str:
@@ -265,44 +249,33 @@ def _summary(plan: Plan, jobs: list[Job]) -> str:
     return f"{len(plan.cells)} cells: {counts}; {len(jobs)} jobs{time_}{more}"
 
 
-def _show_jobs(plan: Plan, jobs: list[Job], *, as_json: bool) -> None:
-    if as_json:
-        counts = {str(standing): count for standing, count in plan.counts.items()}
-        print_json({"cells": counts, "jobs": [job.model_dump(mode="json") for job in jobs]})
-        return
-    console = stdout()
-    console.print(_summary(plan, jobs))
+def _job_list(plan: Plan, jobs: list[Job]) -> Output:
+    counts = {str(standing): count for standing, count in plan.counts.items()}
+    lines = [_summary(plan, jobs)]
     for number, job in enumerate(jobs, start=1):
         needs = f"  (after {', '.join(job.needs)})" if job.needs else ""
-        console.print(f"{number:5}  {job.name}{needs}", soft_wrap=True)
+        lines.append(f"{number:5}  {job.name}{needs}")
+    return Output({"cells": counts, "jobs": [job.model_dump(mode="json") for job in jobs]}, lines)
 
 
-def _conclude(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir: Path, *, as_json: bool) -> None:
-    from genrec_unlearn_bench.cli.sweep_display import document, show_outcome
+def _conclusion(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir: Path) -> Output:
+    from genrec_unlearn_bench.cli.grid_run_display import document, failure_lines
 
     impossible = [planned for planned in plan.cells if planned.standing == "impossible"]
     diverged = [name for name, ended in outcome.done.items() if ended.diverged]
-    if as_json:
-        refused = [{"cell": planned.cell.name, "reason": planned.reason} for planned in impossible]
-        print_json({**document(outcome), "impossible": refused, "results_dir": str(results_dir)})
-    elif outcome.handed:
-        stdout().print(f"{outcome.handed} jobs are Slurm's now: bench status, and bench collect at any time")
-    else:
-        if jobs:
-            show_outcome(outcome, jobs, results_dir)
-        console = stdout()
-        for planned in impossible:
-            console.print(f"impossible: {planned.cell.name}: {planned.reason}", soft_wrap=True)
-        for name in diverged:
-            console.print(f"diverged, so not ranked: {name}", soft_wrap=True)
-        counts = [f"{len(outcome.done) + len(outcome.elsewhere)} of {len(jobs)} jobs done"]
-        for name in ("failed", "skipped", "left"):
-            counts += [f"{len(getattr(outcome, name))} {name}"] if getattr(outcome, name) else []
-        console.print(f"{', '.join(counts)}, {duration(outcome.seconds)}; results: {results_dir}", soft_wrap=True)
-    if outcome.interrupted:
-        raise KeyboardInterrupt
-    if outcome.storage:
-        what, _, rest = outcome.storage.partition("\n")
-        raise BenchError(f"the sweep has stopped: {what}", hint=rest.strip() or None)
-    if outcome.failed or diverged:
-        raise typer.Exit(1)
+    refused = [{"cell": planned.cell.name, "reason": planned.reason} for planned in impossible]
+    content = {**document(outcome), "impossible": refused, "results_dir": str(results_dir)}
+    if outcome.handed:
+        return Output(
+            content, [f"{outcome.handed} jobs are Slurm's now: bench grid status, and bench grid collect at any time"]
+        )
+    counts = [f"{len(outcome.done) + len(outcome.elsewhere)} of {len(jobs)} jobs done"]
+    for name in ("failed", "skipped", "left"):
+        counts += [f"{len(getattr(outcome, name))} {name}"] if getattr(outcome, name) else []
+    lines = [
+        *(line for failure in outcome.failed.values() for line in failure_lines(failure)),
+        *(f"impossible: {planned.cell.name}: {planned.reason}" for planned in impossible),
+        *(f"diverged, so not ranked: {name}" for name in diverged),
+        f"{', '.join(counts)}, {duration(outcome.seconds)}; results: {results_dir}",
+    ]
+    return Output(content, lines, exit_code=int(bool(outcome.failed or diverged)))

@@ -1,4 +1,4 @@
-"""For authors of methods: ``bench new`` writes the first files, ``bench check`` tries the contract on the demo."""
+"""``bench method``: ``new`` writes the first files of a method, ``check`` tries its contract on the demo."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import handled, print_json, progressing, stdout
-from genrec_unlearn_bench.cli.options import examples
+from genrec_unlearn_bench.cli.command import Output
+from genrec_unlearn_bench.cli.console import progressing
 from genrec_unlearn_bench.config import named, overrides
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult
+    from genrec_unlearn_bench.contract.rules import RuleResult
 
 __all__ = ["check", "new"]
 
 SIGNS = {"kept": "✓", "broken": "✗", "left out": "–"}
 
 
-@handled
 def check(
     method: Annotated[
         str, Argument(help="path/to/file.py, path/to/file.py:Class, or a name.", metavar="FILE[:CLASS]|NAME")
@@ -36,9 +34,7 @@ def check(
         Option("--set", help="Change a field of the method's configuration, to shorten it: max_steps=2."),
     ] = None,
     cache_dir: options.CacheDir = None,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Check that a method keeps its contract: on the demo, on one thread, in about a minute.
 
     The file and its configuration are read, then the method is called for a few steps on the smallest recommenders
@@ -55,78 +51,52 @@ def check(
             fields=overrides(set_ or []),
             on=None if backbone is None else named(backbone),
         )
-    if as_json:
-        print_json({**checked.model_dump(mode="json"), "sound": checked.sound})
-    else:
-        _draw(checked)
-    if not checked.sound:
-        raise typer.Exit(1)
-
-
-def _draw(checked: CheckReport) -> None:
-    console = stdout()
-    console.print(f"{checked.method} ({checked.file})", style="bold", soft_wrap=True)
-    for finding in checked.findings:
-        console.print(_line(finding), soft_wrap=True)
-        if finding.status == "broken":
-            for reason in finding.reasons:
-                console.print(f"      {reason}", soft_wrap=True)
-            console.print(f"      hint: {finding.hint}", soft_wrap=True)
     counts = [f"{sum(part.status == status for part in checked.findings)} {status}" for status in SIGNS]
     verdict = "the contract holds" if checked.sound else "not yet"
-    console.print(f"\n{', '.join(counts)}, in {checked.seconds:.0f} s: {verdict}")
+    lines = [f"{checked.method} ({checked.file})", *(line for part in checked.findings for line in _lines(part))]
+    lines += ["", f"{', '.join(counts)}, in {checked.seconds:.0f} s: {verdict}"]
+    content = {**checked.model_dump(mode="json"), "sound": checked.sound}
+    return Output(content, lines, exit_code=int(not checked.sound))
 
 
-def _line(finding: RuleResult) -> str:
-    seen = f"  ({'; '.join(finding.reasons)})" if finding.reasons and finding.status != "broken" else ""
-    return f"  {SIGNS[finding.status]} {finding.title}{seen}"
+def _lines(finding: RuleResult) -> list[str]:
+    title = f"  {SIGNS[finding.status]} {finding.title}"
+    if finding.status == "broken":
+        return [title, *(f"      {reason}" for reason in finding.reasons), f"      hint: {finding.hint}"]
+    return [f"{title}  ({'; '.join(finding.reasons)})" if finding.reasons else title]
 
 
-new = typer.Typer(help="Write the first files of a method.", no_args_is_help=True)
-
-
-@new.callback()
-def _group() -> None:
-    """Write the first files of a method."""
-
-
-@new.command("method", epilog=examples("bench new method my-method", "bench new method my-method --dir ~/my-methods"))
-@handled
-def method(
+def new(
     name: Annotated[str, Argument(help="Name of the method, as in my-method.")],
-    dir_: Annotated[
+    out: Annotated[
         Path | None,
         Option(
-            "--dir",
             help="Folder for both files (default: methods/ and tests/methods/ inside a clone, else this folder).",
             metavar="DIR",
         ),
     ] = None,
     in_tree: Annotated[bool, Option("--in-tree", help="Into the clone, wherever this is called from.")] = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Write one method file and one test, which pass as they are.
 
     Nothing is overwritten.
     """
     from genrec_unlearn_bench.contract.new_method import clone_root, new_method
 
-    if dir_ is not None and in_tree:
-        raise UsageError("--dir and --in-tree say two places", hint="leave one of them out")
+    if out is not None and in_tree:
+        raise UsageError("--out and --in-tree say two places", hint="leave one of them out")
     root = clone_root()
-    inside = in_tree or (dir_ is None and root is not None and Path.cwd().is_relative_to(root))
-    written = new_method(name, folder=dir_, in_tree=inside, year=datetime.now(UTC).year)
-    if as_json:
-        print_json({"method": str(written.method), "test": str(written.test), "option": written.method_option})
-        return
-    console = stdout()
-    for line in (
-        f"{written.method}: the method; begin with its docstring",
-        f"{written.test}: its test; add a fact that a lookalike fails",
-        "",
-        "next:",
-        f"  bench check {written.method_option}",
-        f"  bench run --task demo-brand --method {written.method_option}",
-    ):
-        console.print(line, soft_wrap=True)
+    inside = in_tree or (out is None and root is not None and Path.cwd().is_relative_to(root))
+    written = new_method(name, folder=out, in_tree=inside, year=datetime.now(UTC).year)
+    content = {"method": str(written.method), "test": str(written.test), "option": written.method_option}
+    return Output(
+        content,
+        [
+            f"{written.method}: the method; begin with its docstring",
+            f"{written.test}: its test; add a fact that a lookalike fails",
+            "",
+            "next:",
+            f"  bench method check {written.method_option}",
+            f"  bench run --task demo-brand --method {written.method_option}",
+        ],
+    )

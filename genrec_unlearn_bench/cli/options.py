@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
+from typer import Argument, Option
 
-AsJson = Annotated[bool, Option("--json", help="Print JSON on stdout instead of a table.")]
-Debug = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
+from genrec_unlearn_bench.errors import UsageError
+
 DataDir = Annotated[
     Path | None, Option(help="Folder with the dataset's files, or with one folder for each dataset.", metavar="DIR")
 ]
@@ -83,7 +83,15 @@ Trackers = Annotated[
 TrackerDir = Annotated[Path, Option(help="Where trackers that write files put them.", metavar="DIR")]
 ResultsDir = Annotated[Path, Option(help="Where results are written.", metavar="DIR")]
 
+# Of grids.
 
-def examples(*lines: str) -> str:
-    """Epilog of a verb's help: one example a paragraph, so that none is wrapped into the next."""
-    return "\n\n".join(["Examples:", *(f"  $ {line}" for line in lines)])
+Grid = Annotated[str, Argument(help="A grid's file, or the name of one that ships (bench ls grids).", metavar="GRID")]
+GridDevice = Annotated[
+    str | None, Option("--device", help="auto, cpu, cuda or cuda:N (default: as the grid says).", show_default=False)
+]
+
+
+def check_beam(beam: int) -> None:
+    """Raise UsageError for a beam width that results have no lists of."""
+    if beam not in (10, 50):
+        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")

@@ -1,26 +1,19 @@
-"""``bench compare``: two rows over the seeds that they share; by ``--users``, two checkpoints over the same users."""
+"""``bench results compare``: two rows over the seeds that they share; by ``--users``, two checkpoints over users."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
-from genrec_unlearn_bench.cli import options, results
-from genrec_unlearn_bench.cli.console import handled, print_json, stdout
+from genrec_unlearn_bench.cli import results
+from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import UsageError
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.reporting.compare_rows import PairedBlock
-    from genrec_unlearn_bench.reporting.measure import Measure
-    from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 
 __all__ = ["compare"]
 
 
-@handled
 def compare(
     first: Annotated[str, Argument(help="Method, or the label of a row as a table shows it.", metavar="A")],
     second: Annotated[str, Argument(help="The row to compare it with.", metavar="B")],
@@ -40,9 +33,7 @@ def compare(
         list[int] | None, Option(help="With --users: training seeds to look at (default: all shared).", min=0)
     ] = None,
     skip_broken: results.SkipBroken = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Compare two methods: paired over training seeds, corrected over the measures, block by block.
 
     The measures are the protocol's primary ones unless --metric names others; they are the family that Holm's
@@ -56,43 +47,32 @@ def compare(
         )
     from genrec_unlearn_bench.reporting import comparisons
     from genrec_unlearn_bench.reporting.compare_rows import compare_rows, find_pair
+    from genrec_unlearn_bench.reporting.compare_users import compare_checkpoints
     from genrec_unlearn_bench.reporting.measure import Measure
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-    from genrec_unlearn_bench.reporting.selection import selected_board
 
     protocol = statistics_protocol()
     width = beam or protocol.beam
     texts = named(metric) or protocol.primary
     measures = tuple(dict.fromkeys(Measure.parse(text, beam=width) for text in texts))
     found = results.gathered(results_dir, published=published, skip_broken=skip_broken)
-    wanted = results.selection(task, backbone, None, ruleset, scale, suite)
-    board = found.with_faults(selected_board(found.results, protocol, wanted))
-    blocks = find_pair(board, first, second)
+    with found.located(first, second):
+        board = found.board(protocol, results.selection(task, backbone, None, ruleset, scale, suite))
+        blocks = find_pair(board, first, second)
     compared = tuple(compare_rows(block, first, second, measures, protocol) for block in blocks)
     if users:
-        _show_checkpoints(compared, measures, protocol, seed or (), as_json=as_json)
-    elif as_json:
-        print_json(comparisons.pairs_document(compared, protocol))
-    else:
-        comparisons.draw_pairs(stdout(), compared, protocol)
-
-
-def _show_checkpoints(
-    compared: Sequence[PairedBlock],
-    measures: Sequence[Measure],
-    protocol: StatisticsProtocol,
-    seeds: Sequence[int],
-    *,
-    as_json: bool,
-) -> None:
-    from genrec_unlearn_bench.reporting.compare_users import compare_checkpoints
-    from genrec_unlearn_bench.reporting.comparisons import draw_checkpoints, users_document
-
-    found = tuple(
-        (each.block.key, compare_checkpoints(each.block, each.first, each.second, measures, protocol, seeds=seeds))
-        for each in compared
+        pairs = tuple(
+            (
+                each.block.key,
+                compare_checkpoints(each.block, each.first, each.second, measures, protocol, seeds=seed or ()),
+            )
+            for each in compared
+        )
+        return Output(
+            lambda: comparisons.users_document(pairs, protocol),
+            [lambda console: comparisons.draw_checkpoints(console, pairs, protocol)],
+        )
+    return Output(
+        lambda: comparisons.pairs_document(compared, protocol),
+        [lambda console: comparisons.draw_pairs(console, compared, protocol)],
     )
-    if as_json:
-        print_json(users_document(found, protocol))
-    else:
-        draw_checkpoints(stdout(), found, protocol)

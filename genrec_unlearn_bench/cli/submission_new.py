@@ -1,4 +1,4 @@
-"""``bench submit``: turn a method's results into a folder for the leaderboard, an archive and a pull request's text."""
+"""``bench submission new``: a method's results as a folder for the leaderboard, an archive and a pull request's text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, handled
+from genrec_unlearn_bench.cli.command import Output, card, sheet
 from genrec_unlearn_bench.config import named
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.submit import Submitted
 
-__all__ = ["submit"]
+__all__ = ["new"]
 
 Name = Annotated[str, Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")]
 MethodName = Annotated[
@@ -40,8 +40,7 @@ PrText = Annotated[
 Leaderboard = Annotated[Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")]
 
 
-@handled
-def submit(
+def new(
     name: Name,
     method: MethodName = None,
     results_dir: options.ResultsDir = Path("results"),
@@ -59,10 +58,8 @@ def submit(
     affirm_rules: AffirmRules = False,
     pr_text: PrText = None,
     leaderboard: Leaderboard = None,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
-    """Gather a method's results, publish them without users, items and paths, and check what `bench verify` checks.
+) -> Output:
+    """Gather a method's results, strip users, items and paths, and check what `bench submission verify` checks.
 
     Nothing is written unless everything passes. Calling it again renews the results and keeps your words, given here or
     written into submission.yaml. Written beside the folder: the same as a zip file, and the pull request's text.
@@ -98,7 +95,7 @@ def submit(
     archive, text = out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md"
     pack(done.folder, archive)
     atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
-    _card(done, archive, text).show(as_json=as_json)
+    return _card(done, archive, text)
 
 
 def _author(text: str) -> dict[str, str]:
@@ -111,7 +108,7 @@ def _paper(text: str) -> dict[str, str]:
     return {"title": title, **({"url": url} if url else {})}
 
 
-def _card(done: Submitted, archive: Path, text: Path) -> Card:
+def _card(done: Submitted, archive: Path, text: Path) -> Output:
     size = sum(path.stat().st_size for path in done.folder.rglob("*") if path.is_file())
     tasks = sorted({record.cell.task for record in done.records})
     rows = [
@@ -130,8 +127,11 @@ def _card(done: Submitted, archive: Path, text: Path) -> Card:
     rows += [("notice", notice) for notice in done.verification.notices]
     absent = [field for field in ("paper", "code") if getattr(done.spec, field) is None]
     left = [f"add {' and '.join(absent)} to submission.yaml, if there are any"] if absent else []
-    left += [f"bench verify {done.folder} --demo --write", "commit the folder and open a pull request with the text"]
-    steps = tuple((f"{number}.", step) for number, step in enumerate(left, start=1))
+    left += [
+        f"bench submission verify {done.folder} --demo --write",
+        "commit the folder and open a pull request with the text",
+    ]
+    steps = [(f"{number}.", step) for number, step in enumerate(left, start=1)]
     content = {
         "folder": str(done.folder),
         "archive": str(archive),
@@ -140,5 +140,4 @@ def _card(done: Submitted, archive: Path, text: Path) -> Card:
         "passed_over": done.passed_over,
         "verification": done.verification.model_dump(mode="json"),
     }
-    sheets = (Sheet("", tuple(rows)), Sheet("left to do", steps))
-    return Card(f"Submission {done.spec.name}", content, sheets=sheets)
+    return card(f"Submission {done.spec.name}", content, sheets=[sheet(rows), sheet(steps, title="left to do")])

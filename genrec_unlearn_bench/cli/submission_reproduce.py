@@ -1,15 +1,16 @@
-"""``bench reproduce``: make a published number, or the run behind a record, again, and say how far off it is."""
+"""``bench submission reproduce``: repeat a run, or train a published reference, and compare number by number."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, progressing
+from genrec_unlearn_bench.cli.command import Output, card, sheet
+from genrec_unlearn_bench.cli.console import open_store, progressing
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reproduce.published import find_reference, published_references
@@ -62,7 +63,6 @@ TestRows = Annotated[int, Option(help="Test rows measured while training goes on
 RunThreads = Annotated[int | None, Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]
 
 
-@handled
 def reproduce(
     name: Target = None,
     method: MethodFile = None,
@@ -78,9 +78,7 @@ def reproduce(
     data_dir: options.DataDir = None,
     results_dir: options.ResultsDir = Path("results"),
     cache_dir: options.CacheDir = None,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Run a record's cell again from its own settings, or train what a paper trained, and compare number by number.
 
     A run: its row is made and measured anew, everything below it may come from the cache. Exit code 1 where numbers
@@ -93,18 +91,17 @@ def reproduce(
 
     places: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
     if name is None:
-        _list(as_json=as_json)
-    elif name not in published_references() and names_a_run(name):
+        return _listing()
+    if name not in published_references() and names_a_run(name):
         _refuse_training_options(minutes=minutes, changes=set_, seed=seed)
         settings = {**places, "method": method, "encoder": encoder, "device": None if device == "auto" else device}
-        _repeat(name, results_dir, cache_dir, settings, fresh=fresh, floor=floor, as_json=as_json)
-    else:
-        settings = {**places, "device": device, "results_dir": results_dir, "minutes": minutes}
-        settings |= {"changes": overrides(set_ or []), "seed": seed, "test_rows": test_rows}
-        _train(name, cache_dir, settings, as_json=as_json)
+        return _repeat(name, results_dir, cache_dir, settings, fresh=fresh, floor=floor)
+    settings = {**places, "device": device, "results_dir": results_dir, "minutes": minutes}
+    settings |= {"changes": overrides(set_ or []), "seed": seed, "test_rows": test_rows}
+    return _train(name, cache_dir, settings)
 
 
-def _train(name: str, cache_dir: Path | None, settings: dict[str, Any], *, as_json: bool) -> None:
+def _train(name: str, cache_dir: Path | None, settings: dict[str, Any]) -> Output:
     """Train a published reference, or go on with it; ``settings`` are fields of the ReproductionRequest."""
     reference = find_reference(name)
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRequest
@@ -115,7 +112,7 @@ def _train(name: str, cache_dir: Path | None, settings: dict[str, Any], *, as_js
     request = ReproductionRequest(reference=reference, **settings)
     with open_store(cache_dir) as (store, progress):
         record, folder = run(request, store, progress)
-    _record_card(record, folder).show(as_json=as_json)
+    return _record_card(record, folder)
 
 
 def _refuse_training_options(*, minutes: float | None, changes: list[str] | None, seed: int) -> None:
@@ -128,18 +125,18 @@ def _refuse_training_options(*, minutes: float | None, changes: list[str] | None
         )
 
 
-def _list(*, as_json: bool) -> None:
+def _listing() -> Output:
     known = list(published_references().values())
-    rows = tuple(
+    rows = [
         (one.name, one.title, ", ".join(f"{part.metric} {part.value:.4f}" for part in one.expected)) for one in known
-    )
-    sheet = Sheet("", rows, ("name", "what", "published"))
-    Card("Published references", [one.model_dump(mode="json") for one in known], sheets=(sheet,)).show(as_json=as_json)
+    ]
+    content = [one.model_dump(mode="json") for one in known]
+    return card("Published references", content, sheets=[sheet(rows, ("name", "what", "published"))])
 
 
-def _record_card(record: ReproductionRecord, folder: Path) -> Card:
+def _record_card(record: ReproductionRecord, folder: Path) -> Output:
     reference = record.reference
-    rows = tuple(
+    rows = [
         (
             one.metric,
             *(f"{value:.4f}" for value in (one.published, one.measured, one.items)),
@@ -147,7 +144,7 @@ def _record_card(record: ReproductionRecord, folder: Path) -> Card:
             "yes" if one.within else "no",
         )
         for one in record.comparisons
-    )
+    ]
     epochs = record.steps / record.steps_per_epoch
     state = (
         ("trained", f"{record.steps} of at most {record.total_steps} steps ({epochs:.1f} epochs)"),
@@ -158,9 +155,8 @@ def _record_card(record: ReproductionRecord, folder: Path) -> Card:
         ("record", str(folder)),
     )
     columns = ("metric", "published", "ours", "ours, by item", "distance", f"within {reference.tolerance:.0%}")
-    sheets = (Sheet("", rows, columns), Sheet("", state))
     content = {"folder": str(folder), "reproduced": record.reproduced, "record": record.model_dump(mode="json")}
-    return Card(reference.title, content, text=reference.source, sheets=sheets)
+    return card(reference.title, content, text=reference.source, sheets=[sheet(rows, columns), sheet(state)])
 
 
 def _verdict(record: ReproductionRecord) -> str:
@@ -179,8 +175,7 @@ def _repeat(
     *,
     fresh: bool,
     floor: int | None,
-    as_json: bool,
-) -> None:
+) -> Output:
     """Repeat a run, or measure its noise floor, and print the comparison; exit code 1 where it does not hold."""
     from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
     from genrec_unlearn_bench.reproduce.noise_floor import Redo, read_floors
@@ -201,20 +196,18 @@ def _repeat(
             done = once(read_floors(folder))
         else:
             _, done = measure_floor(folder, record, floor, once, redo=redo, progress=progress)
-    _repetition_card(done, folder).show(as_json=as_json)
-    if not done.matches:
-        raise typer.Exit(1)
+    return replace(_repetition_card(done, folder), exit_code=int(not done.matches))
 
 
-def _repetition_card(done: Repetition, folder: Path) -> Card:
+def _repetition_card(done: Repetition, folder: Path) -> Output:
     cell = done.then.cell
     first = [row for row in done.rows if row.metric in SHOWN]
     others = [row for row in done.rows if row.metric not in SHOWN and row.verdict in ("differs", "within")]
     others.sort(key=lambda row: row.verdict != "differs")
     columns = ("metric", "group", "beam", "then", "now", "allowed", "verdict")
-    sheets = [Sheet("", tuple(_row(row) for row in [*first, *others[:MOST]]), columns)]
+    numbers = sheet([_row(row) for row in [*first, *others[:MOST]]], columns)
     if len(others) > MOST:
-        sheets.append(Sheet("", ((f"and {len(others) - MOST} more that are not identical (--json has all)",),)))
+        numbers.caption = f"and {len(others) - MOST} more that are not identical (--json has all)"
     facts = [
         ("numbers", ", ".join(f"{count} {verdict}" for verdict, count in done.counts.items())),
         ("asked for", ASKED[done.basis]),
@@ -224,7 +217,6 @@ def _repetition_card(done: Repetition, folder: Path) -> Card:
         ("first difference", done.first_difference or "none: every stage came out the same"),
         ("verdict", "the record holds" if done.matches else "the record does not hold here"),
     ]
-    sheets.append(Sheet("", tuple(facts)))
     title = f"{cell.task} · {cell.backbone} · {cell.method} · {cell.scale} · seed {cell.seed}"
     plain = ("matches", "bitwise", "basis", "floor_unused", "counts")
     content = {
@@ -237,7 +229,7 @@ def _repetition_card(done: Repetition, folder: Path) -> Card:
         "rows": [{**vars(row), "group": row.group.value} for row in done.rows],
         "record": done.now.model_dump(mode="json"),
     }
-    return Card(title, content, text=str(folder), sheets=tuple(sheets))
+    return card(title, content, text=str(folder), sheets=[numbers, sheet(facts)])
 
 
 def _row(row: Compared) -> tuple[str, ...]:
