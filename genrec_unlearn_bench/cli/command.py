@@ -47,12 +47,14 @@ class Output:
         content: What ``--json`` prints: plain values, or a function that gives them.
         parts: What is shown otherwise, one below the other. Texts are never wrapped, as they hold paths to be copied.
         faults: Lines for stderr, after what is shown.
+        fault: Raised after all that: what ended the command early.
     """
 
     content: Any
     parts: Sequence[str | RenderableType | Callable[[Console], None]] = ()
     exit_code: int = 0
     faults: Sequence[str] = ()
+    fault: BaseException | None = None
 
     def show(self, *, as_json: bool) -> None:
         """Print it."""
@@ -114,6 +116,8 @@ def _run(verb: Callable[[], Output | None], *, as_json: bool, debug: bool) -> No
             if output is not None and place() == 0:
                 output.show(as_json=as_json)
             sys.stdout.flush()
+            if output is not None and output.fault is not None:
+                raise output.fault
     except (typer.Exit, typer.Abort):
         raise
     except BrokenPipeError:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, NamedTuple
 
 from typer import Option
 
@@ -20,12 +19,11 @@ __all__ = ["doctor"]
 HUB = "https://huggingface.co"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The state of one thing that runs need."""
+class Finding(NamedTuple):
+    """The state of one thing that runs need: ``ok``, ``note`` or ``fault``."""
 
     subject: str
-    state: Literal["ok", "note", "fault"]
+    state: str
     says: str
 
 
@@ -39,9 +37,8 @@ def doctor(
 
     parts = (_versions(), _machine(), _storage(cache_dir or default_cache()), _data(data_dir), _encoders())
     found = [finding for part in (*parts, _hub() if network else ()) for finding in part]
-    rows = [(finding.subject, finding.state, finding.says) for finding in found]
     faulty = any(finding.state == "fault" for finding in found)
-    return Output([asdict(finding) for finding in found], [sheet(rows)], exit_code=int(faulty))
+    return Output([finding._asdict() for finding in found], [sheet(found)], exit_code=int(faulty))
 
 
 def _versions() -> Iterator[Finding]:

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import AsJson, Output
+from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.cli.console import duration, print_line, progressing
+from genrec_unlearn_bench.cli.grid_status import running_lines
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import BenchError, UsageError
+from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from genrec_unlearn_bench.executors.base import Executor, SweepOutcome
+    from genrec_unlearn_bench.executors.base import Executor, Failure, SweepOutcome
     from genrec_unlearn_bench.executors.trackers import Tracking
     from genrec_unlearn_bench.grid.expand import Build, GridCell
     from genrec_unlearn_bench.grid.plan import Plan
@@ -34,6 +36,9 @@ __all__ = ["choose_executor", "run"]
 
 EXECUTORS = ("local", "in-process", "slurm")
 STANDINGS = ("missing", "stale")
+QUIET = 60.0
+"""Seconds without a line after which it is shown what runs, and the time left."""
+MAX_RUNNING = 12
 
 DryRun = Annotated[bool, Option("--dry-run", help="Show the jobs in their order, and run none.")]
 ExecutorName = Annotated[str, Option("--executor", help="local, in-process or slurm.")]
@@ -76,9 +81,8 @@ def run(
     cache_dir: options.CacheDir = None,
     results_dir: options.ResultsDir = Path("results"),
     tuned_dir: options.TunedDir = Path("tuned"),
-    as_json: AsJson = False,
 ) -> Output:
-    """Run the cells of a grid that are missing or stale: shared stages first, early tables as they come.
+    """Run the cells of a grid that are missing or stale: shared stages first.
 
     What is interrupted, by Ctrl-C or by a power cut, goes on with the same command. A failed cell stops nothing else;
     exit code 1 where one failed or diverged. Several sweeps of one grid may run at once, in several terminals or on
@@ -113,7 +117,7 @@ def run(
             folder.begin(_facts(spec.name, plan, places, device, executor, tracking), jobs, find_grid(grid))
         is_done = _done_check(cells, build, store)
         how = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry, "is_done": is_done}
-        return _run(plan, jobs, chosen, folder, (cache, results_dir), as_json, how)
+        return _run(plan, jobs, chosen, folder, (cache, results_dir), how)
 
 
 def _wanted(standing: list[str] | None) -> set[str]:
@@ -200,14 +204,12 @@ def _run(
     executor: Executor,
     folder: SweepFolder,
     places: tuple[Path, Path],
-    as_json: bool,
     how: dict[str, Any],
 ) -> Output:
     """Run the jobs and show how they go.
 
     Where there is nothing to do nothing is written, so that a cache that may only be read is enough.
     """
-    from genrec_unlearn_bench.cli.grid_run_display import Display, EarlyTables
     from genrec_unlearn_bench.executors.base import SweepOutcome, Watcher, run_jobs
     from genrec_unlearn_bench.executors.slurm import slurm_states
     from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
@@ -218,27 +220,53 @@ def _run(
         return _conclusion(plan, jobs, SweepOutcome(), results_dir)
     # Jobs of an earlier call that Slurm has ended cannot write that themselves.
     slurm_states(folder)
-    display = Display(folder, len(jobs))
+    display = _Display(folder, len(jobs))
     for notice in filter(None, (old_store_notice(cache), format_version_mismatches(), _summary(plan, jobs))):
         display.info(notice)
-    tables = EarlyTables(plan.cells)
-
-    def ended(job: Job, outcome: SweepOutcome) -> None:
-        display.ended(job, outcome)
-        if not as_json:
-            tables.ended(job, outcome)
-
-    watcher = Watcher(ended=ended, tick=display.tick)
+    watcher = Watcher(ended=display.ended, tick=display.tick)
     outcome = run_jobs(jobs, executor, folder, display, watcher=watcher, **how)
-    shown = _conclusion(plan, jobs, outcome, results_dir)
-    if outcome.interrupted or outcome.storage:
-        shown.show(as_json=as_json)
-    if outcome.interrupted:
-        raise KeyboardInterrupt
-    if outcome.storage:
-        what, _, rest = outcome.storage.partition("\n")
-        raise BenchError(f"the sweep has stopped: {what}", hint=rest.strip() or None)
-    return shown
+    return _conclusion(plan, jobs, outcome, results_dir)
+
+
+class _Display(Progress):
+    """A line on stderr for each job that ends, and now and then what runs."""
+
+    def __init__(self, folder: SweepFolder, jobs: int) -> None:
+        from genrec_unlearn_bench.grid.status import SweepView
+
+        super().__init__()
+        self.jobs = jobs
+        self._view = SweepView(folder)
+        self._shown = time.monotonic()
+
+    def info(self, text: str) -> None:
+        self._shown = time.monotonic()
+        print_line(text, stderr=True)
+
+    def ended(self, job: Job, outcome: SweepOutcome) -> None:
+        """Show that a job is over."""
+        if job.name in outcome.done:
+            how = duration(outcome.done[job.name].seconds)
+        elif job.name in outcome.elsewhere:
+            how = "done by another sweep"
+        elif job.name in outcome.failed:
+            failure = outcome.failed[job.name]
+            how = f"{failure.how}: {failure.error.partition(chr(10))[0]}"
+        else:
+            how = f"skipped: {outcome.skipped.get(job.name, '')}"
+        self.info(f"[{outcome.over}/{self.jobs}] {job.name}: {how}")
+
+    def tick(self, outcome: SweepOutcome) -> None:
+        """Called about once a second; rarely shows what runs."""
+        if time.monotonic() - self._shown < QUIET:
+            return
+        status = self._view.look()
+        parts = [f"{len(outcome.done) + len(outcome.elsewhere)} of {self.jobs} jobs"]
+        if outcome.failed or outcome.skipped:
+            parts.append(f"{len(outcome.failed)} failed, {len(outcome.skipped)} skipped")
+        if status.seconds_left is not None:
+            parts.append(f"about {duration(status.seconds_left)} left")
+        self.info("\n".join([" · ".join(parts), *running_lines(status, MAX_RUNNING)]))
 
 
 def _summary(plan: Plan, jobs: list[Job]) -> str:
@@ -259,12 +287,10 @@ def _job_list(plan: Plan, jobs: list[Job]) -> Output:
 
 
 def _conclusion(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir: Path) -> Output:
-    from genrec_unlearn_bench.cli.grid_run_display import document, failure_lines
-
     impossible = [planned for planned in plan.cells if planned.standing == "impossible"]
     diverged = [name for name, ended in outcome.done.items() if ended.diverged]
     refused = [{"cell": planned.cell.name, "reason": planned.reason} for planned in impossible]
-    content = {**document(outcome), "impossible": refused, "results_dir": str(results_dir)}
+    content = {**_document(outcome), "impossible": refused, "results_dir": str(results_dir)}
     if outcome.handed:
         return Output(
             content, [f"{outcome.handed} jobs are Slurm's now: bench grid status, and bench grid collect at any time"]
@@ -273,9 +299,38 @@ def _conclusion(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir:
     for name in ("failed", "skipped", "left"):
         counts += [f"{len(getattr(outcome, name))} {name}"] if getattr(outcome, name) else []
     lines = [
-        *(line for failure in outcome.failed.values() for line in failure_lines(failure)),
+        *(line for failure in outcome.failed.values() for line in _failure_lines(failure)),
         *(f"impossible: {planned.cell.name}: {planned.reason}" for planned in impossible),
         *(f"diverged, so not ranked: {name}" for name in diverged),
         f"{', '.join(counts)}, {duration(outcome.seconds)}; results: {results_dir}",
     ]
-    return Output(content, lines, exit_code=int(bool(outcome.failed or diverged)))
+    fault: BaseException | None = KeyboardInterrupt() if outcome.interrupted else None
+    if outcome.storage:
+        what, _, rest = outcome.storage.partition("\n")
+        fault = BenchError(f"the sweep has stopped: {what}", hint=rest.strip() or None)
+    return Output(content, lines, int(bool(outcome.failed or diverged)), fault=fault)
+
+
+def _failure_lines(failure: Failure) -> list[str]:
+    """What failed, why, and the end of its log."""
+    return [
+        f"{failure.how}: {failure.job.name} ({failure.attempts} attempts)",
+        *(f"  {line}" for line in failure.error.splitlines()),
+        "    the end of its log:",
+        *(f"    | {line}" for line in failure.tail),
+        f"  log: {failure.log}",
+    ]
+
+
+def _document(outcome: SweepOutcome) -> dict[str, Any]:
+    """The outcome as ``--json`` prints it."""
+    return {
+        "done": [
+            {"job": name, "seconds": one.seconds, "result": one.result, "diverged": one.diverged}
+            for name, one in outcome.done.items()
+        ],
+        "elsewhere": [{"job": name, "result": place} for name, place in outcome.elsewhere.items()],
+        "failed": [{**vars(one), "job": name, "log": str(one.log)} for name, one in outcome.failed.items()],
+        "skipped": [{"job": name, "reason": reason} for name, reason in outcome.skipped.items()],
+        **{name: getattr(outcome, name) for name in ("left", "handed", "seconds", "storage", "interrupted")},
+    }

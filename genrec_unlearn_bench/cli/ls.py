@@ -78,7 +78,7 @@ def _draw(found: Listing, console: Console) -> None:
     needed = sum(min(length, NARROWEST) if length > PROSE else length for length in longest[1:])
     if longest[0] + needed + 3 * len(longest) + 1 <= console.width:
         table = sheet(rows, list(found.columns))
-        for column, length in zip(table.columns, longest, strict=True):
+        for column, length in zip(table.columns[1:], longest[1:], strict=True):
             column.no_wrap = length <= PROSE
         console.print(table)
         return

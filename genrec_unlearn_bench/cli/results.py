@@ -91,9 +91,11 @@ class Gathered:
             yield
         except UsageError as fault:
             fault.where = fault.where or ", ".join(self.places)
-            parts = _published_parts(skip_broken=True) if methods and not self.published else []
-            if parts and set(methods) <= {result.method for part in parts for result in part.results}:
-                fault.hint = "the suite's own results have it: add --published, or name another --results-dir"
+            absent = set(methods) - {result.method for result in self.results}
+            if absent and not self.published:
+                parts = _published_parts(skip_broken=True)
+                if absent <= {result.method for part in parts for result in part.results}:
+                    fault.hint = "the suite's own results have it: add --published, or name another --results-dir"
             raise
 
 

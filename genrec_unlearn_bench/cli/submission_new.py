@@ -1,4 +1,4 @@
-"""``bench submission new``: a method's results as a folder for the leaderboard, an archive and a pull request's text."""
+"""``bench submission new``: a method's results as a folder for the leaderboard, an archive and a text to send."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import Output, card, sheet
+from genrec_unlearn_bench.cli.command import Output, card
 from genrec_unlearn_bench.config import named
 
 if TYPE_CHECKING:
@@ -111,33 +111,32 @@ def _paper(text: str) -> dict[str, str]:
 def _card(done: Submitted, archive: Path, text: Path) -> Output:
     size = sum(path.stat().st_size for path in done.folder.rglob("*") if path.is_file())
     tasks = sorted({record.cell.task for record in done.records})
-    rows = [
-        ("folder", f"{done.folder} ({'renewed' if done.renewed else 'new'}, {size / 1024:.0f} KiB)"),
-        ("results", f"{len(done.records)} on {', '.join(tasks)}"),
-        ("seeds", ", ".join(map(str, done.spec.seeds))),
-        ("checks", f"{len(done.verification.checks)} passed; badge so far: {done.verification.badge.value}"),
-        ("re-scored", f"{len(done.verification.rescored)} metrics from the per-user tables"),
-        ("archive", str(archive)),
-        ("pull request", str(text)),
-    ]
-    if done.verification.withheld:
-        rows.append(("withheld", f"{', '.join(done.verification.withheld)} (stays self-reported)"))
-    if done.passed_over:
-        rows.append(("passed over", f"{done.passed_over} results of another version of the method's file"))
-    rows += [("notice", notice) for notice in done.verification.notices]
+    checked = done.verification
+    view: dict[str, Any] = {
+        "folder": f"{done.folder} ({'renewed' if done.renewed else 'new'}, {size / 1024:.0f} KiB)",
+        "results": f"{len(done.records)} on {', '.join(tasks)}",
+        "seeds": done.spec.seeds,
+        "checks": f"{len(checked.checks)} passed; badge so far: {checked.badge.value}",
+        "re-scored": f"{len(checked.rescored)} metrics from the per-user tables",
+        "archive": str(archive),
+        "pull request": str(text),
+        "withheld": f"{', '.join(checked.withheld)} (stays self-reported)" if checked.withheld else "",
+        "passed over": f"{done.passed_over} results of another version of the method's file" * bool(done.passed_over),
+        "notices": checked.notices,
+    }
     absent = [field for field in ("paper", "code") if getattr(done.spec, field) is None]
     left = [f"add {' and '.join(absent)} to submission.yaml, if there are any"] if absent else []
     left += [
         f"bench submission verify {done.folder} --demo --write",
         "commit the folder and open a pull request with the text",
     ]
-    steps = [(f"{number}.", step) for number, step in enumerate(left, start=1)]
+    view["left to do"] = [f"{number}. {step}" for number, step in enumerate(left, start=1)]
     content = {
         "folder": str(done.folder),
         "archive": str(archive),
         "pull_request": str(text),
         "results": len(done.records),
         "passed_over": done.passed_over,
-        "verification": done.verification.model_dump(mode="json"),
+        "verification": checked.model_dump(mode="json"),
     }
-    return card(f"Submission {done.spec.name}", content, sheets=[sheet(rows), sheet(steps, title="left to do")])
+    return card(f"Submission {done.spec.name}", content, view=view)

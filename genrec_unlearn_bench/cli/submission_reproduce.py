@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import Output, card, sheet
+from genrec_unlearn_bench.cli.command import Output, card
 from genrec_unlearn_bench.cli.console import open_store, progressing
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reproduce.published import find_reference, published_references
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.reproduce.comparison import Compared, Repetition
+    from genrec_unlearn_bench.reproduce.comparison import Repetition
     from genrec_unlearn_bench.reproduce.noise_floor import NoiseFloor
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRecord
 
@@ -88,6 +86,7 @@ def reproduce(
     same command goes on. A record is written to the results folder after every call.
     """
     from genrec_unlearn_bench.pipeline.results import names_a_run
+    from genrec_unlearn_bench.reproduce.published import published_references
 
     places: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
     if name is None:
@@ -103,6 +102,8 @@ def reproduce(
 
 def _train(name: str, cache_dir: Path | None, settings: dict[str, Any]) -> Output:
     """Train a published reference, or go on with it; ``settings`` are fields of the ReproductionRequest."""
+    from genrec_unlearn_bench.reproduce.published import find_reference
+
     reference = find_reference(name)
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRequest
     from genrec_unlearn_bench.reproduce.reproduction import reproduce as run
@@ -126,37 +127,40 @@ def _refuse_training_options(*, minutes: float | None, changes: list[str] | None
 
 
 def _listing() -> Output:
+    from genrec_unlearn_bench.reproduce.published import published_references
+
     known = list(published_references().values())
     rows = [
-        (one.name, one.title, ", ".join(f"{part.metric} {part.value:.4f}" for part in one.expected)) for one in known
+        {"name": one.name, "what": one.title, "published": {part.metric: part.value for part in one.expected}}
+        for one in known
     ]
-    content = [one.model_dump(mode="json") for one in known]
-    return card("Published references", content, sheets=[sheet(rows, ("name", "what", "published"))])
+    return card("Published references", [one.model_dump(mode="json") for one in known], view={"references": rows})
 
 
 def _record_card(record: ReproductionRecord, folder: Path) -> Output:
     reference = record.reference
-    rows = [
-        (
-            one.metric,
-            *(f"{value:.4f}" for value in (one.published, one.measured, one.items)),
-            f"{one.distance:+.1%}",
-            "yes" if one.within else "no",
-        )
-        for one in record.comparisons
-    ]
     epochs = record.steps / record.steps_per_epoch
-    state = (
-        ("trained", f"{record.steps} of at most {record.total_steps} steps ({epochs:.1f} epochs)"),
-        ("best validation NDCG@10", "none yet" if record.best_valid_ndcg < 0 else f"{record.best_valid_ndcg:.4f}"),
-        ("measured", f"{record.test_rows} of {record.all_test_rows} test rows, beam {reference.beam}"),
-        ("time", f"{record.train_seconds / 60:.1f} min of training in {len(record.pieces)} piece(s)"),
-        ("verdict", _verdict(record)),
-        ("record", str(folder)),
-    )
-    columns = ("metric", "published", "ours", "ours, by item", "distance", f"within {reference.tolerance:.0%}")
+    view = {
+        "trained": f"{record.steps} of at most {record.total_steps} steps ({epochs:.1f} epochs)",
+        "best validation NDCG@10": None if record.best_valid_ndcg < 0 else record.best_valid_ndcg,
+        "measured": f"{record.test_rows} of {record.all_test_rows} test rows, beam {reference.beam}",
+        "time": f"{record.train_seconds / 60:.1f} min of training in {len(record.pieces)} piece(s)",
+        "verdict": _verdict(record),
+        "record": str(folder),
+        "comparisons": [
+            {
+                "metric": one.metric,
+                "published": f"{one.published:.4f}",
+                "ours": f"{one.measured:.4f}",
+                "ours, by item": f"{one.items:.4f}",
+                "distance": f"{one.distance:+.1%}",
+                f"within {reference.tolerance:.0%}": "yes" if one.within else "no",
+            }
+            for one in record.comparisons
+        ],
+    }
     content = {"folder": str(folder), "reproduced": record.reproduced, "record": record.model_dump(mode="json")}
-    return card(reference.title, content, text=reference.source, sheets=[sheet(rows, columns), sheet(state)])
+    return card(reference.title, content, reference.source, view=view)
 
 
 def _verdict(record: ReproductionRecord) -> str:
@@ -196,7 +200,7 @@ def _repeat(
             done = once(read_floors(folder))
         else:
             _, done = measure_floor(folder, record, floor, once, redo=redo, progress=progress)
-    return replace(_repetition_card(done, folder), exit_code=int(not done.matches))
+    return _repetition_card(done, folder)
 
 
 def _repetition_card(done: Repetition, folder: Path) -> Output:
@@ -204,19 +208,28 @@ def _repetition_card(done: Repetition, folder: Path) -> Output:
     first = [row for row in done.rows if row.metric in SHOWN]
     others = [row for row in done.rows if row.metric not in SHOWN and row.verdict in ("differs", "within")]
     others.sort(key=lambda row: row.verdict != "differs")
-    columns = ("metric", "group", "beam", "then", "now", "allowed", "verdict")
-    numbers = sheet([_row(row) for row in [*first, *others[:MOST]]], columns)
-    if len(others) > MOST:
-        numbers.caption = f"and {len(others) - MOST} more that are not identical (--json has all)"
-    facts = [
-        ("numbers", ", ".join(f"{count} {verdict}" for verdict, count in done.counts.items())),
-        ("asked for", ASKED[done.basis]),
-        *([("noise floor", f"not used: {done.floor_unused}")] if done.floor_unused else []),
-        ("surroundings", "\n".join(map(str, done.changes)) or "as they were"),
-        ("from the cache", ", ".join(done.reused) or "nothing"),
-        ("first difference", done.first_difference or "none: every stage came out the same"),
-        ("verdict", "the record holds" if done.matches else "the record does not hold here"),
-    ]
+    view = {
+        "numbers": ", ".join(f"{count} {verdict}" for verdict, count in done.counts.items()),
+        "asked for": ASKED[done.basis],
+        "noise floor": f"not used: {done.floor_unused}" if done.floor_unused else "",
+        "surroundings": "\n".join(map(str, done.changes)) or "as they were",
+        "from the cache": ", ".join(done.reused) or "nothing",
+        "first difference": done.first_difference or "none: every stage came out the same",
+        "verdict": "the record holds" if done.matches else "the record does not hold here",
+        "not listed": f"{len(others) - MOST} more that are not identical (--json)" if len(others) > MOST else "",
+        "rows": [
+            {
+                "metric": row.metric,
+                "group": row.group.value,
+                "beam": row.beam,
+                "then": row.then,
+                "now": row.now,
+                "allowed": None if row.allowed is None else f"±{row.allowed:.2g}",
+                "verdict": row.verdict,
+            }
+            for row in [*first, *others[:MOST]]
+        ],
+    }
     title = f"{cell.task} · {cell.backbone} · {cell.method} · {cell.scale} · seed {cell.seed}"
     plain = ("matches", "bitwise", "basis", "floor_unused", "counts")
     content = {
@@ -229,10 +242,4 @@ def _repetition_card(done: Repetition, folder: Path) -> Output:
         "rows": [{**vars(row), "group": row.group.value} for row in done.rows],
         "record": done.now.model_dump(mode="json"),
     }
-    return card(title, content, text=str(folder), sheets=[numbers, sheet(facts)])
-
-
-def _row(row: Compared) -> tuple[str, ...]:
-    numbers = ["–" if value is None else f"{value:.6g}" for value in (row.then, row.now)]
-    allowed = "–" if row.allowed is None else f"±{row.allowed:.2g}"
-    return row.metric, row.group.value, str(row.beam or "–"), *numbers, allowed, row.verdict
+    return Output(content, card(title, None, str(folder), view=view).parts, int(not done.matches))

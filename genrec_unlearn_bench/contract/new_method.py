@@ -23,7 +23,7 @@ MAX_LENGTH = 24
 
 
 class MethodFiles(NamedTuple):
-    """The written files, and the argument for ``--method`` and ``bench check``."""
+    """The written files, and the argument for ``--method`` and ``bench method check``."""
 
     method: Path
     test: Path

@@ -43,10 +43,10 @@ VERBS = [
     ("data", "import"),
     ("data", "info"),
     ("leaderboard",),
-    ("compare",),
+    ("results", "compare"),
     ("doctor",),
-    ("examples",),
-    ("export",),
+    ("results", "examples"),
+    ("results", "export"),
 ]
 
 
