@@ -43,11 +43,9 @@ def gc(
     older_than: Annotated[str | None, Option(help="Stages not read for so long may go: 12h, 30d, 8w.")] = None,
     results_dir: Annotated[
         list[Path] | None,
-        Option(help="Keep what the results of a folder were made from; alone, all else may go.", metavar="DIR"),
+        Option(help="Keep what these results were made from; all else may go.", metavar="DIR"),
     ] = None,
-    max_size: Annotated[
-        str | None, Option(help="Let stages go, those read longest ago first, until so much is left: 500M, 20G.")
-    ] = None,
+    max_size: Annotated[str | None, Option(help="Remove what was read longest ago until so much is left: 20G.")] = None,
     recent: Annotated[bool, Option("--recent", help="Also stages that were read within the last day.")] = False,
     old: Annotated[bool, Option("--old", help="Remove stages of an older recipe, which nothing reads.")] = False,
     yes: Annotated[bool, Option("--yes", help="Do it; without, only report what would be done.")] = False,
@@ -77,9 +75,7 @@ def gc(
 
 
 def verify(
-    stage: Annotated[
-        list[str] | None, Option("--stage", help="Kind of stage, as `bench cache ls` names it; repeat it.")
-    ] = None,
+    stage: Annotated[list[str] | None, Option("--stage", help="Kind of stage (bench cache ls); several.")] = None,
     keep: Annotated[bool, Option("--keep", help="Leave damaged stages where they are.")] = False,
     cache_dir: CacheDir = None,
 ) -> Output:

@@ -18,6 +18,7 @@ import typer
 from typer import Option
 
 from genrec_unlearn_bench.cli.console import print_json, print_line, stdout
+from genrec_unlearn_bench.errors import printable
 from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
     from rich.text import Text
+
+    Part = str | RenderableType | Callable[[Console], None]
 
 __all__ = ["AsJson", "Output", "as_command", "card", "describe", "sheet", "text_of"]
 
@@ -51,7 +54,7 @@ class Output:
     """
 
     content: Any
-    parts: Sequence[str | RenderableType | Callable[[Console], None]] = ()
+    parts: Sequence[Part] = ()
     exit_code: int = 0
     faults: Sequence[str] = ()
     fault: BaseException | None = None
@@ -168,12 +171,14 @@ def sheet(
     from rich.table import Table
 
     style = box.SIMPLE_HEAD if columns else box.SIMPLE
-    found = Table(title=title or None, title_justify="left", box=style, show_header=bool(columns), padding=(0, 1))
+    found = Table(
+        title=printable(title) or None, title_justify="left", box=style, show_header=bool(columns), padding=(0, 1)
+    )
     for index, name in enumerate(columns or [""] * len(rows[0] if rows else ())):
-        justify = "right" if name in right else "left"
-        found.add_column(name, no_wrap=index == 0, overflow="fold", justify=justify)
+        found.add_column(name, no_wrap=index == 0, overflow="fold", justify="right" if name in right else "left")
     for row in rows:
-        found.add_row(*row)
+        # Escaped before the widths of columns are worked out.
+        found.add_row(*(printable(cell, keep="\n") if isinstance(cell, str) else cell for cell in row))
     return found
 
 
@@ -189,8 +194,8 @@ def card(
     from rich.text import Text
 
     prose = "\n\n".join(map(_unwrapped, text.strip().split("\n\n")))
-    parts = [*([Padding(prose, (1, 0, 0, 0))] if text else []), *describe(view or {}), *sheets]
-    return Output(content, [Text(title, style="bold"), *parts])
+    parts: list[Part] = [Text(title, style="bold"), *([Padding(prose, (1, 0, 0, 0))] if text else [])]
+    return Output(content, [*parts, *describe(view or {}), *sheets])
 
 
 def describe(view: Mapping[str, Any]) -> list[Table]:

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["import_", "info", "prepare", "sids"]
 
 Name = Annotated[str, Argument(help="Dataset (bench ls datasets).")]
-Served = Annotated[
-    bool, Option("--served", help="The IDs the original serves with: trains it where the tokenizer learns along.")
-]
+Served = Annotated[bool, Option("--served", help="The IDs the original serves with; may train it.")]
 
 
 def prepare(name: Name, data_dir: options.DataDir = None, cache_dir: options.CacheDir = None) -> Output:
@@ -46,11 +44,9 @@ def import_(
     folder: Annotated[Path, Argument(help="Folder with items.jsonl and interactions.tsv or sequences.tsv.")],
     name: Annotated[str, Option(help="What the dataset is to be called; its tasks are NAME-brand and so on.")],
     format_: Annotated[
-        str, Option("--format", help="folder, minionerec, letter, amazon-2018 or amazon-2023.")
+        str, Option("--format", help="folder, minionerec, letter, amazon-2018, amazon-2023.")
     ] = "folder",
-    split: Annotated[
-        str | None, Option(help="global-time or leave-one-out (default: by time where there are dates).")
-    ] = None,
+    split: Annotated[str | None, Option(help="global-time or leave-one-out (default: by time if dated).")] = None,
     k_core: Annotated[int, Option(help="Drop users and items with fewer interactions.", min=0)] = 0,
     title: Annotated[str | None, Option(help="A title for tables (default: the name).")] = None,
 ) -> Output:

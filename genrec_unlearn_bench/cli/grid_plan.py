@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from genrec_unlearn_bench.cli.command import Part
     from genrec_unlearn_bench.grid.plan import Explanation, Plan, PlannedCell
     from genrec_unlearn_bench.grid.schedule import Outlook
 
@@ -28,13 +29,9 @@ STYLES = {"done": "green", "missing": "yellow", "stale": "magenta", "impossible"
 MAX_REASONS = 8
 MAX_SHARED = 12
 
-Explain = Annotated[
-    str | None, Option(help="Explain one cell: its stages, and the field that makes it differ.", metavar="CELL")
-]
+Explain = Annotated[str | None, Option(help="One cell: its stages, and what makes it differ.", metavar="CELL")]
 Cells = Annotated[bool, Option("--cells", help="List every cell with its standing and the reason.")]
-OfStanding = Annotated[
-    str | None, Option("--standing", help="List the cells that are done, missing, stale or impossible.")
-]
+OfStanding = Annotated[str | None, Option("--standing", help="List cells that are done, missing, stale or impossible.")]
 Processes = Annotated[int, Option(help="Processes to tell the time for.", min=1)]
 
 
@@ -70,7 +67,7 @@ def plan(
         planned = make_plan(found, build, store, progress)
     whole = outlook(planned, processes)
     listed = [cell for cell in planned.cells if standing in (None, cell.standing)]
-    parts = [
+    parts: list[Part] = [
         *_counts_tables(spec.name, planned),
         *_reasons(planned),
         *_shared(planned),

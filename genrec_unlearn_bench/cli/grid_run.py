@@ -42,19 +42,15 @@ MAX_RUNNING = 12
 
 DryRun = Annotated[bool, Option("--dry-run", help="Show the jobs in their order, and run none.")]
 ExecutorName = Annotated[str, Option("--executor", help="local, in-process or slurm.")]
-Processes = Annotated[
-    int | None, Option(help="Jobs at a time on this machine (default: as many as it has cores for).", min=1)
-]
+Processes = Annotated[int | None, Option(help="Jobs at a time here (default: as cores allow).", min=1)]
 Cores = Annotated[int | None, Option(help="CPU cores for all jobs together (default: all).", min=1)]
 Memory = Annotated[int | None, Option(help="Memory for all jobs together, in MiB (default: all).", min=1)]
 Retries = Annotated[int, Option(help="Further attempts after a transient fault.", min=0)]
 Only = Annotated[
     list[str] | None,
-    Option(help="Cells whose name fits alone: '*/tracer/*'; repeat for several.", metavar="PATTERN"),
+    Option(help="Only cells of such names: '*/tracer/*'; several.", metavar="PATTERN"),
 ]
-StandingName = Annotated[
-    list[str] | None, Option("--standing", help="Cells that stand so alone: missing or stale (default: both).")
-]
+StandingName = Annotated[list[str] | None, Option("--standing", help="Only missing or only stale cells.")]
 Minutes = Annotated[float | None, Option(help="Begin no job later than this.", min=0.0)]
 SlurmFile = Annotated[
     Path | None,

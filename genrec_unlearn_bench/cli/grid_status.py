@@ -32,7 +32,7 @@ MAX_FAILED = 5
 
 Grid = Annotated[
     str | None,
-    Argument(help="The grid: its name, or its file (default: the one that moved last).", metavar="GRID"),
+    Argument(help="Name or file of a grid (default: the one active last).", metavar="GRID"),
 ]
 Once = Annotated[bool, Option("--once", help="Print it once and stop; so is what is piped.")]
 Failed = Annotated[bool, Option("--failed", help="Show all failed jobs, with the last lines of their logs.")]

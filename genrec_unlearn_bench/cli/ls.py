@@ -57,7 +57,7 @@ def _field(record: Mapping[str, Any], path: str) -> Any:
 def ls(
     kind: Annotated[
         str | None,
-        Argument(help="tasks, methods, backbones, datasets, measurements, metrics or grids; all where none is given."),
+        Argument(help="tasks, methods, backbones, datasets, measurements, metrics or grids."),
     ] = None,
     data_dir: options.DataDir = None,
 ) -> Output:

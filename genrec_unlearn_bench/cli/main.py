@@ -73,8 +73,8 @@ bench grid status
 bench grid status paper-main --failed --once
 bench grid collect paper-main
 bench grid collect smoke --format latex,md --out paper
-bench results compare tracer npo --published --task industrial-brand
-bench results compare tracer retrain --task industrial-brand --published --users --seed 0
+bench results compare tracer npo --published --task industrial-brand --backbone tiger
+bench results compare tracer retrain --task industrial-brand --backbone tiger --published --users --seed 0
 bench results figures --kind probing,relearning --method filter,npo,tracer
 bench results figures --kind pareto --task industrial-brand --width page --format pdf --out paper/figures
 bench results examples --task demo-brand --method tracer,npo --top 5

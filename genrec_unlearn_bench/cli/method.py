@@ -26,12 +26,10 @@ def check(
     method: Annotated[
         str, Argument(help="path/to/file.py, path/to/file.py:Class, or a name.", metavar="FILE[:CLASS]|NAME")
     ],
-    backbone: Annotated[
-        list[str] | None, Option(help="Try these backbones beside TIGER; commas or repeated (default: all).")
-    ] = None,
+    backbone: Annotated[list[str] | None, Option(help="Try these backbones beside TIGER (default: all).")] = None,
     set_: Annotated[
         list[str] | None,
-        Option("--set", help="Change a field of the method's configuration, to shorten it: max_steps=2."),
+        Option("--set", help="Shorten the method: max_steps=2."),
     ] = None,
     cache_dir: options.CacheDir = None,
 ) -> Output:
@@ -71,7 +69,7 @@ def new(
     out: Annotated[
         Path | None,
         Option(
-            help="Folder for both files (default: methods/ and tests/methods/ inside a clone, else this folder).",
+            help="Folder for both files (default: their places in a clone, else this folder).",
             metavar="DIR",
         ),
     ] = None,

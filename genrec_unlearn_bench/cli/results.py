@@ -24,37 +24,31 @@ if TYPE_CHECKING:
 
 ResultsDirs = Annotated[
     list[Path] | None,
-    Option(help="Folder with results; repeat for several (default: results, else those of the suite).", metavar="DIR"),
+    Option(help="Folders of results (default: results, else the suite's own).", metavar="DIR"),
 ]
-Published = Annotated[
-    bool, Option("--published", help="Add the suite's own results and the submissions, with their badges.")
-]
+Published = Annotated[bool, Option("--published", help="Add the suite's own results and the submissions.")]
 Layout = Annotated[str, Option(help="main, full, item, efficiency, ablation, attack or streams.")]
 Format = Annotated[
     str | None,
-    Option("--format", help="md, csv, json, latex, html or terminal; several with commas.", show_default="terminal"),
+    Option("--format", help="md, csv, json, latex, html, terminal; several.", show_default="terminal"),
 ]
 Baseline = Annotated[str | None, Option(help="Row that all others are tested against.", show_default="original")]
 Compare = Annotated[str | None, Option(help="reported: the TRACER paper's numbers beside ours.")]
-Out = Annotated[
-    Path | None, Option(help="Folder or file to write to; one format goes to stdout without.", metavar="PATH")
-]
+Out = Annotated[Path | None, Option(help="Folder or file to write to, instead of stdout.", metavar="PATH")]
 Standalone = Annotated[bool, Option("--standalone", help="LaTeX as a whole document that compiles by itself.")]
 Bib = Annotated[bool, Option("--bib", help="Beside LaTeX, the BibTeX of all that is in the tables.")]
 Tasks = Annotated[list[str] | None, Option("--task", help="Tasks to show; several, globs work: sports-*.")]
 Backbones = Annotated[list[str] | None, Option("--backbone", help="Backbones to show; several, globs work.")]
-Methods = Annotated[
-    list[str] | None, Option("--method", help="Methods to show beside the reference rows; several, globs work.")
-]
+Methods = Annotated[list[str] | None, Option("--method", help="Methods to show; several, globs work.")]
 Rulesets = Annotated[list[str] | None, Option("--ruleset", help="default, fixed or tuned; several.")]
 Scales = Annotated[list[str] | None, Option("--scale", help="smoke, small, paper or official; several.")]
 Suites = Annotated[
     list[str] | None,
-    Option("--suite", help="core or full; each has tables of its own, as they train on different data."),
+    Option("--suite", help="core or full, which train on different data."),
 ]
 Metrics = Annotated[
     list[str] | None,
-    Option("--metric", help="Measure, as in forget:hr@10 or retain:ndcg@10/50; several (bench ls metrics)."),
+    Option("--metric", help="Measures: forget:hr@10, retain:ndcg@10/50 (bench ls metrics)."),
 ]
 Beam = Annotated[int | None, Option(help="Beam width of list metrics: 10 (the paper's) or 50.", show_default="10")]
 SkipBroken = Annotated[bool, Option("--skip-broken", help="Go on without records that cannot be read, and count them.")]

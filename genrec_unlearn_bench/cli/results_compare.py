@@ -26,12 +26,8 @@ def compare(
     scale: results.Scales = None,
     suite: results.Suites = None,
     beam: results.Beam = None,
-    users: Annotated[
-        bool, Option("--users", help="Compare the checkpoints of each seed over users: no claim about methods.")
-    ] = False,
-    seed: Annotated[
-        list[int] | None, Option(help="With --users: training seeds to look at (default: all shared).", min=0)
-    ] = None,
+    users: Annotated[bool, Option("--users", help="Compare checkpoints over users, seed by seed.")] = False,
+    seed: Annotated[list[int] | None, Option(help="With --users: training seeds (default: all shared).", min=0)] = None,
     skip_broken: results.SkipBroken = False,
 ) -> Output:
     """Compare two methods: paired over training seeds, corrected over the measures, block by block.

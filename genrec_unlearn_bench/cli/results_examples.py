@@ -26,12 +26,8 @@ SIDES = ("forget", "retain")
 Seed = Annotated[int | None, Option(help="Training seed.", min=0, show_default="the lowest of all rows")]
 Requests = Annotated[int, Option(help="Of streams: into how many requests the forget set was divided.", min=1)]
 Top = Annotated[int, Option(help="How many of the most changed users to show.", min=1, max=100)]
-Users = Annotated[
-    list[int] | None, Option(help="Show these users instead, by their number in per_user.parquet; repeat for several.")
-]
-Group = Annotated[
-    str | None, Option(help="forget or retain: whose test examples.", show_default="forget; with --user, both")
-]
+Users = Annotated[list[int] | None, Option(help="Show these users (their numbers in per_user.parquet) instead.")]
+Group = Annotated[str | None, Option(help="forget or retain.", show_default="forget; with --user, both")]
 History = Annotated[int, Option(help="How many of the last items of a history to show.", min=0, max=50)]
 Ids = Annotated[bool, Option("--ids", help="Name users and items by their ids, too.")]
 Format = Annotated[str | None, Option("--format", help="terminal, html, latex or json.", show_default="terminal")]

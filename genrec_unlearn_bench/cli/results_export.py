@@ -21,9 +21,7 @@ __all__ = ["export"]
 
 def export(
     runs: Annotated[list[str], Argument(help="Folders of results, or the beginnings of their keys.", metavar="RUN...")],
-    out: Annotated[
-        Path, Option(help="Folder to write to; with several runs, one folder in it for each.", metavar="DIR")
-    ],
+    out: Annotated[Path, Option(help="Folder to write to; of several runs, one in it for each.", metavar="DIR")],
     format_: Annotated[str, Option("--format", help="trec: run files and qrels.")] = "trec",
     ids: Annotated[str, Option(help="How items are named: own (the dataset's ids) or rows (their numbers).")] = "own",
     results_dir: Annotated[Path, Option(help="Where runs are looked for by key.", metavar="DIR")] = Path("results"),

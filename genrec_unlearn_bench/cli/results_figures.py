@@ -22,21 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["figures"]
 
 Kinds = Annotated[
-    list[str] | None,
-    Option(
-        "--kind",
-        help="probing, relearning, membership, forget-quality, quantisation, pareto, overlap, ablation or stream; "
-        "several (default: all that there is data for).",
-    ),
-]
-Rows = Annotated[
-    list[str] | None, Option("--method", help="Rows to show beside original and retrain; several, globs work.")
+    list[str] | None, Option("--kind", help="pareto, probing, …; several (default: all there is data for).")
 ]
 Seeds = Annotated[list[int] | None, Option("--seed", help="Training seeds to show (default: all).", min=0)]
 Field = Annotated[str | None, Option(help="Ablations: the swept setting (default: every one that was swept).")]
-Measures = Annotated[
-    list[str] | None, Option("--metric", help="Ablations and Pareto: measures, as in forget:hr@10; several.")
-]
 Out = Annotated[Path, Option(help="Folder to write to.", metavar="DIR")]
 Formats = Annotated[str, Option("--format", help="pdf, svg and png; several with commas.")]
 PaperWidth = Annotated[str, Option(help="column (3.33 inches) or page (7 inches).")]
@@ -48,13 +37,13 @@ def figures(
     published: results.Published = False,
     task: results.Tasks = None,
     backbone: results.Backbones = None,
-    method: Rows = None,
+    method: results.Methods = None,
     seed: Seeds = None,
     ruleset: results.Rulesets = None,
     scale: results.Scales = None,
     suite: results.Suites = None,
     field: Field = None,
-    metric: Measures = None,
+    metric: results.Metrics = None,
     beam: results.Beam = None,
     out: Out = Path("figures"),
     format_: Formats = "pdf,svg,png",

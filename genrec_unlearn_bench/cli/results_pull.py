@@ -31,7 +31,7 @@ def pull(
     scale: results.Scales = None,
     results_dir: options.ResultsDir = Path("results"),
     write_index: Annotated[
-        bool, Option("--write-index", help="Pull nothing: write the index by which others pull from this folder.")
+        bool, Option("--write-index", help="Only write the index by which others pull from it.")
     ] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be pulled.")] = False,
 ) -> Output:

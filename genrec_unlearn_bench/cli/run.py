@@ -67,7 +67,8 @@ def run(
     """Run methods on a task: data, semantic IDs, recommender, unlearning, measurements, result.
 
     Finished stages are kept, so that a second method on the same task pays for itself alone, and an interrupted run
-    goes on where it stopped. The rows original and retrain come along with every method.
+    goes on where it stopped. The rows original and retrain come along with every method. Options that take
+    several values are repeated, or given them with commas.
     """
     from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
 

@@ -17,14 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["new"]
 
 Name = Annotated[str, Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")]
-MethodName = Annotated[
-    str | None, Option("--method", help="The method's name, or path/to/file.py:Class (default: NAME).")
-]
+MethodName = Annotated[str | None, Option("--method", help="Name, or path/to/file.py:Class (default: NAME).")]
 Out = Annotated[Path, Option(help="Where submissions lie.", metavar="DIR")]
 Title = Annotated[str | None, Option(help="What tables call the method.")]
-Authors = Annotated[
-    list[str] | None, Option("--author", help='"Name | Affiliation | ORCID", the last two optional; repeat.')
-]
+Authors = Annotated[list[str] | None, Option("--author", help='"Name | Affiliation | ORCID"; repeat.')]
 Contact = Annotated[str | None, Option(help="Mail address or link.")]
 Licence = Annotated[str | None, Option(help="SPDX id, as Apache-2.0.")]
 PaperText = Annotated[str | None, Option("--paper", help='"Title | https link".')]
@@ -34,9 +30,7 @@ Tasks = Annotated[list[str] | None, Option("--task", help="Only these tasks; rep
 Rulesets = Annotated[list[str] | None, Option("--ruleset", help="Only these rulesets; repeat.")]
 Withhold = Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")]
 AffirmRules = Annotated[bool, Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")]
-PrText = Annotated[
-    Path | None, Option(help="Where the pull request's text goes (default: beside the folder).", metavar="FILE")
-]
+PrText = Annotated[Path | None, Option(help="For the pull request's text (default: beside it).", metavar="FILE")]
 Leaderboard = Annotated[Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")]
 
 

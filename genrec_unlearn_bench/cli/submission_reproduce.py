@@ -35,26 +35,21 @@ MOST = 12
 Target = Annotated[
     str | None,
     Argument(
-        help="A run (its folder, its result.json or the first digits of its key), or the name of a published "
-        "reference; the references are listed where nothing is given.",
+        help="A run (folder, result.json or the beginning of its key) or a published reference (default: list them).",
         metavar="RUN|NAME",
     ),
 ]
-MethodFile = Annotated[
-    str | None, Option(help="Of a run: the file of its method, path/to/file.py:Class, if not installed.")
-]
+MethodFile = Annotated[str | None, Option(help="Of a run: its method's file, if not installed.")]
 RunEncoder = Annotated[str | None, Option(help="Of a run: where its text encoder lies, if the record cannot say.")]
 Fresh = Annotated[bool, Option("--fresh", help="Of a run: make the original and the oracles anew as well.")]
 Floor = Annotated[
     int | None,
-    Option(help="Of a run on a GPU: repeat it so often and keep how far its numbers scatter.", metavar="N", min=1),
+    Option(help="Of a run on a GPU: repeat it so often, keep the spread.", metavar="N", min=1),
 ]
-Minutes = Annotated[
-    float | None, Option(help="Train for that long, keep the state and measure; the same call goes on.", min=0.0)
-]
+Minutes = Annotated[float | None, Option(help="Train for so long; the same call goes on.", min=0.0)]
 Changes = Annotated[
     list[str] | None,
-    Option("--set", help="Change a field of the configuration, as in training.epochs=3 (not comparable then)."),
+    Option("--set", help="Change a field: training.epochs=3 (not comparable then)."),
 ]
 TrainingSeed = Annotated[int, Option(help="Training seed.", min=0)]
 TestRows = Annotated[int, Option(help="Test rows measured while training goes on; at its end all are.", min=1)]

@@ -14,15 +14,9 @@ __all__ = ["site"]
 
 
 def site(
-    leaderboard: Annotated[
-        Path, Option(help="The leaderboard's folder, with results and submissions.", metavar="DIR")
-    ] = Path("leaderboard"),
-    out: Annotated[
-        Path | None, Option(help="Where the site is written (default: site in that folder).", metavar="DIR")
-    ] = None,
-    check: Annotated[
-        bool, Option("--check", help="Write nothing; exit 1 where a file differs by a byte, and say where.")
-    ] = False,
+    leaderboard: Annotated[Path, Option(help="The leaderboard's folder.", metavar="DIR")] = Path("leaderboard"),
+    out: Annotated[Path | None, Option(help="Where the site is written (default: site in it).", metavar="DIR")] = None,
+    check: Annotated[bool, Option("--check", help="Write nothing; exit 1 where a byte differs.")] = False,
 ) -> Output:
     """Make the pages and tables of all published results and submissions.
 
@@ -44,7 +38,7 @@ def site(
     files = site_files(results, statistics_protocol(), root=leaderboard)
     files[INDEX] = site_index([folder for _, folder in sources], leaderboard)
     place = out or leaderboard / FOLDER
-    content = {"folder": str(place), "files": len(files), "results": len(results)}
+    counted = {"folder": str(place), "files": len(files), "results": len(results)}
     if check:
         found = differences(files, place)
         if found:
@@ -54,10 +48,10 @@ def site(
                 where=str(place),
                 hint="make it again with `bench submission site` and look at what has changed",
             )
-        return Output(content, [f"{place}: {len(files)} files, as {len(results)} results make them"])
+        return Output(counted, [f"{place}: {len(files)} files, as {len(results)} results make them"])
     with atomic_folder(place, "--out", replace=True) as draft:
         for name, content in files.items():
             path = draft / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-    return Output(content, [f"{place}: {len(files)} files from {len(results)} results"])
+    return Output(counted, [f"{place}: {len(files)} files from {len(results)} results"])

@@ -20,9 +20,7 @@ __all__ = ["verify"]
 
 
 def verify(
-    path: Annotated[
-        Path, Argument(help="Folder or zip file of a submission, or a tree of results as leaderboard/results.")
-    ],
+    path: Annotated[Path, Argument(help="A submission's folder or zip file, or a tree of results.")],
     demo: Annotated[
         bool | None,
         Option(

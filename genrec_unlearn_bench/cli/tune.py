@@ -27,12 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["tune"]
 
-Set = Annotated[
-    list[str] | None, Option("--set", help="Keep a field of the method at a value in all trials: key=value.")
-]
-Seeds = Annotated[
-    list[int] | None, Option("--seed", help="Tuning seed, never reported; repeat for several (default: 9000).", min=0)
-]
+Set = Annotated[list[str] | None, Option("--set", help="Keep a field at a value in all trials: key=value.")]
+Seeds = Annotated[list[int] | None, Option("--seed", help="Tuning seeds, never reported (default: 9000).", min=0)]
 TunedDir = Annotated[Path, Option(help="Where choices are written.", metavar="DIR")]
 Fixed = Annotated[Path | None, Option(help="Also put the choices into this file of the ruleset fixed.", metavar="FILE")]
 
