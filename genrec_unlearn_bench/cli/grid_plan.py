@@ -72,8 +72,9 @@ def plan(
         *_reasons(planned),
         *_shared(planned),
         *_totals(planned, whole, store.root),
-        *(["", *map(_cell_line, listed)] if cells or standing is not None else []),
     ]
+    if cells or standing is not None:
+        parts += ["", *map(_cell_line, listed)]
     return Output(_document(spec.name, planned, whole, listed), parts)
 
 

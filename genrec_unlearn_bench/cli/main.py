@@ -50,58 +50,43 @@ bench run --task steam-price --method retrain-full,filter,tracer --seed 0 --seed
 bench tune --task demo-brand --method tracer
 bench tune --task demo-brand --method tracer,filter --seed 9000 --seed 9001 --fixed fixed.yaml
 bench ls
-bench ls tasks --json
 bench show tracer
 bench show steam-price --data-dir data
 bench data prepare demo
-bench data prepare industrial --data-dir data/industrial
 bench data info demo
-bench data info steam --data-dir data --json
 bench data import my-shop --name my-shop
 bench data import reviews --name shop --k-core 5 --split global-time
 bench data sids --task demo-brand
-bench data sids --task industrial-brand --scale paper --data-dir data --json
-bench method new my-method
 bench method new my-method --out ~/my-methods
 bench method check path/to/my_method.py
-bench method check npo --backbone mor --json
 bench grid plan paper-main --processes 2
 bench grid plan grid.yaml --explain "tiger tracer seed0"
 bench grid run smoke
 bench grid run paper-main --only '*/tiger/*' --processes 2 --minutes 120 --data-dir data
-bench grid status
 bench grid status paper-main --failed --once
 bench grid collect paper-main
 bench grid collect smoke --format latex,md --out paper
 bench results compare tracer npo --published --task industrial-brand --backbone tiger
 bench results compare tracer retrain --task industrial-brand --backbone tiger --published --users --seed 0
-bench results figures --kind probing,relearning --method filter,npo,tracer
 bench results figures --kind pareto --task industrial-brand --width page --format pdf --out paper/figures
 bench results examples --task demo-brand --method tracer,npo --top 5
 bench results examples --task demo-brand --method tracer --group retain --out examples.html
 bench results export results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0 --out trec
-bench results export a8e952dce0 8bd0714732 --ids rows --out trec
 bench results pull https://example.org/leaderboard --task industrial-brand
-bench results pull ../shared/results --backbone tiger
 bench leaderboard --layout main --ruleset tuned
 bench leaderboard --results-dir results --format latex,md,html --out tables --bib
 bench submission new mine --title "Mine" --author "Ada Example | A University" --contact ada@example.org \
 --licence MIT --affirm-rules
 bench submission new mine --method path/to/mine.py --results-dir results --withhold similarity
 bench submission verify leaderboard/submissions/mine --write
-bench submission verify mine.zip --no-demo --json
 bench submission reproduce letter-instruments --data-dir data --minutes 10
 bench submission reproduce results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0
-bench submission site
 bench submission site --leaderboard leaderboard --check
-bench cache ls
-bench cache ls --cache-dir /shared/cache --json
+bench cache ls --cache-dir /shared/cache
 bench cache gc --results-dir results
 bench cache gc --older-than 30d --max-size 20G --yes
-bench cache verify
-bench cache verify --stage original --json
-bench doctor
-bench doctor --network --json
+bench cache verify --stage original
+bench doctor --network
 """
 """For the end of each verb's help."""
 

@@ -45,12 +45,6 @@ def rows(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
-def test_help_has_two_examples() -> None:
-    result = bench("--help")
-    assert result.exit_code == 0
-    assert result.output.count("$ bench ") == 2
-
-
 def test_a_figure_and_what_lies_beside_it(records: Path, tmp_path: Path) -> None:
     result = bench(records, "--kind", "quantisation")
     assert result.exit_code == 0, result.output
