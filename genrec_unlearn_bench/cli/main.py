@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -12,7 +13,6 @@ from typer.core import TyperGroup
 
 from genrec_unlearn_bench import __version__
 from genrec_unlearn_bench.cli.command import as_command
-from genrec_unlearn_bench.cli.renamed import current_name
 from genrec_unlearn_bench.errors import UsageError
 
 __all__ = ["app", "run"]
@@ -91,10 +91,52 @@ bench doctor --network
 """For the end of each verb's help."""
 
 
+OLD_VERBS = {
+    "sids": "data sids",
+    "new": "method new",
+    "check": "method check",
+    "plan": "grid plan",
+    "sweep": "grid run",
+    "status": "grid status",
+    "collect": "grid collect",
+    "compare": "results compare",
+    "figures": "results figures",
+    "examples": "results examples",
+    "export": "results export",
+    "pull": "results pull",
+    "submit": "submission new",
+    "verify": "submission verify",
+    "reproduce": "submission reproduce",
+    "site": "submission site",
+}
+
+OLD_OPTIONS = {
+    ("tune", "--out"): "--tuned-dir",
+    ("method new", "--dir"): "--out",
+    ("grid run", "--retry"): "--retries",
+    ("results figures", "--output"): "--out",
+    ("results examples", "--output"): "--out",
+    ("results export", "--output"): "--out",
+    ("cache gc", "--keep-results"): "--results-dir",
+}
+"""What was called otherwise before the first release: verbs, and options of verbs."""
+
+
 def _epilog(words: str) -> str:
     """One example a paragraph, so that none is wrapped into the next."""
     lines = [line for line in EXAMPLES.strip().splitlines() if f"{line} ".startswith(f"bench {words} ")]
     return "\n\n".join(["Examples:", *(f"  $ {line}" for line in lines[:2])])
+
+
+def _current_name(words: Sequence[str]) -> str:
+    """Say what an old verb or option in a call is called now; empty where there is none."""
+    if words and words[0] in OLD_VERBS:
+        return f"bench {words[0]} is now bench {OLD_VERBS[words[0]]}"
+    given = {word.partition("=")[0] for word in words}
+    for (verb, old), new in OLD_OPTIONS.items():
+        if old in given and verb.split() == list(words[: len(verb.split())]):
+            return f"{old} of bench {verb} is now {new}"
+    return ""
 
 
 class Bench(TyperGroup):
@@ -104,7 +146,7 @@ class Bench(TyperGroup):
         return list(dict.fromkeys(words.split()[0] for words in VERBS))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if answer := current_name(args):
+        if answer := _current_name(args):
             typer.echo(f"error: {UsageError(answer).render()}", err=True)
             raise typer.Exit(UsageError.exit_code)
         found: list[str] = super().parse_args(ctx, args)

@@ -7,8 +7,6 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from genrec_unlearn_bench.errors import UsageError
-
 DataDir = Annotated[
     Path | None, Option(help="Folder of the dataset's files, or of folders of datasets.", metavar="DIR")
 ]
@@ -72,9 +70,3 @@ Grid = Annotated[str, Argument(help="A grid's file, or the name of one that ship
 GridDevice = Annotated[
     str | None, Option("--device", help="auto, cpu, cuda or cuda:N (default: as the grid says).", show_default=False)
 ]
-
-
-def check_beam(beam: int) -> None:
-    """Raise UsageError for a beam width that results have no lists of."""
-    if beam not in (10, 50):
-        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")

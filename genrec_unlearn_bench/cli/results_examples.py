@@ -11,6 +11,7 @@ from typer import Option
 from genrec_unlearn_bench.cli import options, results
 from genrec_unlearn_bench.cli.command import AsJson
 from genrec_unlearn_bench.cli.console import open_store, print_json, print_line, stdout
+from genrec_unlearn_bench.cli.run import check_beam
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
 
@@ -66,7 +67,7 @@ def examples(
     if len(formats) > 1:
         raise UsageError("examples are written in one format at a time", hint="make one call for each")
     if beam is not None:
-        options.check_beam(beam)
+        check_beam(beam)
     groups = _groups(group, users=bool(user))
     from genrec_unlearn_bench.reporting.examples import scene as choice
     from genrec_unlearn_bench.reporting.examples.page import make_page

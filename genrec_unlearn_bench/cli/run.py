@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["changed_fields", "chosen_names", "run"]
+__all__ = ["changed_fields", "check_beam", "chosen_names", "run"]
 
 FIRST_ROWS = ("original", "retrain")
 """Computed on the way to every other row, so they stand in every table."""
@@ -72,7 +72,7 @@ def run(
     """
     from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
 
-    options.check_beam(beam)
+    check_beam(beam)
     shared = RunRequest(
         task=task,
         method="original",
@@ -105,6 +105,12 @@ def _outcome(finished: Sequence[FinishedRun], failed: Failed, beam: int) -> Outp
     code = max(int(bool(faults)), *(fault.exit_code for _, fault in failed), 0)
     parts = [lambda console: _draw(finished, beam, console)] if finished else []
     return Output(lambda: [_document(done) for done in finished], parts, code, faults)
+
+
+def check_beam(beam: int) -> None:
+    """Raise UsageError for a beam width that results have no lists of."""
+    if beam not in (10, 50):
+        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")
 
 
 def changed_fields(

@@ -14,9 +14,7 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
-from genrec_unlearn_bench.cli.main import EXAMPLES, VERBS, app
-from genrec_unlearn_bench.cli.renamed import OPTIONS
-from genrec_unlearn_bench.cli.renamed import VERBS as OLD_VERBS
+from genrec_unlearn_bench.cli.main import EXAMPLES, OLD_OPTIONS, OLD_VERBS, VERBS, app
 
 FILE = Path(__file__).with_name("help.txt")
 
@@ -67,7 +65,7 @@ def test_an_old_verb_answers_with_the_new_one(old: str, new: str) -> None:
     assert new in VERBS or new in {words.partition(" ")[0] for words in VERBS}
 
 
-@pytest.mark.parametrize(("call", "new"), OPTIONS.items(), ids=str)
+@pytest.mark.parametrize(("call", "new"), OLD_OPTIONS.items(), ids=str)
 def test_an_old_option_answers_with_the_new_one(call: tuple[str, str], new: str) -> None:
     verb, old = call
     for words in ([old, "x"], [f"{old}=x"]):
