@@ -52,16 +52,16 @@ CALLS = [
     ("ls", "datasets"),
     ("ls", "metrics"),
     ("data", "--help"),
-    ("compare", "--help"),
+    ("results", "compare", "--help"),
     ("leaderboard", "--help"),
-    ("submit", "--help"),
-    ("verify", "--help"),
-    ("reproduce", "--help"),
-    ("reproduce",),
-    ("status", "--help"),
-    ("collect", "--help"),
-    ("check", "--help"),
-    ("new", "method", "--help"),
+    ("submission", "new", "--help"),
+    ("submission", "verify", "--help"),
+    ("submission", "reproduce", "--help"),
+    ("submission", "reproduce"),
+    ("grid", "status", "--help"),
+    ("grid", "collect", "--help"),
+    ("method", "check", "--help"),
+    ("method", "new", "--help"),
 ]
 
 
@@ -77,6 +77,13 @@ def test_answers_at_once(words: tuple[str, ...]) -> None:
         if best < LIMIT:
             return
     assert best < LIMIT
+
+
+@pytest.mark.parametrize("words", [("--help",), ("ls",), ("ls", "methods"), ("run", "--help")], ids=" ".join)
+def test_numpy_is_imported_where_it_is_needed(words: tuple[str, ...]) -> None:
+    program = PROGRAM.replace("{heavy!r}", repr(("numpy",)))
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("[]")
 
 
 def test_the_console_script_is_installed() -> None:

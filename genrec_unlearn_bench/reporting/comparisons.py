@@ -26,7 +26,7 @@ Checkpoints = Sequence[tuple[BlockKey, Sequence[CheckpointPair]]]
 
 
 def pairs_document(found: Iterable[PairedBlock], protocol: StatisticsProtocol) -> dict[str, Any]:
-    """The document of ``bench compare --json``: differences are first minus second, numbers have six digits."""
+    """The document of ``bench results compare --json``: differences are first minus second, numbers have six digits."""
     blocks = [
         {
             **_cell(each.block.key),
@@ -43,7 +43,7 @@ def pairs_document(found: Iterable[PairedBlock], protocol: StatisticsProtocol) -
 
 
 def users_document(found: Checkpoints, protocol: StatisticsProtocol) -> dict[str, Any]:
-    """The document of ``bench compare --users --json``; p-values are not corrected."""
+    """The document of ``bench results compare --users --json``; p-values are not corrected."""
     comparisons = [
         {
             **_cell(key),

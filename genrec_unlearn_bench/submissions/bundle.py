@@ -136,7 +136,7 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
             faults["submission"].append(fault.fault)
         except ConfigError as fault:
             faults["submission"] += [
-                Fault(what=line, where=SPEC, hint="fix the field; `bench submit --help` says what each one is")
+                Fault(what=line, where=SPEC, hint="fix the field; `bench submission new --help` says what each one is")
                 for line in fault.faults
             ]
     results, manifests = [], {}
@@ -173,5 +173,5 @@ def _model(model: type[M], root: Path, path: str) -> M:
         raise Refused(
             f"the file does not fit its schema: {place}: {first['msg']}{more}",
             where=path,
-            hint="publish it with `bench submit` from the results of `bench run`",
+            hint="publish it with `bench submission new` from the results of `bench run`",
         ) from None

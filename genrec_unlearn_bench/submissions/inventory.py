@@ -56,7 +56,7 @@ def unsafe(path: str) -> Fault | None:
     """The fault of a relative path as it stands in an archive or a folder, if anything."""
     shown = ascii(path[:_LONGEST])[1:-1]
 
-    def fault(what: str, hint: str = "pack the folder with `bench submit`") -> Fault:
+    def fault(what: str, hint: str = "pack the folder with `bench submission new`") -> Fault:
         return Fault(what=what, where=shown, hint=hint)
 
     if path.startswith(("/", "\\")):
@@ -97,7 +97,7 @@ def layout_fault(path: str, *, tree: bool) -> Fault | None:
         return None
     if tree and path.endswith(("losses.jsonl", "/manifest.json")):
         what = "this is a result as `bench run` wrote it, not in its published form"
-        return Fault(what=what, where=path, hint="publish it with `bench submit`, and verify that")
+        return Fault(what=what, where=path, hint="publish it with `bench submission new`, and verify that")
     place = "manifests/<task>.json and <task>/<backbone>/<method>/<run>/"
     layout = place if tree else "submission.yaml, method.py, verification.json and results/<task>/<backbone>/…"
     return Fault(
@@ -180,7 +180,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _UNUSUAL = 0x1 | 0x20 | 0x40
 """Flags of an entry: encrypted, patch data, strongly encrypted."""
-_PACK = "pack the folder with `bench submit`"
+_PACK = "pack the folder with `bench submission new`"
 _BLOCK = 1 << 20
 
 

@@ -138,7 +138,7 @@ class _WebPlace:
         raise DataMissing(
             f"there is no index to pull by: {fault.what if fault else ''}",
             where=f"{top}/{INDEX}",
-            hint="whoever serves the folder makes one with `bench pull FOLDER --write-index`",
+            hint="whoever serves the folder makes one with `bench results pull FOLDER --write-index`",
         )
 
     def fetch(self, place: str, name: str, offered: OfferedFile, target: Path) -> None:

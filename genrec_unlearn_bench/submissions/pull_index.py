@@ -1,4 +1,4 @@
-"""The index of the results that a folder offers to ``bench pull``, each file with its size and digest.
+"""The index of the results that a folder offers to ``bench results pull``, each file with its size and digest.
 
 A static web server is all it takes to publish results: the index is the only thing that has to be made.
 """

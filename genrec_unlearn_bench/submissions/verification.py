@@ -1,4 +1,4 @@
-"""The outcome of ``bench verify``, the badge that follows, and the sources of a leaderboard with their badges."""
+"""The outcome of ``bench submission verify``, the badge that follows, and a leaderboard's sources with theirs."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def trusted_badge(folder: Path) -> Badge:
     return found.badge if fits else Badge.SELF_REPORTED
 
 
-_HINT = "make it anew with `bench verify PATH --write`, or remove it"
+_HINT = "make it anew with `bench submission verify PATH --write`, or remove it"
 
 
 def check_claim(bundle: Bundle, found: Verification) -> Iterable[Fault]:

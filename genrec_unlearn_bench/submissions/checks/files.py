@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_contents", "check_manifests", "check_pairs", "check_task", "unknown_tasks"]
 
-_RENEW = "if the change is meant, renew the list with `bench submit`; otherwise restore the file"
+_RENEW = "if the change is meant, renew the list with `bench submission new`; otherwise restore the file"
 
 
 def check_contents(bundle: Bundle) -> Iterable[Fault]:
@@ -56,19 +56,19 @@ def check_pairs(bundle: Bundle) -> Iterable[Fault]:
             yield Fault(
                 what="the per-user table is not the one that the record names",
                 where=f"{result.table_path} (per_user_digest in result.json)",
-                hint="publish the result again with `bench submit`",
+                hint="publish the result again with `bench submission new`",
             )
         if found and not recorded:
             yield Fault(
                 what="the record says that nothing was measured, yet there is a per-user table",
                 where=result.table_path,
-                hint="publish the result again with `bench submit`",
+                hint="publish the result again with `bench submission new`",
             )
 
 
 def _measured(bundle: Bundle) -> Iterable[Fault]:
     """Tables of measurements: those that the records name, and no others."""
-    hint = "publish the result again with `bench submit`"
+    hint = "publish the result again with `bench submission new`"
     named = {
         f"{result.place}/{table_place(name)}": digest
         for result in bundle.results

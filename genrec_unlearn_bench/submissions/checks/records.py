@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _RUN_AGAIN = "run the cell again with this version of the suite"
-_PUBLISH = "publish the result again with `bench submit`"
+_PUBLISH = "publish the result again with `bench submission new`"
 _MOST_SECONDS = 1e8
 _MOST_STEPS = 10**9
 _MOST_MIB = 1e8
@@ -62,7 +62,7 @@ def check_place(bundle: Bundle, result: Result) -> Iterable[Fault]:
         yield Fault(
             what=f"the folder is not where its record belongs: {wanted}",
             where=result.place,
-            hint="leave folders as `bench submit` writes them; task, method, seed and key are part of the path",
+            hint="leave folders as `bench submission new` writes them; task, method, seed and key are part of the path",
         )
 
 
@@ -99,7 +99,7 @@ def check_machine(bundle: Bundle, result: Result) -> Iterable[Fault]:
             yield Fault(
                 what=f"the record holds the path {path[:80]!a} of somebody's machine",
                 where=f"{result.record_path}: {place}",
-                hint="run it with a relative path there, and publish it with `bench submit`",
+                hint="run it with a relative path there, and publish it with `bench submission new`",
             )
     platform = result.record.environment.platform
     if plain_platform(platform) != platform:

@@ -45,7 +45,7 @@ def check_declared(bundle: Bundle) -> Iterable[Fault]:
         yield Fault(
             what=f"the results are of the rulesets {', '.join(sorted(found))}, not {', '.join(sorted(spec.rulesets))}",
             where=f"{SPEC}: rulesets",
-            hint="renew the file with `bench submit`",
+            hint="renew the file with `bench submission new`",
         )
     for result in bundle.results:
         name = result.record.cell.method

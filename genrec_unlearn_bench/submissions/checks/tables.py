@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["check_ranges", "check_rows", "check_users", "check_withheld"]
 
 Marked = NDArray[np.bool_]
-_AGAIN = "tables are written by `bench run` and published by `bench submit`, and not edited: run the cell again"
+_AGAIN = "tables are written by `bench run` and published by `bench submission new`, and not edited: run the cell again"
 WITHOUT_BEAM = ("popularity", "sasrec")
 """Rows that score every item: their list is as long at both beams."""
 _ROUNDING = 1e-6
@@ -52,13 +52,13 @@ def check_users(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterable
         yield Fault(
             what="the table still says what users chose (column target)",
             where=result.table_path,
-            hint="publish the result with `bench submit`, which leaves it out",
+            hint="publish the result with `bench submission new`, which leaves it out",
         )
     if not np.array_equal(clusters(table), table["user"].to_numpy()):
         yield Fault(
             what="the users are not numbered in order of their first row",
             where=f"{result.table_path}: user",
-            hint="publish the result with `bench submit`, which numbers them anew",
+            hint="publish the result with `bench submission new`, which numbers them anew",
         )
 
 
