@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,8 +51,8 @@ DEMO = "demo"
 MOST_SHADOW_PARAMETERS = 100_000_000
 """Of a recommender that shadow models are trained of: T5 sizes. No language model is trained N times to be measured."""
 
-_OWN = frozenset({"method", "method_set", "ruleset", "seed"})
-"""Fields of a request that say nothing about the recommender."""
+_SHARED = attrgetter(*(RunRequest.model_fields.keys() - {"method", "method_set", "ruleset", "seed"}))
+"""Fields of a request that all methods and seeds of a grid may have in common."""
 
 T = TypeVar("T")
 
@@ -184,9 +185,7 @@ def resolve(
         source: Where the method's configuration comes from, if not from the request's ruleset (a record's own).
     """
     catalogue = catalogue or Catalogue()
-    shared = tuple(
-        repr(value) if isinstance(value, dict) else value for name, value in vars(request).items() if name not in _OWN
-    )
+    shared = tuple([repr(value) if isinstance(value, dict) else value for value in _SHARED(request)])
     before = catalogue.once(("original", shared), lambda: replace(_original(request, catalogue), shared=shared))
     entry = catalogue.method(request.method)
     scale = before.scale.value

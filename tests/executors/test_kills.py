@@ -42,7 +42,8 @@ class Grid:
     def look(self) -> None:
         """Note the stages that are complete; one that was and is another now has been computed twice."""
         cache = self.root / "cache"
-        for path in cache.glob("stages/*/*/*/stage.json"):
+        # Drafts are removed by workers that outlive their sweep for a moment.
+        for path in cache.glob("stages/*/*/[!.]*/stage.json"):
             content = path.read_bytes()
             if self.stages.setdefault(str(path), content) != content:
                 self.redone.append(str(path))
