@@ -22,7 +22,18 @@ from genrec_unlearn_bench.reporting.statistics import equivalence
 from genrec_unlearn_bench.reporting.statistics.equivalence import tost
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
 
-__all__ = ["Costs", "Forgets", "Keeps", "Tone", "Verdict", "Verdicts", "pareto_front", "verdict_measures", "verdicts"]
+__all__ = [
+    "Costs",
+    "Forgets",
+    "Keeps",
+    "Tone",
+    "Verdict",
+    "Verdicts",
+    "pareto_front",
+    "standing",
+    "verdict_measures",
+    "verdicts",
+]
 
 SECONDS = Measure("cost.unlearn-seconds", Group.ALL)
 TUNING = Measure("cost.tuning-seconds", Group.ALL)
@@ -144,8 +155,18 @@ class Verdicts:
 
     @property
     def order(self) -> tuple[float, float, float]:
-        """To sort rows by: what is forgotten, then what is kept, then the cost."""
-        return int(self.forgets.order), self.keeps.order, self.costs.order
+        """Of the three verdicts, to sort a column by."""
+        return self.forgets.order, self.keeps.order, self.costs.order
+
+
+def standing(order: Sequence[float]) -> tuple[float, float, float]:
+    """To sort rows by: the outcome of forgetting, then that of keeping, then the cost; without tests, the number left.
+
+    Args:
+        order: ``Verdicts.order``.
+    """
+    forgets, keeps, costs = order
+    return forgets if int(forgets) == _place(Forgets.UNTESTED) else int(forgets), int(keeps), costs
 
 
 @dataclass(frozen=True)
@@ -162,7 +183,7 @@ class _Evidence:
 
 def verdict_measures(beam: int) -> tuple[Measure, ...]:
     """What ``verdicts`` reads from an analysis."""
-    return (_served(beam), ORIGINAL_IDS, _ndcg(beam), _hr(beam), SECONDS, TUNING, TRIALS)
+    return (_served(beam), ORIGINAL_IDS, _ndcg(beam), _hr(beam), SECONDS)
 
 
 def verdicts(block: BlockAnalysis, row: Row, *, beam: int) -> Verdicts:
@@ -260,23 +281,24 @@ def _forgets(block: BlockAnalysis, row: Row, evidence: Sequence[_Evidence], wors
         return Verdict(Forgets.MISSING, "", "Forget HR@10 or a retrained model is missing.", _place(Forgets.MISSING))
     number = f"{worst.left:.0%} left" if worst.left is not None else f"{worst.gap:+.4f}"
     sentence = "; ".join(
-        f"{found.title} {found.mean:.4f} against {found.target:.4f} after retraining: {_MEANING[found.outcome]}"
-        for found in evidence
+        f"{found.title} {found.mean:.4f}, retrained {found.target:.4f}: {_MEANING[found.outcome]}" for found in evidence
     )
     outcome = Forgets.NO_EFFECT if _unchanged(row, block.baseline) else worst.outcome
     if outcome is Forgets.NO_EFFECT:
         sentence = f"Every number is the original's in every seed. {sentence}"
+    if outcome is Forgets.UNTESTED:
+        sentence = "Too few seeds for a test, or for a margin"
     fine = min(max(worst.left if worst.left is not None else abs(worst.gap), 0.0), 9.0) / 10
     return Verdict(outcome, number, f"{sentence}.", _place(outcome) + fine)
 
 
 _MEANING = {
     Forgets.YES: "equivalent",
-    Forgets.BELOW: "fewer, by more than the margin",
+    Forgets.BELOW: "less",
     Forgets.UNCLEAR: "neither equivalence nor a difference is shown",
-    Forgets.PARTLY: "more, but fewer than the original",
-    Forgets.NO: "more, and not shown to be fewer than the original",
-    Forgets.UNTESTED: "too few seeds for a test",
+    Forgets.PARTLY: "more, but less than the original",
+    Forgets.NO: "more, and not shown to be less than the original",
+    Forgets.UNTESTED: "too few seeds",
 }
 
 
@@ -301,15 +323,19 @@ def _keeps(block: BlockAnalysis, row: Row, measures: Iterable[Measure]) -> Verdi
         differences = _differences(cell, original) if cell and original else []
         if cell is None or original is None or not differences or not original.mean:
             continue
-        outcome = _against_original(cell, differences, block.margins.get(measure))
+        margin = block.margins.get(measure)
+        outcome = _against_original(cell, differences, margin)
         change = fmean(differences) / original.mean
-        words = f"{measure.title} {cell.mean:.4f} against {original.mean:.4f} of the original: {outcome.value}"
+        allowed = f" (margin {margin:.4f})" if margin is not None else ""
+        words = f"{measure.title} {cell.mean:.4f}, original {original.mean:.4f}{allowed}: {outcome.value}"
         found.append((outcome, words, change))
     if not found:
         return Verdict(Keeps.MISSING, "", "Retain quality or the original is missing.", _place(Keeps.MISSING))
     worst = max(found, key=lambda one: _place(one[0]))[0]
     change = found[0][2]
     sentence = "; ".join(words for _, words, _ in found) + "."
+    if worst is Keeps.UNTESTED:
+        sentence = ""
     order = _place(worst) + 0.5 - max(-0.49, min(0.49, change / 10))
     return Verdict(worst, f"{change:+.1%}".replace("-", "−"), sentence, order)
 
@@ -338,13 +364,13 @@ def _costs(block: BlockAnalysis, row: Row) -> Verdict:
     tuning = max((result.values.get(TUNING) or 0.0) for result in row.results.values())
     share = (seconds + tuning) / whole
     if tuning:
-        how = f"tuning included: {tuning:.0f} s for {trials:.0f} trials"
+        how = f"and {tuning:.0f} s of tuning ({trials:.0f} trials)"
     elif trials:
-        how = f"without its {trials:.0f} trials of tuning, whose seconds are not recorded"
+        how = f"without tuning ({trials:.0f} trials, seconds not recorded)"
     else:
         how = "not tuned"
     outcome = Costs.CHEAPER if share < 0.5 else Costs.SIMILAR if share < 1.0 else Costs.DEARER
-    sentence = f"{seconds:.1f} s of unlearning against {whole:.0f} s of retraining ({how})."
+    sentence = f"{seconds:.1f} s {how}; retraining {whole:.0f} s."
     mark = "" if tuning or not trials else " + tuning"
     return Verdict(outcome, f"{_share(share)}{mark}", sentence, share)
 
