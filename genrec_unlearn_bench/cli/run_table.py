@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.reporting.formats.grid import GridRow, WideGrid
+from genrec_unlearn_bench.reporting.wording import bare
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
     from genrec_unlearn_bench.pipeline.record import RunRecord
 
@@ -21,7 +22,7 @@ __all__ = ["COLUMNS", "FULL_COLUMNS", "Column", "full_table", "number", "run_tab
 
 @dataclass(frozen=True)
 class Column:
-    """One metric of a table; ``head`` is the first line of its heading, for the columns below it up to the next."""
+    """One metric of a table; columns with the same ``head`` stay together where a table is cut."""
 
     head: str
     title: str
@@ -34,16 +35,16 @@ class Column:
 
 COLUMNS = (
     Column("forget", "HR@10", "hr@10", Group.FORGET),
-    Column("", "NDCG@10", "ndcg@10", Group.FORGET),
-    Column("", "CR@10", "concept-rate@10", Group.FORGET),
-    Column("", "Sim.", "similarity.first", Group.FORGET),
+    Column("forget", "NDCG@10", "ndcg@10", Group.FORGET),
+    Column("forget", "CR@10", "concept-rate@10", Group.FORGET),
+    Column("forget", "Sim.", "similarity.first", Group.FORGET),
     Column("retain", "HR@10", "hr@10", Group.RETAIN),
-    Column("", "NDCG@10", "ndcg@10", Group.RETAIN),
-    Column("", "CR@10", "concept-rate@10", Group.RETAIN),
-    Column("", "Sim.", "similarity.first", Group.RETAIN),
+    Column("retain", "NDCG@10", "ndcg@10", Group.RETAIN),
+    Column("retain", "CR@10", "concept-rate@10", Group.RETAIN),
+    Column("retain", "Sim.", "similarity.first", Group.RETAIN),
     Column("tokens", "Ω", "overlap.mean", Group.ALL, lists=False),
     Column("gap", "Δf HR", "gap.hr@10", Group.FORGET, signed=True),
-    Column("", "Δr HR", "gap.hr@10", Group.RETAIN, signed=True),
+    Column("gap", "Δr HR", "gap.hr@10", Group.RETAIN, signed=True),
 )
 
 CAPTION = (
@@ -54,15 +55,15 @@ CAPTION = (
 
 FULL_COLUMNS = (
     Column("probing", "pooled", "probing.auroc.pooled", Group.ALL, lists=False),
-    Column("", "history", "probing.auroc.history", Group.ALL, lists=False),
+    Column("probing", "history", "probing.auroc.history", Group.ALL, lists=False),
     Column("membership", "AUC", "membership.auc.loss", Group.FORGET, lists=False),
-    Column("", "TPR", "membership.tpr.loss", Group.FORGET, lists=False),
+    Column("membership", "TPR", "membership.tpr.loss", Group.FORGET, lists=False),
     Column("quality", "KS p", "forget-quality.ks.p", Group.FORGET, lists=False),
-    Column("", "ToW", "forget-quality.tow", Group.ALL, lists=False),
+    Column("quality", "ToW", "forget-quality.tow", Group.ALL, lists=False),
     Column("4 bit", "R", "quantisation.recovery.int4", Group.FORGET, lists=False),
-    Column("", "damage", "quantisation.damage.int4", Group.RETAIN, signed=True, lists=False),
+    Column("4 bit", "damage", "quantisation.damage.int4", Group.RETAIN, signed=True, lists=False),
     Column("relearning", "area", "relearning.area.mixed", Group.FORGET, lists=False),
-    Column("", "R", "relearning.recovery.mixed", Group.FORGET, signed=True, lists=False),
+    Column("relearning", "R", "relearning.recovery.mixed", Group.FORGET, signed=True, lists=False),
     Column("old SIDs", "R", "relearning.original-sids.recovery.mixed", Group.FORGET, signed=True, lists=False),
 )
 """Headlines of the full suite; all numbers are in the records (``bench leaderboard --layout attack``)."""
@@ -74,15 +75,15 @@ FULL_CAPTION = (
 )
 
 STREAM_COLUMNS = (
-    ("request\ninteract.", "interactions"),
-    ("forget\nHR@10", "forget_hr@10"),
-    ("so far\nHR@10", "so_far_hr@10"),
-    ("earlier\nHR@10", "earlier_hr@10"),
-    ("retain\nHR@10", "retain_hr@10"),
-    ("\nNDCG@10", "retain_ndcg@10"),
-    ("time\nseconds", "seconds"),
-    ("\nall", "cumulative_seconds"),
-    ("\n/ retrain", "share_of_retraining"),
+    ("request", "interact.", "interactions"),
+    ("forget", "HR@10", "forget_hr@10"),
+    ("so far", "HR@10", "so_far_hr@10"),
+    ("earlier", "HR@10", "earlier_hr@10"),
+    ("retain", "HR@10", "retain_hr@10"),
+    ("retain", "NDCG@10", "retain_ndcg@10"),
+    ("time", "seconds", "seconds"),
+    ("time", "all", "cumulative_seconds"),
+    ("time", "/ retrain", "share_of_retraining"),
 )
 
 STREAM_CAPTION = (
@@ -103,18 +104,14 @@ def run_table(records: Sequence[RunRecord], *, beam: int) -> RenderableType:
     counts = dict.fromkeys(record.cell.requests for record in records if record.cell.requests > 1)
     title = [first.task, *([] if len(names) > 1 else names), first.scale, f"beam {beam}"]
     title += [*(f"ruleset {name}" for name in rulesets), *(f"{count} requests" for count in counts)]
-    table = _table(" · ".join(title))
     seeded = len({record.cell.seed for record in records}) > 1
-    table.add_column("\nmethod", no_wrap=True)
-    if seeded:
-        table.add_column("\nseed", justify="right")
-    _add_columns(table, [*(f"{column.head}\n{column.title}" for column in COLUMNS), "time\nseconds"])
+    rows = []
     for backbone in names:
         if len(names) > 1:
-            table.add_row(backbone, style="bold")
-        _add_methods(table, [record for record in records if _backbone(record) == backbone], beam, seeded=seeded)
-        table.add_section()
-    return _captioned(table, CAPTION)
+            rows.append(GridRow((backbone,), (), style="bold", section=True))
+        rows += _method_rows([record for record in records if _backbone(record) == backbone], beam, seeded=seeded)
+    heads = [*((column.head, column.title) for column in COLUMNS), ("time", "seconds")]
+    return _captioned(title, WideGrid(("method", *(["seed"] if seeded else [])), heads, rows), CAPTION)
 
 
 def full_table(records: Sequence[RunRecord]) -> RenderableType | None:
@@ -127,17 +124,17 @@ def full_table(records: Sequence[RunRecord]) -> RenderableType | None:
         return None
     found = [[_find(record, column) for column in FULL_COLUMNS] for record in rows]
     shown = [index for index in range(len(FULL_COLUMNS)) if any(line[index] is not None for line in found)]
-    table = _table("beyond the core")
     seeded, several = len({row.cell.seed for row in rows}) > 1, len({row.cell.backbone for row in rows}) > 1
-    for head in [*(["backbone"] if several else []), "method", *(["seed"] if seeded else [])]:
-        table.add_column(f"\n{head}", no_wrap=True)
-    _add_columns(table, _full_headings(shown))
+    lines = []
     for record, line in zip(rows, found, strict=True):
-        names = [*([_backbone(record)] if several else []), record.cell.method, *([str(record.cell.seed)] * seeded)]
+        names = [record.cell.method, *([_backbone(record)] if several else []), *([str(record.cell.seed)] * seeded)]
         cells = [(line[index], FULL_COLUMNS[index].signed) for index in shown]
-        table.add_row(*names, *(number(value.value if value else None, signed=signed) for value, signed in cells))
+        lines.append(GridRow(names, [number(value.value if value else None, signed=sign) for value, sign in cells]))
+    heads = [(FULL_COLUMNS[index].head, FULL_COLUMNS[index].title) for index in shown]
+    names = ["method", *(["backbone"] if several else []), *(["seed"] if seeded else [])]
     reasons = "".join(f"\n  {text}" for text in _reasons(rows, found))
-    return _captioned(table, FULL_CAPTION, *([f"not measured:{reasons}"] if reasons else []))
+    below = [f"not measured:{reasons}"] if reasons else []
+    return _captioned(["beyond the core"], WideGrid(names, heads, lines), FULL_CAPTION, *below)
 
 
 def stream_table(results: Iterable[tuple[RunRecord, Path]]) -> RenderableType | None:
@@ -148,18 +145,17 @@ def stream_table(results: Iterable[tuple[RunRecord, Path]]) -> RenderableType | 
     first = found[0][0].cell
     backbones = len({record.cell.backbone for record, _ in found}) > 1
     seeds = len({record.cell.seed for record, _ in found}) > 1
-    table = _table(f"{first.task} · {first.scale} · {first.requests} requests, one after the other")
-    table.add_column("\nmethod", no_wrap=True)
-    table.add_column("\n", justify="right")
-    _add_columns(table, [head for head, _ in STREAM_COLUMNS])
+    lines = []
     for record, rows in found:
         cell = record.cell
         parts = [*([_backbone(record)] * backbones), cell.method, *([f"seed {cell.seed}"] * seeds)]
         for place, row in enumerate(rows):
-            cells = [_stream_text(row[column], column) for _, column in STREAM_COLUMNS]
-            table.add_row("" if place else " ".join(parts), f"{row['request']:.0f}", *cells)
-        table.add_section()
-    return _captioned(table, STREAM_CAPTION)
+            cells = [_stream_text(row[column], column) for _, _, column in STREAM_COLUMNS]
+            names = ("" if place else " ".join(parts), f"{row['request']:.0f}")
+            lines.append(GridRow(names, cells, section=not place))
+    title = [first.task, first.scale, f"{first.requests} requests, one after the other"]
+    heads = [(head, name) for head, name, _ in STREAM_COLUMNS]
+    return _captioned(title, WideGrid(("method", ""), heads, lines), STREAM_CAPTION)
 
 
 def stream_rows(folder: Path) -> list[dict[str, Any]]:
@@ -178,46 +174,35 @@ def number(value: float | None, *, signed: bool = False) -> str:
     """Four places, without the leading zero; a dash where nothing was measured."""
     if value is None:
         return "–"
-    text = f"{value:+.4f}" if signed else f"{value:.4f}"
-    return text.replace("0.", ".", 1) if abs(value) < 1 else text
+    return bare(f"{value:+.4f}" if signed else f"{value:.4f}")
 
 
-def _table(title: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    # A blank on one side only: eleven numbers and a long name have to fit into 120 columns.
-    return Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, title_justify="left")
-
-
-def _add_columns(table: Table, heads: Iterable[str]) -> None:
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
-
-
-def _captioned(table: Table, caption: str, *below: str) -> RenderableType:
-    """The table above its caption, which rich would wrap at the table's width if it were the table's own."""
+def _captioned(title: Sequence[str], grid: WideGrid, *below: str) -> RenderableType:
     from rich.console import Group as Lines
     from rich.text import Text
 
-    return Lines(table, Text(caption, style="dim"), *map(Text, below))
+    caption, *further = below
+    return Lines(Text(" · ".join(title), style="italic"), grid, Text(caption, style="dim"), *map(Text, further))
 
 
 def _backbone(record: RunRecord) -> str:
     return record.backbone_label or record.cell.backbone
 
 
-def _add_methods(table: Table, records: Sequence[RunRecord], beam: int, *, seeded: bool) -> None:
+def _method_rows(records: Sequence[RunRecord], beam: int, *, seeded: bool) -> list[GridRow]:
+    out = []
     for name in dict.fromkeys(record.cell.method for record in records):
         rows = [record for record in records if record.cell.method == name]
         values_of = [[one.value if (one := _find(row, column, beam)) else None for column in COLUMNS] for row in rows]
         for record, values in zip(rows, values_of, strict=True):
             names = [f"{name} (diverged)" if record.diverged else name, *([str(record.cell.seed)] * seeded)]
-            table.add_row(*names, *_numbers(values), _seconds(record.cost.unlearn_seconds))
+            cells = [*_numbers(values), _seconds(record.cost.unlearn_seconds)]
+            out.append(GridRow(names, cells, section=seeded and record is rows[0]))
         if len(rows) > 1:
             means = [_mean(values) for values in zip(*values_of, strict=True)]
             seconds = _mean([record.cost.unlearn_seconds for record in rows])
-            table.add_row(name, "mean", *_numbers(means), _seconds(seconds), style="bold", end_section=True)
+            out.append(GridRow((name, "mean"), [*_numbers(means), _seconds(seconds)], style="bold"))
+    return out
 
 
 def _numbers(values: Iterable[float | None]) -> list[str]:
@@ -237,16 +222,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _seconds(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}" if value else "0"
-
-
-def _full_headings(shown: Iterable[int]) -> list[str]:
-    """Headings of the columns shown; a family's name stands over the first of its columns that is shown."""
-    headings: dict[str, list[str]] = {}
-    for index in shown:
-        head = next(each.head for each in reversed(FULL_COLUMNS[: index + 1]) if each.head)
-        above = headings.setdefault(head, [])
-        above.append(f"{'' if above else head}\n{FULL_COLUMNS[index].title}")
-    return [heading for group in headings.values() for heading in group]
 
 
 def _reasons(rows: Sequence[RunRecord], found: Sequence[Sequence[MetricValue | None]]) -> list[str]:

@@ -3,7 +3,7 @@
 Within a block (task × backbone × ruleset) there are two families for the primary measures and two for the exploratory
 ones, each corrected by Holm on its own: all methods against the baseline row, and all pairs of methods. The first
 gives the marks, the second the best set, the ranks and the letters. Reference rows and rows with a diverged run are in
-neither.
+neither, and untested measures (the cost columns of other layouts) are shown with their means alone.
 """
 
 from __future__ import annotations
@@ -17,16 +17,26 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Level
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
-from genrec_unlearn_bench.reporting.families import NOWHERE, Difference, Mark, Order, Verdict, against, all_pairs
+from genrec_unlearn_bench.reporting.families import (
+    Difference,
+    Mark,
+    Order,
+    Place,
+    Unmarked,
+    Verdict,
+    against,
+    all_pairs,
+)
 from genrec_unlearn_bench.reporting.measure import GAP, Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Equivalence, margin, tosts
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
 from genrec_unlearn_bench.reporting.wording import finite
 
-__all__ = ["Analysis", "BlockAnalysis", "Cell", "Difference", "Mark", "Verdict", "analyse", "analyse_block"]
+__all__ = ["Analysis", "BlockAnalysis", "Cell", "Difference", "Mark", "Unmarked", "Verdict", "analyse", "analyse_block"]
 
 FloatArray = NDArray[np.float64]
+UNRANKED = Place()
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,8 @@ class Cell:
     Attributes:
         mean, sd, low, high: Over seeds; sd from two seeds up, low and high the t interval. None = not measured.
         seeds: Value by seed, in the order of ``BlockAnalysis.seeds``; None where there is none.
-        rank: Interval of ranks, 1 = best; None for rows that are not ranked.
+        rank: Interval of ranks, 1 = best; None for rows that are not ranked, where the tests leave every rank open, and
+            where all rows have the same interval.
         letters: Rows that share a letter are not separable (primary measures alone).
         equivalence: To the oracle's row.
     """
@@ -67,14 +78,19 @@ class BlockAnalysis:
     """Tests in the confirmatory family against the baseline."""
     pairs: int
     """Tests in the confirmatory family of all pairs."""
-    separable: Mapping[Measure, bool]
-    """Whether the best method could be told from any other on a measure; where not, nothing is marked best."""
+    unmarked: Mapping[Measure, Unmarked | None]
+    """Why no best set is marked on a measure, None where one is; without the measures on which nothing is ranked."""
     margins: Mapping[Measure, float | None]
     """Margin of equivalence to the oracle."""
 
     def cell(self, row: Row, measure: Measure) -> Cell:
         """The cell of a row."""
         return self.cells[row.label, measure]
+
+    @property
+    def separable(self) -> Mapping[Measure, bool]:
+        """Whether the best method is separable from any other, of the measures on which methods are ranked."""
+        return {measure: reason is not Unmarked.TIED for measure, reason in self.unmarked.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,19 +109,22 @@ def analyse(
     measures: Sequence[Measure],
     primary: Sequence[Measure] | None = None,
     baseline: str | None = None,
+    untested: frozenset[Measure] = frozenset(),
 ) -> Analysis:
     """Every block of a board.
 
     Args:
         measures: What the table shows; the primary ones are added where they are missing.
+        untested: Those that are in no family.
         primary: The confirmatory family's measures; the protocol's where none are given.
         baseline: Label of the row to test against; the protocol's where none is given. A block without such a row
             has no tests against it.
     """
     chosen = tuple(primary) if primary is not None else protocol.primary_measures()
     shown = tuple(dict.fromkeys((*chosen, *measures)))
+    base = baseline or protocol.baseline
     blocks = (
-        analyse_block(block, protocol, measures=shown, primary=chosen, baseline=baseline or protocol.baseline)
+        analyse_block(block, protocol, measures=shown, primary=chosen, baseline=base, untested=untested)
         for block in board.blocks
     )
     return Analysis(board, protocol, tuple(blocks))
@@ -118,18 +137,22 @@ def analyse_block(
     measures: Sequence[Measure],
     primary: Sequence[Measure],
     baseline: str,
+    untested: frozenset[Measure] = frozenset(),
 ) -> BlockAnalysis:
     """One block; see ``analyse``."""
     shown = tuple(measures)
     values = np.stack([block.values(measure) for measure in shown]) if shown else np.zeros((0, len(block.rows), 0))
     base = next((i for i, row in enumerate(block.rows) if row.label == baseline), None)
     ranked = [i for i, row in enumerate(block.rows) if row.kind == "method" and not row.diverged]
-    families = [[i for i, m in enumerate(shown) if (m in primary) == wanted] for wanted in (True, False)]
+    confirmatory = [i for i, m in enumerate(shown) if m in primary]
+    exploratory = [i for i, m in enumerate(shown) if m not in primary and m not in untested]
     differences: dict[tuple[int, int], Difference] = {}
     orders: dict[int, Order] = {}
-    for family in families:
+    for family in (confirmatory, exploratory):
         differences |= against(values, shown, family, base, ranked, protocol)
-        orders |= all_pairs(values, shown, family, ranked, alpha=protocol.alpha, letters=family is families[0])
+        worse = frozenset(place for place, found in differences.items() if found.verdict is Verdict.WORSE)
+        letters = family is confirmatory
+        orders |= all_pairs(values, shown, family, ranked, alpha=protocol.alpha, letters=letters, worse=worse)
     oracle = block.rows.index(block.oracle) if block.oracle is not None else None
     margins = [_margin(block, measure, oracle, protocol) for measure in shown]
     cells: dict[tuple[str, Measure], Cell] = {}
@@ -137,7 +160,7 @@ def analyse_block(
         summary = t_interval(values[m], confidence=protocol.confidence)
         likeness = _equivalences(values[m], oracle, margins[m])
         for r, row in enumerate(block.rows):
-            order = orders[m].of(r) if m in orders else NOWHERE
+            place = orders[m].places.get(r, UNRANKED) if m in orders else UNRANKED
             cells[row.label, measure] = Cell(
                 mean=finite(summary.mean[r]),
                 sd=finite(summary.sd[r]),
@@ -145,22 +168,22 @@ def analyse_block(
                 high=finite(summary.high[r]),
                 n=int(summary.n[r]),
                 seeds=tuple(finite(value) for value in values[m, r]),
-                mark=order.mark,
-                rank=order.rank,
-                letters=order.letters,
+                mark=place.mark,
+                rank=place.rank,
+                letters=place.letters,
                 difference=differences.get((m, r)),
                 equivalence=likeness.get(r),
             )
-    tests = sum(difference.p is not None for (m, _), difference in differences.items() if m in families[0])
+    tests = sum(difference.p is not None for (m, _), difference in differences.items() if m in confirmatory)
     return BlockAnalysis(
         block=block,
         baseline=block.rows[base] if base is not None else None,
-        primary=tuple(shown[m] for m in families[0]),
+        primary=tuple(shown[m] for m in confirmatory),
         measures=shown,
         cells=cells,
         against_baseline=tests,
-        pairs=sum(orders[m].tests for m in families[0] if m in orders),
-        separable={shown[m]: order.separable for m, order in orders.items()},
+        pairs=sum(orders[m].tests for m in confirmatory if m in orders),
+        unmarked={shown[m]: order.unmarked for m, order in orders.items()},
         margins=dict(zip(shown, margins, strict=True)),
     )
 

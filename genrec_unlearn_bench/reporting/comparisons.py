@@ -9,7 +9,7 @@ from genrec_unlearn_bench.reporting.analysis import Cell
 from genrec_unlearn_bench.reporting.board import BlockKey
 from genrec_unlearn_bench.reporting.compare_rows import PairedBlock, PairedMeasure
 from genrec_unlearn_bench.reporting.compare_users import CheckpointPair
-from genrec_unlearn_bench.reporting.formats.terminal import print_sentences
+from genrec_unlearn_bench.reporting.formats.grid import plain_grid, print_sentences
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.users import CLAIM
 from genrec_unlearn_bench.reporting.tables import decimals
@@ -17,7 +17,6 @@ from genrec_unlearn_bench.reporting.wording import bare, fixed, p_text, six, vis
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 __all__ = ["draw_checkpoints", "draw_pairs", "pairs_document", "users_document"]
 
@@ -60,7 +59,7 @@ def draw_pairs(console: Console, found: Sequence[PairedBlock], protocol: Statist
     for each in found:
         names = f"A = {each.first.label}, B = {each.second.label}"
         console.print(Text(visible(f"{each.block.key.title}: {names}"), style="bold"))
-        console.print(_grid(heads, [_row(one) for one in each.measures]))
+        console.print(plain_grid(heads, [_row(one) for one in each.measures]))
         sentences = [one.sentence for one in each.measures]
         sentences += [_likeness(one, each, protocol) for one in each.measures]
         print_sentences(console, (*sentences, *each.notes))
@@ -92,7 +91,7 @@ def draw_checkpoints(console: Console, found: Checkpoints, protocol: StatisticsP
             interval = _interval(pair.found.estimate, pair.found.low, pair.found.high, places)
             count = (str(pair.found.rows), str(pair.found.users))
             rows.append((pair.measure.title, str(pair.seed), interval, p_text(six(pair.found.p)), *count))
-        console.print(_grid(heads, rows))
+        console.print(plain_grid(heads, rows))
     console.print(
         Text(
             f"{protocol.name.capitalize()}: {CLAIM}. Paired sign flips over users ({protocol.user_permutations} "
@@ -103,17 +102,17 @@ def draw_checkpoints(console: Console, found: Checkpoints, protocol: StatisticsP
 
 
 def _row(one: PairedMeasure) -> tuple[str, ...]:
-    places = decimals(one.measure.spec)
+    found, places = one.difference, decimals(one.measure.spec)
     return (
         f"{one.measure.title} {one.measure.arrow}".strip(),
         _mean(one.first, places),
         _mean(one.second, places),
-        _interval(one.estimate, one.low, one.high, places),
-        p_text(one.p),
-        p_text(one.p_holm),
-        p_text(one.p_sign_flip),
-        "–" if one.effect is None else f"{one.effect:.2f}",
-        str(one.n),
+        _interval(found.estimate, found.low, found.high, places),
+        p_text(found.p),
+        p_text(found.p_holm),
+        p_text(found.p_sign_flip),
+        "–" if found.effect is None else f"{found.effect:.2f}",
+        str(found.n),
     )
 
 
@@ -135,26 +134,13 @@ def _mean(cell: Cell, places: int) -> str:
     return bare(fixed(cell.mean, places) + (f" ±{fixed(cell.sd, places)}" if cell.sd is not None else ""))
 
 
-def _interval(estimate: float | None, low: float | None, high: float | None, places: int) -> str:
-    if six(estimate) is None or estimate is None:
+def _interval(estimate: float, low: float | None, high: float | None, places: int) -> str:
+    if six(estimate) is None:
         return "–"
     text = f"{'+' if estimate > 0 else ''}{fixed(estimate, places)}"
     if six(low) is None or six(high) is None or low is None or high is None:
         return bare(text)
     return bare(f"{text} [{fixed(low, places)}, {fixed(high, places)}]")
-
-
-def _grid(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    for place, head in enumerate(heads):
-        grid.add_column(head, justify="left" if place == 0 else "right", overflow="fold")
-    for row in rows:
-        grid.add_row(*(Text(visible(part)) for part in row))
-    return grid
 
 
 def _block(each: PairedBlock) -> dict[str, Any]:
@@ -177,16 +163,17 @@ def _numbers(found: object, *names: str) -> dict[str, float | None]:
 
 
 def _measure(one: PairedMeasure, each: PairedBlock) -> dict[str, Any]:
+    found = one.difference
     return {
         "measure": one.measure.text,
         "first": _side(each.first.label, one.first),
         "second": _side(each.second.label, one.second),
-        "difference": six(one.estimate),
-        **_numbers(one, "low", "high"),
-        "n": one.n,
-        **_numbers(one, "p", "p_holm", "p_sign_flip", "effect"),
-        "exact": one.exact,
-        "verdict": one.verdict.value,
+        "difference": six(found.estimate),
+        **_numbers(found, "low", "high"),
+        "n": found.n,
+        **_numbers(found, "p", "p_holm", "p_sign_flip", "effect"),
+        "exact": found.exact,
+        "verdict": found.verdict.value,
         "detectable": six(one.detectable),
         "sentence": one.sentence,
     }

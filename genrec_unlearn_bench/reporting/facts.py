@@ -1,29 +1,30 @@
 """Facts behind the tables of one call, counted: seeds, families, verdicts, margins, what diverged or is missing.
 
-The notes below a LaTeX table and the paragraph on the statistics both say these things in words; counted in one place,
-they cannot contradict each other.
+The notes below a table and the paragraph on the statistics say these things in words, in every format; counted in one
+place, they cannot contradict each other.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell, Verdict
+from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell, Unmarked, Verdict
 from genrec_unlearn_bench.reporting.board import Row
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
-from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference
-from genrec_unlearn_bench.reporting.tables import Table
+from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, detectable_difference, smallest_p
+from genrec_unlearn_bench.reporting.tables import Entry, Table
 
-__all__ = ["Facts", "Short", "facts"]
+__all__ = ["Facts", "Short", "Underpowered", "facts"]
 
 Span = tuple[float, float]
+Counted = tuple[BlockAnalysis, Row, Cell]
 
 
 @dataclass(frozen=True)
@@ -37,34 +38,38 @@ class Short:
     of: int
 
 
+@dataclass(frozen=True)
+class Underpowered:
+    """Rows for which no result whatever could have reached alpha, with the least p that there was.
+
+    Attributes:
+        n: Seeds shared with the baseline.
+        exact: Every seed differs by the same number, so that only the sign flip is left.
+    """
+
+    labels: tuple[str, ...]
+    n: int
+    exact: bool
+
+    @property
+    def least_p(self) -> float:
+        """The smallest p there is, before correction."""
+        return smallest_p(self.n, PairedTest.SIGN_FLIP if self.exact else PairedTest.T)
+
+
 @dataclass(frozen=True, eq=False)
 class Facts:
     """Counts over blocks (task × backbone); everything about tests is of the primary measures."""
 
     protocol: StatisticsProtocol
     blocks: tuple[BlockAnalysis, ...]
+    entries: tuple[Entry, ...]
     shown: frozenset[str]
     """Labels of the tables' lines; a layout may show fewer rows than were tested."""
 
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """Tasks, as they come."""
-        return self._keys(lambda block: block.block.key.task)
-
-    @property
-    def backbones(self) -> tuple[str, ...]:
-        """Backbones, as they come."""
-        return self._keys(lambda block: block.block.key.backbone)
-
-    @property
-    def scales(self) -> tuple[str, ...]:
-        """Scales, as they come."""
-        return self._keys(lambda block: block.block.key.scale)
-
-    @property
-    def rulesets(self) -> tuple[str, ...]:
-        """Rulesets, as they come."""
-        return self._keys(lambda block: block.block.key.ruleset)
+    def keys(self, part: str) -> tuple[str, ...]:
+        """Tasks, backbones, scales or rulesets, as they come: ``part`` is a field of ``BlockKey``."""
+        return tuple(dict.fromkeys(getattr(block.block.key, part) for block in self.blocks))
 
     @property
     def primary(self) -> tuple[Measure, ...]:
@@ -101,22 +106,48 @@ class Facts:
     @cached_property
     def fewer(self) -> tuple[Short, ...]:
         """Rows that lack seeds which others of their block have."""
-        return _grouped(
+        return self._grouped(
             (row.label, block, len(row.results), len(block.block.seeds))
             for block in self.blocks
             for row in block.block.rows
-            if len(row.results) < len(block.block.seeds) and row.label in self.shown
+            if len(row.results) < len(block.block.seeds)
         )
 
     @cached_property
     def diverged(self) -> tuple[Short, ...]:
         """Rows with diverged runs, their number, and how many runs there are."""
-        return _grouped(
+        return self._grouped(
             (row.label, block, len(row.diverged), len(row.results))
             for block in self.blocks
             for row in block.block.rows
-            if row.diverged and row.label in self.shown
+            if row.diverged
         )
+
+    @cached_property
+    def underpowered(self) -> tuple[Underpowered, ...]:
+        """Rows of the tables with an underpowered test against the baseline, by number of seeds."""
+        seen: dict[tuple[int, bool], dict[str, None]] = {}
+        for entry in self.entries:
+            difference = entry.cell.difference if entry.cell is not None else None
+            if difference is not None and entry.row is not None and difference.verdict is Verdict.UNDERPOWERED:
+                seen.setdefault((difference.n, difference.exact), {})[entry.row.label] = None
+        return tuple(Underpowered(tuple(labels), n, exact) for (n, exact), labels in sorted(seen.items()))
+
+    @cached_property
+    def unmarked(self) -> Mapping[tuple[tuple[Unmarked, tuple[str, ...]], ...], list[BlockAnalysis]]:
+        """Measures of the tables on which no best set is marked, by reason, with the blocks of which this is so."""
+        shown = dict.fromkeys(entry.column.measure for entry in self.entries)
+        out: dict[tuple[tuple[Unmarked, tuple[str, ...]], ...], list[BlockAnalysis]] = {}
+        for block in self.blocks:
+            reasons: dict[Unmarked, list[str]] = {}
+            for measure in shown:
+                reason = block.unmarked.get(measure)
+                if reason is not None:
+                    reasons.setdefault(reason, []).append(measure.title)
+            ranked = sum(row.kind == "method" and not row.diverged for row in block.block.rows)
+            if reasons and ranked > 1:
+                out.setdefault(tuple((why, tuple(titles)) for why, titles in reasons.items()), []).append(block)
+        return out
 
     @cached_property
     def verdicts(self) -> Mapping[Verdict, int]:
@@ -161,10 +192,7 @@ class Facts:
                 found.append(detectable_difference(sd, len(differences), level, power=self.protocol.power))
         return float(np.median(found)) if found else None
 
-    def _keys(self, read: Callable[[BlockAnalysis], str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(read(block) for block in self.blocks))
-
-    def _cells(self, measure: Measure) -> list[tuple[BlockAnalysis, Row, Cell]]:
+    def _cells(self, measure: Measure) -> list[Counted]:
         return [
             (block, row, block.cells[row.label, measure])
             for block in self.blocks
@@ -172,22 +200,24 @@ class Facts:
             if (row.label, measure) in block.cells
         ]
 
-    def _primary(self) -> list[tuple[BlockAnalysis, Row, Cell]]:
+    def _primary(self) -> list[Counted]:
         return [found for measure in self.primary for found in self._cells(measure)]
+
+    def _grouped(self, found: Iterable[tuple[str, BlockAnalysis, int, int]]) -> tuple[Short, ...]:
+        """Rows that the tables show, those of one block and number together."""
+        labels: dict[tuple[str, str, int, int], list[str]] = {}
+        for label, block, n, of in found:
+            if label in self.shown:
+                labels.setdefault((block.block.key.task, block.block.key.backbone, n, of), []).append(label)
+        return tuple(Short(tuple(names), *place) for place, names in labels.items())
 
 
 def facts(tables: Sequence[Table]) -> Facts:
     """The facts of some tables of one protocol; a block that several of them show counts once."""
     blocks = {id(block): block for table in tables for block in table.blocks}
-    shown = frozenset(line.label for table in tables for section in table.sections for line in section.lines)
-    return Facts(tables[0].protocol, tuple(blocks.values()), shown)
-
-
-def _grouped(found: Iterable[tuple[str, BlockAnalysis, int, int]]) -> tuple[Short, ...]:
-    labels: dict[tuple[str, str, int, int], list[str]] = {}
-    for label, block, n, of in found:
-        labels.setdefault((block.block.key.task, block.block.key.backbone, n, of), []).append(label)
-    return tuple(Short(tuple(names), *place) for place, names in labels.items())
+    lines = [line for table in tables for section in table.sections for line in section.lines]
+    entries = tuple(entry for line in lines for entry in line.entries)
+    return Facts(tables[0].protocol, tuple(blocks.values()), entries, frozenset(line.label for line in lines))
 
 
 def _span(values: Iterable[float]) -> Span | None:

@@ -11,16 +11,133 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.statistics.paired import PairedTests, holm, paired_tests, sign_flip
+from genrec_unlearn_bench.reporting.statistics.paired import holm, paired_tests, sign_flip
 from genrec_unlearn_bench.reporting.statistics.ranks import best_set, rank_intervals, second_set, tie_groups
 from genrec_unlearn_bench.reporting.wording import finite
 
-__all__ = ["NOWHERE", "Difference", "Mark", "Order", "Place", "Verdict", "against", "all_pairs", "scores"]
+__all__ = ["Difference", "Mark", "Order", "Place", "Unmarked", "Verdict", "against", "all_pairs", "paired_differences"]
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 LEAST_SEEDS = 2
-"""Fewer cannot be told from anything, so that they would stand in every best set."""
+"""Fewer cannot be told from anything, so that they would be in every best set."""
+SHARE = 3
+"""A marked set holds at most one in so many of the ranked methods: a column that is bold throughout says nothing."""
+
+
+class Verdict(StrEnum):
+    """Outcome of a test against the baseline."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NOT_SEPARABLE = "not separable"
+    UNDERPOWERED = "underpowered"
+    """Too few seeds for any result to reach alpha."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One row minus another, paired by seed; estimate and interval in the measure's unit.
+
+    Attributes:
+        estimate: NaN where no seed was measured for both.
+        p: Two-sided paired t over seeds.
+        p_holm: Corrected over the family.
+        p_sign_flip: Exact sign-flip, from the protocol's number of seeds up.
+        effect: Standardised difference (see ``statistics.paired``); None without variance.
+        exact: The difference is the same in every seed, so that there is no variance to test against.
+    """
+
+    estimate: float
+    low: float | None
+    high: float | None
+    n: int
+    p: float | None
+    p_holm: float | None
+    p_sign_flip: float | None
+    effect: float | None
+    exact: bool
+    verdict: Verdict
+
+
+def paired_differences(
+    first: FloatArray, second: FloatArray, measures: Sequence[Measure], protocol: StatisticsProtocol
+) -> tuple[Difference, ...]:
+    """K differences between two rows, corrected as one family.
+
+    Tested is what the verdict says: for a measure that is best near the oracle, the distance and not the sign. A
+    measure without a better side is tested on the difference itself, and its verdict is never better or worse.
+
+    Args:
+        first, second: [K, S] values by seed; NaN = not measured.
+        measures: [K] of each row of these.
+    """
+    directed = [measure.score(1.0) is not None for measure in measures]
+    gains = np.stack(
+        [
+            _scores(a, m) - _scores(b, m) if is_directed else a - b
+            for a, b, m, is_directed in zip(first, second, measures, directed, strict=True)
+        ]
+    )
+    shown = paired_tests(first - second, confidence=protocol.confidence)
+    tests = paired_tests(gains)
+    corrected = holm(tests.p)
+    flips = np.full(len(gains), np.nan)
+    enough = tests.n >= protocol.sign_flip_from
+    if enough.any():
+        flips[enough] = sign_flip(gains[enough])
+    out = []
+    for i, is_directed in enumerate(directed):
+        # Without variance p is the sign-flip's smallest, which few seeds cannot bring below alpha.
+        if tests.n[i] < 2 or (tests.exact[i] and tests.p[i] > protocol.alpha):
+            verdict = Verdict.UNDERPOWERED
+        elif not (corrected[i] <= protocol.alpha and is_directed):
+            verdict = Verdict.NOT_SEPARABLE
+        else:
+            verdict = Verdict.BETTER if tests.estimate[i] > 0 else Verdict.WORSE
+        out.append(
+            Difference(
+                estimate=float(shown.estimate[i]),
+                low=finite(shown.low[i]),
+                high=finite(shown.high[i]),
+                n=int(tests.n[i]),
+                p=finite(tests.p[i]),
+                p_holm=finite(corrected[i]),
+                p_sign_flip=finite(flips[i]),
+                effect=finite(shown.effect[i]),
+                exact=bool(tests.exact[i]),
+                verdict=verdict,
+            )
+        )
+    return tuple(out)
+
+
+def against(
+    values: FloatArray,
+    measures: Sequence[Measure],
+    family: Sequence[int],
+    base: int | None,
+    ranked: Sequence[int],
+    protocol: StatisticsProtocol,
+) -> dict[tuple[int, int], Difference]:
+    """Differences from the baseline by (measure, row), corrected over rows × measures of one family.
+
+    Args:
+        values: [measures, rows, seeds].
+        family: Indices of the family's measures; those without a direction are not tested.
+        base: The baseline's row.
+    """
+    tested = [m for m in family if measures[m].score(1.0) is not None]
+    places = [(m, r) for m in tested for r in ranked if r != base]
+    if base is None or not places:
+        return {}
+    found = paired_differences(
+        np.stack([values[place] for place in places]),
+        np.stack([values[m, base] for m, _ in places]),
+        [measures[m] for m, _ in places],
+        protocol,
+    )
+    return {place: difference for place, difference in zip(places, found, strict=True) if difference.n}
 
 
 class Mark(StrEnum):
@@ -31,26 +148,37 @@ class Mark(StrEnum):
     PLAIN = "plain"
 
 
+class Unmarked(StrEnum):
+    """Why no best set is marked on a measure."""
+
+    TIED = "no method is separable from the best"
+    LARGE = "more than a third of the methods are not separable from the best"
+    WORSE = "the best set holds a method that is worse than the baseline"
+    UNORDERED = "a method outside the best set has a better mean than one in it"
+
+
 @dataclass(frozen=True)
 class Place:
+    """Mark, ranks and letters of one row."""
+
     mark: Mark = Mark.PLAIN
     rank: tuple[int, int] | None = None
     letters: str = ""
 
 
-NOWHERE = Place()
-
-
 @dataclass(frozen=True)
 class Order:
-    """Marks, ranks and letters of the ranked rows on one measure."""
+    """Order of the ranked rows on one measure.
+
+    Attributes:
+        places: By row.
+        tests: In the family of all pairs.
+        unmarked: Why no row is marked; None where the best set is.
+    """
 
     places: Mapping[int, Place]
     tests: int
-    separable: bool
-
-    def of(self, row: int) -> Place:
-        return self.places.get(row, NOWHERE)
+    unmarked: Unmarked | None
 
 
 def all_pairs(
@@ -61,9 +189,14 @@ def all_pairs(
     *,
     alpha: float,
     letters: bool,
+    worse: frozenset[tuple[int, int]],
 ) -> dict[int, Order]:
-    """All pairs of ranked rows that were measured, corrected over pairs × measures of one family."""
-    turned = {m: scores(values[m], measures[m]) for m in family}
+    """All pairs of ranked rows that were measured, corrected over pairs × measures of one family.
+
+    Args:
+        worse: (measure, row) of rows that are significantly worse than the baseline, which are never marked.
+    """
+    turned = {m: _scores(values[m], measures[m]) for m in family}
     present = {m: [r for r in ranked if np.isfinite(turned[m][r]).any()] for m in family}
     present = {m: rows for m, rows in present.items() if rows}
     above = {m: np.triu_indices(len(rows), 1) for m, rows in present.items()}
@@ -84,126 +217,57 @@ def all_pairs(
         better[above[m]] = significant & (estimates[here] > 0)
         better[above[m][::-1]] = significant & (estimates[here] < 0)
         means = np.array([_mean(turned[m][r]) for r in rows])
-        out[m] = _order(rows, means, better, int(np.isfinite(p[here]).sum()), letters=letters)
+        excluded = np.array([(m, r) in worse for r in rows])
+        out[m] = _order(rows, means, better, excluded, int(np.isfinite(p[here]).sum()), letters=letters)
     return out
 
 
-def _order(rows: Sequence[int], means: FloatArray, better: BoolArray, tests: int, *, letters: bool) -> Order:
-    separable = better | better.T
-    ranks = rank_intervals(better)
-    names = tie_groups(separable) if letters else ("",) * len(rows)
-    nobody = np.zeros(len(rows), dtype=np.bool_)
-    best = best_set(means, better)
-    # Where none can be told from the best all are best, and a column in bold throughout says less than one without.
-    marked = bool((~best & np.isfinite(means)).any())
-    best, second = (best, second_set(means, better)) if marked else (nobody, nobody)
+def _order(
+    rows: Sequence[int], means: FloatArray, better: BoolArray, worse: BoolArray, tests: int, *, letters: bool
+) -> Order:
+    everything = (1, len(rows))
+    ranks = [(int(first), int(last)) for first, last in rank_intervals(better)]
+    names = tie_groups(better | better.T) if letters else ("",) * len(rows)
+    # What is the same for everybody orders nobody.
+    ranked, grouped = len(set(ranks)) > 1, len(set(names)) > 1
+    best, second = best_set(means, better), second_set(means, better)
+    measured = np.isfinite(means)
+    unmarked = _unmarked(best, measured & ~best, means, worse)
+    if unmarked or _unmarked(second, measured & ~best & ~second, means, worse):
+        second = np.zeros_like(second)
+    if unmarked:
+        best = np.zeros_like(best)
     places = {
         row: Place(
             Mark.BEST if best[i] else Mark.SECOND if second[i] else Mark.PLAIN,
-            (int(ranks[i, 0]), int(ranks[i, 1])),
-            names[i],
+            ranks[i] if ranked and ranks[i] != everything else None,
+            names[i] if grouped else "",
         )
         for i, row in enumerate(rows)
     }
-    return Order(places, tests, marked)
+    return Order(places, tests, unmarked)
+
+
+def _unmarked(chosen: BoolArray, others: BoolArray, means: FloatArray, worse: BoolArray) -> Unmarked | None:
+    """Why a set is not marked: it is empty, too large, no better than the baseline, or not ahead in the mean."""
+    if not others.any() or not chosen.any():
+        return Unmarked.TIED
+    if SHARE * chosen.sum() > np.isfinite(means).sum():
+        return Unmarked.LARGE
+    if (chosen & worse).any():
+        return Unmarked.WORSE
+    return Unmarked.UNORDERED if means[chosen].min() < means[others].max() else None
 
 
 def _mean(values: FloatArray) -> float:
     """Over the seeds that were measured; NaN, which is in no set, where these are too few."""
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if len(finite) >= LEAST_SEEDS else float("nan")
+    measured = values[np.isfinite(values)]
+    return float(measured.mean()) if len(measured) >= LEAST_SEEDS else float("nan")
 
 
-def scores(values: FloatArray, measure: Measure) -> FloatArray:
+def _scores(values: FloatArray, measure: Measure) -> FloatArray:
     """Turned so that more is better; NaN throughout for a measure without a direction."""
     sign = measure.score(1.0)
     if sign is None:
         return np.full_like(values, np.nan)
     return -np.abs(values) if measure.score(-1.0) == sign else values * sign
-
-
-class Verdict(StrEnum):
-    """Outcome of a test against the baseline."""
-
-    BETTER = "better"
-    WORSE = "worse"
-    NOT_SEPARABLE = "not separable"
-    UNDERPOWERED = "underpowered"
-    """Too few seeds for any result to reach alpha."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A row minus the baseline row, paired by seed; estimate and interval in the measure's unit.
-
-    Attributes:
-        p: Two-sided paired t over seeds.
-        p_holm: Corrected over the family.
-        p_sign_flip: Exact sign-flip, from the protocol's number of seeds up.
-        effect: Standardised difference (see ``statistics.paired``); None without variance.
-        exact: The difference is the same in every seed, so that there is no variance to test against.
-    """
-
-    estimate: float
-    low: float | None
-    high: float | None
-    n: int
-    p: float | None
-    p_holm: float | None
-    p_sign_flip: float | None
-    effect: float | None
-    exact: bool
-    verdict: Verdict
-
-
-def against(
-    values: FloatArray,
-    measures: Sequence[Measure],
-    family: Sequence[int],
-    base: int | None,
-    ranked: Sequence[int],
-    protocol: StatisticsProtocol,
-) -> dict[tuple[int, int], Difference]:
-    """Differences from the baseline, corrected over rows × measures of one family."""
-    rows = [row for row in ranked if row != base]
-    if base is None or not rows or not family:
-        return {}
-    places = [(m, r) for m in family for r in rows]
-    raw = np.stack([values[m, r] - values[m, base] for m, r in places])
-    oriented = {m: scores(values[m], measures[m]) for m in family}
-    turned = np.stack([oriented[m][r] - oriented[m][base] for m, r in places])
-    tests = paired_tests(turned, confidence=protocol.confidence)
-    shown = paired_tests(raw, confidence=protocol.confidence)
-    corrected = holm(tests.p)
-    enough = tests.n >= protocol.sign_flip_from
-    flips = np.full(len(places), np.nan)
-    if enough.any():
-        flips[enough] = sign_flip(turned[enough])
-    out = {}
-    for i, place in enumerate(places):
-        if not tests.n[i]:
-            continue
-        out[place] = Difference(
-            estimate=float(shown.estimate[i]),
-            low=finite(shown.low[i]),
-            high=finite(shown.high[i]),
-            n=int(tests.n[i]),
-            p=finite(tests.p[i]),
-            p_holm=finite(corrected[i]),
-            p_sign_flip=finite(flips[i]),
-            effect=finite(shown.effect[i]),
-            exact=bool(tests.exact[i]),
-            verdict=_verdict(tests, corrected, i, protocol),
-        )
-    return out
-
-
-def _verdict(tests: PairedTests, corrected: FloatArray, i: int, protocol: StatisticsProtocol) -> Verdict:
-    if tests.n[i] < 2:
-        return Verdict.UNDERPOWERED
-    if corrected[i] <= protocol.alpha:
-        return Verdict.BETTER if tests.estimate[i] > 0 else Verdict.WORSE
-    # Without variance the p is the sign-flip's smallest, which few seeds cannot bring below alpha.
-    if tests.exact[i] and tests.p[i] > protocol.alpha:
-        return Verdict.UNDERPOWERED
-    return Verdict.NOT_SEPARABLE

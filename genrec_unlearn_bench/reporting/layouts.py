@@ -25,6 +25,9 @@ class ColumnGroup(StrictModel):
     head: str
     measures: tuple[str, ...] = Field(min_length=1)
     """``group:metric`` with an optional ``/beam``; ``*`` stands for any part of a metric's name."""
+    tested: bool = True
+    """Whether its measures, those outside the primary ones, are in the exploratory family of tests. Without it they
+    are shown with their means alone, and change no other measure's correction."""
 
 
 class Layout(StrictModel):
@@ -62,6 +65,11 @@ class Layout(StrictModel):
                 hint="run with a suite that measures it (bench run --suite), or take another --layout",
             )
         return tuple(out)
+
+    def untested(self, present: Sequence[Measure], *, beam: int) -> frozenset[Measure]:
+        """Measures that are in no family."""
+        texts = [text for group in self.columns if not group.tested for text in group.measures]
+        return frozenset(measure for text in texts for measure in _matching(text, present, beam))
 
     def primary_measures(self, present: Sequence[Measure], *, beam: int) -> tuple[Measure, ...]:
         """The measures of its own confirmatory family, if it names one."""

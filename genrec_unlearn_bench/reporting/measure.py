@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec
 
-__all__ = ["GAP", "Measure"]
+__all__ = ["GAP", "RECORDED_COSTS", "TOTAL_SHARE", "TUNING_SECONDS", "UNLEARN_SECONDS", "Measure"]
 
 GAP = "gap."
 """Prefix of measures that are taken against the oracle's row, seed by seed, when a board is made. The ``gap.*`` of a
@@ -30,6 +31,36 @@ _SIDES = {
     Group.ALL: "",
 }
 
+_COSTS = {
+    spec.name: spec
+    for spec in (
+        MetricSpec(
+            name=name,
+            title=title,
+            better={Group.ALL: Better.LOWER},
+            range=(0.0, math.inf),
+            unit=unit,
+            description=description,
+            source="protocol sec. 4",
+        )
+        for name, title, unit, description in (
+            (
+                "cost.tuning-seconds",
+                "Tuning",
+                "seconds",
+                "Wall-clock of trying configurations before this one was chosen, validation included.",
+            ),
+            (
+                "cost.total-share",
+                "% of retraining",
+                "%",
+                "Wall-clock of unlearning and tuning together, as a share of that of training the oracle.",
+            ),
+        )
+    )
+}
+"""Costs that no record lists among its metrics; they follow from its other fields (``results.cost_values``)."""
+
 
 class Measure(NamedTuple):
     """A metric of one group at one beam."""
@@ -50,7 +81,7 @@ class Measure(NamedTuple):
         """
         head, slash, tail = text.partition("/")
         side, colon, metric = head.partition(":")
-        spec = metric_spec(metric if colon else head)
+        spec = _spec(metric if colon else head)
         groups = {_SIDES[group] or group.value: group for group in spec.better} | {g.value: g for g in spec.better}
         if (colon and side not in groups) or (not colon and len(spec.better) != 1):
             hint = " or ".join(f"{name}:{spec.name}" for name in dict.fromkeys(_SIDES[g] for g in spec.better))
@@ -63,7 +94,7 @@ class Measure(NamedTuple):
     @property
     def spec(self) -> MetricSpec:
         """The metric's declaration."""
-        return metric_spec(self.metric)
+        return _spec(self.metric)
 
     @property
     def base(self) -> Measure:
@@ -113,3 +144,14 @@ def listed(metric: str) -> bool:
     """Whether a metric has a value for each beam: those of ranked lists, not those of tokens or of the clock. What the
     full suite ranks lists for is measured at one beam, which its description names."""
     return metric.removeprefix(GAP).partition(".")[0] not in _WITHOUT_BEAM
+
+
+def _spec(name: str) -> MetricSpec:
+    return _COSTS[name] if name in _COSTS else metric_spec(name)
+
+
+UNLEARN_SECONDS = Measure("cost.unlearn-seconds", Group.ALL)
+TUNING_SECONDS = Measure("cost.tuning-seconds", Group.ALL)
+TOTAL_SHARE = Measure("cost.total-share", Group.ALL)
+RECORDED_COSTS = (TUNING_SECONDS, TOTAL_SHARE)
+"""Costs that a record need not hold; where it does not, tables have a dash."""

@@ -102,20 +102,17 @@ def outputs(
     *,
     standalone: bool = False,
     bib: bool = False,
-    versions: Mapping[str, str] | None = None,
 ) -> tuple[Output, ...]:
     """The files of one format, the one to look at first.
 
     Args:
         standalone: LaTeX as a whole document.
         bib: Beside LaTeX, the bibliography of all methods, backbones and datasets in the tables.
-        versions: Of the packages that computed the statistics, for LaTeX to say; left out by default, as the same
-            results shall give the same bytes elsewhere.
 
     Raises UnknownName for a format that there is not.
     """
     if format_ == "latex":
-        return _latex(report, standalone=standalone, bib=bib, versions=versions)
+        return _latex(report, standalone=standalone, bib=bib)
     if format_ not in _MAKERS:
         raise UnknownName("format", format_, FORMATS)
     return _MAKERS[format_](report)
@@ -172,10 +169,10 @@ def _html(report: Report) -> tuple[Output, ...]:
     return (Output("index.html", page), *_figures(report.across, svg=True))
 
 
-def _latex(report: Report, *, standalone: bool, bib: bool, versions: Mapping[str, str] | None) -> tuple[Output, ...]:
+def _latex(report: Report, *, standalone: bool, bib: bool) -> tuple[Output, ...]:
     from genrec_unlearn_bench.reporting.latex.render import render_latex
 
-    text = render_latex(report.tables, standalone=standalone, versions=versions, reported=report.reported)
+    text = render_latex(report.tables, standalone=standalone, reported=report.reported)
     out = [Output(f"{report.stem}.tex", text)]
     if bib:
         from genrec_unlearn_bench.reporting.bibliography import bibliography
@@ -183,7 +180,7 @@ def _latex(report: Report, *, standalone: bool, bib: bool, versions: Mapping[str
         out.append(Output(f"{report.stem}.bib", bibliography(report.tables).text, "beside"))
     from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
 
-    paragraph = statistical_paragraph(report.tables, versions=versions)
+    paragraph = statistical_paragraph(report.tables)
     out.append(Output(f"{report.stem}-statistics.tex", paragraph.latex, "further"))
     return (*out, *_figures(report.across, svg=False))
 

@@ -14,7 +14,13 @@ from pydantic import ValidationError
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
-from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.measure import (
+    RECORDED_COSTS,
+    TOTAL_SHARE,
+    TUNING_SECONDS,
+    UNLEARN_SECONDS,
+    Measure,
+)
 
 __all__ = ["OWN", "Badge", "Loaded", "Result", "Source", "find_records", "load_results", "measures_of", "result_of"]
 
@@ -171,6 +177,7 @@ def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = O
         for value in record.metrics
         if not value.metric.startswith(_GAPS)
     ]
+    values = {measure: value.value for measure, value in measured}
     return Result(
         **{name: getattr(cell, name) for name in _CELL},
         **{name: getattr(record, name) for name in _RECORD},
@@ -178,12 +185,27 @@ def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = O
         backbone_label=record.backbone_label or cell.backbone,
         backbone_config=_canonical(record.backbone_config),
         sid_config=_canonical(record.sid_config),
-        values={measure: value.value for measure, value in measured},
+        values=values | _costs(record, values.get(UNLEARN_SECONDS)),
         examples={measure: value.n for measure, value in measured if value.n},
         place=folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder.name,
         folder=folder,
         source=source,
     )
+
+
+def _costs(record: RunRecord, unlearning: float | None) -> dict[Measure, float | None]:
+    """Seconds of tuning, and unlearning with tuning as a percentage of retraining; None where a part is not recorded.
+
+    A record of a method that was tuned counts its trials and their seconds. Where it counts none, nobody knows.
+    """
+    if unlearning is None:
+        return {}
+    cost, ruleset = record.cost, record.cell.ruleset
+    unknown = not cost.tuning_seconds and (cost.tuning_trials > 0 or ruleset == "tuned")
+    tuning = None if unknown else cost.tuning_seconds
+    known = tuning is not None and cost.retrain_seconds
+    share = 100.0 * (unlearning + tuning) / cost.retrain_seconds if known else None
+    return {TUNING_SECONDS: tuning, TOTAL_SHARE: share}
 
 
 def _canonical(content: Mapping[str, Any]) -> str:
@@ -198,10 +220,10 @@ def _reason(fault: OSError | ValidationError) -> str:
 
 
 def measures_of(results: Iterable[Result]) -> tuple[Measure, ...]:
-    """Every measure that some result has a number for, in order of first appearance."""
+    """Every measure that some result has a number for, in order of first appearance; costs without one as well."""
     seen: dict[Measure, None] = {}
     for result in results:
         for measure, value in result.values.items():
-            if value is not None:
+            if value is not None or measure in RECORDED_COSTS:
                 seen.setdefault(measure)
     return tuple(seen)

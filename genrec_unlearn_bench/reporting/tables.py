@@ -149,6 +149,7 @@ def make_tables(
         measures=[measure for _, members in groups for measure in members],
         primary=layout.primary_measures(present, beam=width) or protocol.primary_measures(width),
         baseline=baseline or layout.baseline,
+        untested=layout.untested(present, beam=width),
     )
     places: dict[tuple[str, str, str], list[BlockAnalysis]] = {}
     for block in analysis.blocks:

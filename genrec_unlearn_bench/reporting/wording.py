@@ -50,8 +50,8 @@ def fixed(value: float, decimals: int) -> str:
 
 
 def bare(number: str) -> str:
-    """Without the zero before the point, for narrow columns: ``.0790``, ``-.0012``."""
-    return re.sub(r"(?<![0-9])0(?=\.[0-9])", "", number)
+    """Without the zero before the point where two decimals follow, for narrow columns: ``.0790``, ``-.0012``."""
+    return re.sub(r"(?<![0-9])0(?=\.[0-9]{2})", "", number)
 
 
 def p_text(p: float | None) -> str:

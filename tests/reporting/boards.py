@@ -209,7 +209,15 @@ def _record(
             git_commit="0" * 40,
             git_dirty=False,
         ),
-        cost=Cost(unlearn_seconds=seconds, retrain_seconds=600.0, peak_memory_mib=512.0, steps=75, tuning_trials=12),
+        cost=Cost(
+            unlearn_seconds=seconds,
+            retrain_seconds=600.0,
+            peak_memory_mib=512.0,
+            steps=75,
+            tuning_trials=0 if reference else 12,
+            # An older record counts its trials and not their seconds.
+            tuning_seconds=0.0 if reference or method == "rmu" else 240.0,
+        ),
         diverged=diverged,
         metrics=() if diverged else tuple(_metrics(task, backbone, method, seed, kept, noise, seconds)),
         per_user_digest="",

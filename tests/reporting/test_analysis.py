@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Mark, Verdict, analyse
+from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Mark, Unmarked, Verdict, analyse
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
@@ -81,19 +81,17 @@ def test_exploratory_measures_are_a_family_of_their_own() -> None:
 
 
 def test_lower_is_better_on_the_forget_side_and_higher_on_the_retain_side() -> None:
-    low, high = [0.10, 0.11, 0.10, 0.12, 0.10], [0.40, 0.42, 0.39, 0.41, 0.40]
-    found = analysed(
-        board_of(
-            plant("low", {"forget:hr@10": low, "retain:ndcg@10": low}),
-            plant("high", {"forget:hr@10": high, "retain:ndcg@10": high}),
-        )
-    )
-    assert found.cells["low", FORGET].mark is Mark.BEST
-    assert found.cells["high", FORGET].mark is Mark.SECOND
-    assert found.cells["high", RETAIN].mark is Mark.BEST
-    assert found.cells["low", RETAIN].mark is Mark.SECOND
+    values = {
+        "low": [0.10, 0.11, 0.10, 0.12, 0.10],
+        "middle": [0.25, 0.26, 0.24, 0.25, 0.26],
+        "high": [0.40, 0.42, 0.39, 0.41, 0.40],
+    }
+    found = analysed(board_of(*(plant(name, {"forget:hr@10": v, "retain:ndcg@10": v}) for name, v in values.items())))
+    marks = {each: {name: found.cells[name, each].mark.value for name in values} for each in (FORGET, RETAIN)}
+    assert marks[FORGET] == {"low": "best", "middle": "second", "high": "plain"}
+    assert marks[RETAIN] == {"low": "plain", "middle": "second", "high": "best"}
     assert found.cells["low", FORGET].rank == (1, 1)
-    assert found.cells["low", RETAIN].rank == (2, 2)
+    assert found.cells["low", RETAIN].rank == (3, 3)
 
 
 def test_the_best_set_holds_all_that_are_not_separable_from_the_best_and_the_second_follows() -> None:
@@ -106,13 +104,23 @@ def test_the_best_set_holds_all_that_are_not_separable_from_the_best_and_the_sec
                 tied=list(0.101 + turned),
                 second=list(0.3 + 1.1 * noise),
                 third=list(0.5 + noise + 0.001 * turned),
+                fourth=list(0.6 + 1.4 * noise + 0.001 * turned),
+                fifth=list(0.7 + 1.8 * noise + 0.001 * turned),
             )
         )
     )
     marks = {row.label: found.cells[row.label, FORGET].mark.value for row in found.block.rows}
-    assert marks == {"best": "best", "tied": "best", "second": "second", "third": "plain"}
+    assert marks == dict.fromkeys(("third", "fourth", "fifth"), "plain") | {
+        "best": "best",
+        "tied": "best",
+        "second": "second",
+    }
+    assert found.unmarked[FORGET] is None
     ranks = {row.label: found.cells[row.label, FORGET].rank for row in found.block.rows}
-    assert ranks == {"best": (1, 2), "tied": (1, 2), "second": (3, 3), "third": (4, 4)}
+    assert ranks == {
+        **{"best": (1, 2), "tied": (1, 2), "second": (3, 3)},
+        **{"third": (4, 4), "fourth": (5, 5), "fifth": (6, 6)},
+    }
     letters = {row.label: set(found.cells[row.label, FORGET].letters) for row in found.block.rows}
     assert letters["best"] & letters["tied"]
     assert not letters["best"] & letters["second"]
@@ -123,7 +131,47 @@ def test_where_all_are_tied_nothing_is_marked() -> None:
     found = analysed(board_of(rows(a=[0.1, 0.3, 0.2], b=[0.3, 0.1, 0.2], c=[0.2, 0.2, 0.21])))
     assert {found.cells[label, FORGET].mark for label in "abc"} == {Mark.PLAIN}
     assert found.separable[FORGET] is False
-    assert all(found.cells[label, FORGET].rank == (1, 3) for label in "abc")
+    assert found.unmarked[FORGET] is Unmarked.TIED
+    assert all(found.cells[label, FORGET].rank is None for label in "abc"), "every rank is open to each of them"
+    assert all(not found.cells[label, FORGET].letters for label in "abc"), "all would share one"
+
+
+NOISE = np.array([0.0, 0.01, -0.01, 0.005, -0.005])
+
+
+def marked(**values: np.ndarray) -> tuple[Unmarked | None, dict[str, str]]:
+    found = analysed(board_of(rows(**{name: list(numbers) for name, numbers in values.items()})))
+    marks = {row.label: found.cells[row.label, FORGET].mark.value for row in found.block.rows}
+    return found.unmarked[FORGET], {name: mark for name, mark in marks.items() if mark != "plain"}
+
+
+def test_a_best_set_of_more_than_a_third_is_not_marked() -> None:
+    worse = {f"m{i}": 0.4 + 0.1 * i + NOISE[::-1] for i in range(3)}
+    why, marks = marked(a=0.1 + NOISE, b=0.1005 + NOISE[::-1], **worse)
+    assert (why, marks) == (Unmarked.LARGE, {})
+
+
+def test_a_best_set_with_a_row_that_is_worse_than_the_baseline_is_not_marked() -> None:
+    worse = {f"m{i}": 0.4 + 0.1 * i + NOISE[::-1] for i in range(5)}
+    assert marked(original=0.3 + NOISE, a=0.1 + NOISE, **worse)[1]["a"] == "best"
+    assert marked(original=0.01 + 1.3 * NOISE[::-1], a=0.1 + NOISE, **worse) == (Unmarked.WORSE, {})
+
+
+def test_a_best_set_that_skips_a_better_mean_is_not_marked() -> None:
+    worse = {f"m{i}": 0.8 + 0.1 * i + NOISE[::-1] for i in range(5)}
+    wild = np.array([0.05, 0.6, 0.1, 0.7, 0.3])
+    assert marked(a=0.1 + NOISE, b=0.2 + NOISE[::-1], wild=wild, **worse) == (Unmarked.UNORDERED, {})
+
+
+def test_untested_measures_have_means_and_are_in_no_family() -> None:
+    cost = measure("cost.unlearn-seconds")
+    board = board_of(
+        *(plant(name, {"forget:hr@10": ORIGINAL, "cost.unlearn-seconds": ORIGINAL}) for name in ("original", "a", "b"))
+    )
+    found = analyse(board, statistics_protocol(), measures=(FORGET, cost), untested=frozenset({cost})).blocks[0]
+    assert found.cells["a", cost].mean == pytest.approx(np.mean(ORIGINAL))
+    assert found.cells["a", cost].difference is None
+    assert cost not in found.unmarked
 
 
 def test_near_the_oracle_is_best_for_a_gap_on_either_side() -> None:
@@ -131,7 +179,8 @@ def test_near_the_oracle_is_best_for_a_gap_on_either_side() -> None:
     retrain = [0.10, 0.12, 0.11, 0.09, 0.10]
     near = [x - 0.01 - 0.001 * i for i, x in enumerate(retrain)]
     far = [x + 0.3 + 0.01 * i for i, x in enumerate(retrain)]
-    found = analysed(board_of(rows(retrain=retrain, near=near, far=far)), gap)
+    farther = [x + 0.5 + 0.02 * i for i, x in enumerate(retrain)]
+    found = analysed(board_of(rows(retrain=retrain, near=near, far=far, farther=farther)), gap)
     assert found.cells["near", gap].mark is Mark.BEST
     assert found.cells["near", gap].mean == pytest.approx(-0.012)
     assert found.cells["far", gap].mark is Mark.SECOND

@@ -8,8 +8,7 @@ from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation.suites import suites
 from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.board import CORE, Board
-from genrec_unlearn_bench.reporting.formats.notes import notes
-from genrec_unlearn_bench.reporting.latex.notes import notes_of
+from genrec_unlearn_bench.reporting.formats.notes import latex_notes, notes
 from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import Result
@@ -71,7 +70,7 @@ def test_no_table_holds_two_and_each_says_which_it_is(mixed: list[Result]) -> No
 
 def test_a_table_of_a_suite_says_why_it_stands_alone(mixed: list[Result]) -> None:
     for table in tables(selected_board(mixed, PROTOCOL, Selection()), "main"):
-        told = [any("not to be compared" in note for note in found) for found in (notes(table), notes_of(table))]
+        told = [any("not to be compared" in note for note in found) for found in (notes(table), latex_notes(table))]
         assert told == ["suite-full" in table.name] * 2
 
 

@@ -38,13 +38,13 @@ def test_tasks_stand_side_by_side_and_then_in_further_tables() -> None:
         ("main-tuned-small-1", ("a-brand", "b-brand")),
         ("main-tuned-small-2", ("c-brand",)),
     ]
-    assert len(tables[0].columns) == 10
+    assert len(tables[0].columns) == 16
 
 
 def test_a_method_that_was_not_run_on_a_task_has_empty_cells_there() -> None:
     table = make_synthetic_tables("main")[0]
     line = next(line for line in table.sections[0].lines if line.label == "pisces")
-    assert [entry.cell is None for entry in line.entries] == [False] * 5 + [True] * 5
+    assert [entry.cell is None for entry in line.entries] == [False] * 8 + [True] * 8
 
 
 def test_a_diverged_run_is_said_with_its_task_and_number() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
+from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Equivalent
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line
 from genrec_unlearn_bench.reporting.wording import fixed
@@ -39,7 +40,7 @@ class Shown:
     """The parts of one cell; empty where there is nothing to say.
 
     Attributes:
-        number: The mean, or why there is none: – (not run), n/a (not measured), diverged.
+        number: The mean, or why there is none: – (not run, or not recorded), n/a (not measured), diverged.
         spread: Standard deviation over the seeds, or the number of seeds where there is only one.
         sign: Against the baseline.
         oracle: Equivalence to the oracle.
@@ -68,7 +69,7 @@ def show(entry: Entry) -> Shown:
         # The runs that are left would flatter it.
         return Shown("diverged", f"{len(entry.row.diverged)} of {len(entry.row.results)}")
     if cell.mean is None:
-        return Shown("n/a")
+        return Shown("–" if column.measure in RECORDED_COSTS else "n/a")
     difference, equivalence = cell.difference, cell.equivalence
     rank = ""
     if column.primary and cell.rank is not None:

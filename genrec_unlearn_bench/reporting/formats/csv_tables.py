@@ -11,8 +11,10 @@ import io
 from collections.abc import Iterable, Sequence
 
 from genrec_unlearn_bench.reporting.across import Across
-from genrec_unlearn_bench.reporting.formats.json_tables import BlockEntry, CellEntry, document
+from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell
+from genrec_unlearn_bench.reporting.board import Row
 from genrec_unlearn_bench.reporting.reported import Beside
+from genrec_unlearn_bench.reporting.selection import rows_shown
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import csv_text, six
 
@@ -60,9 +62,16 @@ def wide_csv(table: Table) -> str:
 
 def long_csv(tables: Sequence[Table]) -> str:
     """Every cell of the rows in the tables of one call; see ``LONG_COLUMNS``."""
-    found = document(tables)
-    protocol = (found.protocol.suite_protocol, found.protocol.version)
-    return _written(LONG_COLUMNS, ([*row, *protocol] for block in found.blocks for row in _long_rows(block)))
+    analysis, shown = tables[0].analysis, rows_shown(tables)
+    versions = (analysis.protocol.suite_protocol, analysis.protocol.version)
+    rows = (
+        [*line, *versions]
+        for block in analysis.blocks
+        for row in block.block.rows
+        if (block.block.key.backbone, block.block.key.scale, block.block.key.ruleset, row.label) in shown
+        for line in _long_rows(block, row)
+    )
+    return _written(LONG_COLUMNS, rows)
 
 
 def across_csv(found: Sequence[Across]) -> str:
@@ -97,35 +106,39 @@ def reported_csv(found: Sequence[Beside]) -> str:
     return _written(heads, rows)
 
 
-def _long_rows(block: BlockEntry) -> Iterable[list[object]]:
-    place = [csv_text(part) for part in (block.task, block.backbone, block.scale, block.ruleset, block.setup)]
-    baseline = csv_text(block.baseline) if block.baseline is not None else None
-    for row in block.rows:
-        who = [csv_text(row.label), csv_text(row.method), row.kind, csv_text(row.source), row.badge]
-        keys = csv_text(" ".join(f"{run.seed}={run.key}" for run in row.runs))
-        diverged = " ".join(str(run.seed) for run in row.runs if run.diverged)
-        seeds = {run.seed for run in row.runs}
-        for measure, cell in zip(block.measures, row.cells, strict=True):
-            # A metric's name is ours; it begins with a letter.
-            what = (measure.name, measure.group, measure.metric, measure.beam, measure.unit, measure.better)
-            values = [(seed, value) for seed, value in zip(block.seeds, cell.seeds, strict=True) if seed in seeds]
-            by_seed = " ".join(f"{seed}={'na' if value is None else format(value, 'g')}" for seed, value in values)
-            mean = (cell.mean, cell.sd, cell.low, cell.high, cell.n, by_seed, diverged)
-            rank = (cell.mark, *(cell.rank or (None, None)), cell.letters)
-            equal = cell.equivalence
-            verdict = (equal.verdict, equal.p) if equal is not None else (None, None)
-            tests = (*_difference(cell, baseline), *verdict, measure.margin)
-            yield [*place, *who, *what, int(measure.primary), *mean, *rank, *tests, keys]
+def _long_rows(block: BlockAnalysis, row: Row) -> Iterable[list[object]]:
+    key, source = block.block.key, row.first.source
+    place = [csv_text(part) for part in (key.task, key.backbone, key.scale, key.ruleset, key.variant)]
+    who = [csv_text(row.label), csv_text(row.method), row.kind, csv_text(source.name), source.badge.value]
+    baseline = csv_text(block.baseline.label) if block.baseline is not None else None
+    keys = csv_text(" ".join(f"{seed}={result.key}" for seed, result in row.results.items()))
+    diverged = " ".join(map(str, row.diverged))
+    for measure in block.measures:
+        cell, spec = block.cell(row, measure), measure.spec
+        # A metric's name is ours; it begins with a letter.
+        what = (measure.text, measure.group.value, measure.metric, measure.beam, spec.unit, measure.better.value)
+        values = [(seed, v) for seed, v in zip(block.block.seeds, cell.seeds, strict=True) if seed in row.results]
+        by_seed = " ".join(f"{seed}={'na' if value is None else format(six(value), 'g')}" for seed, value in values)
+        mean = (*_six(cell, "mean", "sd", "low", "high"), cell.n, by_seed, diverged)
+        rank = (cell.mark.value, *(cell.rank or (None, None)), cell.letters)
+        equal = cell.equivalence
+        verdict = (equal.verdict.value, six(equal.p)) if equal is not None else (None, None)
+        tests = (*_difference(cell, baseline), *verdict, six(block.margins.get(measure)))
+        yield [*place, *who, *what, int(measure in block.primary), *mean, *rank, *tests, keys]
 
 
-def _difference(cell: CellEntry, baseline: object) -> list[object]:
+def _difference(cell: Cell, baseline: object) -> list[object]:
     found = cell.difference
     if found is None:
         return [None] * 11
     return [
-        *(baseline, found.estimate, found.low, found.high, found.n, found.effect),
-        *(found.p, found.p_holm, found.p_sign_flip, int(found.exact), found.verdict),
+        *(baseline, *_six(found, "estimate", "low", "high"), found.n, six(found.effect)),
+        *(*_six(found, "p", "p_holm", "p_sign_flip"), int(found.exact), found.verdict.value),
     ]
+
+
+def _six(found: object, *names: str) -> list[float | None]:
+    return [six(getattr(found, name)) for name in names]
 
 
 def _written(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -1,24 +1,38 @@
 """Notes below a table: protocol, seeds, families, marks, power, and what was left out; plain sentences.
 
-A number without them says more than was measured, so every format prints them.
+A number without them says more than was measured, so every format prints them. LaTeX prints fewer, in a paper's signs
+and names; the paragraph on the statistics says the rest there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Verdict
+from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Mark
 from genrec_unlearn_bench.reporting.board import CORE
 from genrec_unlearn_bench.reporting.facts import facts
-from genrec_unlearn_bench.reporting.formats.cells import DIVERGED, show
-from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, smallest_p
-from genrec_unlearn_bench.reporting.tables import Table
-from genrec_unlearn_bench.reporting.wording import listed, p_text
+from genrec_unlearn_bench.reporting.formats.cells import DIVERGED, EQUIVALENCE, SIGNS
+from genrec_unlearn_bench.reporting.latex.escape import shorten
+from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS
+from genrec_unlearn_bench.reporting.sentences import in_latex, sentences
+from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
+from genrec_unlearn_bench.reporting.tables import Entry, Table
+from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, task_title
+from genrec_unlearn_bench.reporting.wording import listed
 
-__all__ = ["legend", "notes", "suite_notes"]
+__all__ = ["latex_notes", "legend", "notes"]
 
-K = TypeVar("K")
+_TEXT = {
+    **{verdict.name.lower(): sign for verdict, sign in SIGNS.items()},
+    **{verdict.name.lower(): sign for verdict, sign in EQUIVALENCE.items() if verdict is not Likeness.UNDERPOWERED},
+    **{"unmeasured": "n/a", "absent": "–", "diverged": DIVERGED},
+}
+_LATEX = {
+    **{"best": "Bold", "second": "underlined", "better": "⁺", "worse": "⁻", "equivalent": "†"},
+    **{"unmeasured": "n.m.", "absent": "–"},
+}
+_TITLES = {"row": row_title, "task": task_title, "backbone": backbone_title}
 
 
 def notes(table: Table, *, best: str = "Bold", second: str = "italic") -> tuple[str, ...]:
@@ -27,158 +41,81 @@ def notes(table: Table, *, best: str = "Bold", second: str = "italic") -> tuple[
     Args:
         best, second: How the format shows the two sets.
     """
-    protocol = table.protocol
-    confidence = f"{protocol.confidence:.0%}"
-    return (
-        f"{protocol.name.capitalize()}: paired t over training seeds, Holm within each family of a block (task × "
-        f"backbone), α = {protocol.alpha:g}; intervals in the files are {confidence} t intervals.",
-        *legend(table, best=best, second=second),
-        *suite_notes(table),
-        *_families(table),
-        *_seeds(table),
-        *_power(table),
-        *_underpowered(table),
-        *_no_order(table),
-        *_diverged(table),
-        *(f"Left out: {text}." for text in table.analysis.board.left_out),
-    )
+    return sentences("notes.txt", **_context(table, {**_TEXT, "best": best, "second": second}))
 
 
 def legend(table: Table, *, best: str = "Bold", second: str = "italic or underlined") -> tuple[str, ...]:
-    """Legend of the marks, of those that stand in the table."""
-    shown = [show(entry) for section in table.sections for line in section.lines for entry in line.entries]
-    baselines = listed(_baselines(table))
-    oracle = table.protocol.oracle
-    out = ["Mean ± standard deviation over seeds."]
-    if any(part.mark != "plain" for part in shown):
-        out.append(
-            f"{best}: the best set (the best mean and all that are not separable from it); {second}: the second set. "
-            "Reference rows are not ranked."
-        )
-    for sign, text in (
-        ("▲", f"significantly better than {baselines}"),
-        ("▼", f"significantly worse than {baselines}"),
-        ("?", f"underpowered against {baselines}"),
-    ):
-        if any(part.sign == sign for part in shown):
-            out.append(f"{sign} {text}.")
-    for sign, text in (
-        ("≈", f"equivalent to {oracle} (two one-sided tests; margin: the "),
-        ("=", f"the same as {oracle} in every seed."),
-        ("≠", f"beyond the margin of equivalence to {oracle}."),
-    ):
-        if any(part.oracle == sign for part in shown):
-            quantile = f"{table.protocol.equivalence_quantile:.0%} quantile of differences between retrained models, "
-            quantile += "at least one test example)."
-            out.append(f"{sign} {text}{quantile if sign == '≈' else ''}")
-    if any(part.rank for part in shown):
-        out.append("Last, for primary measures: the interval of ranks; methods that share a letter are not separable.")
-    if any(part.number == "n/a" for part in shown):
-        out.append("n/a: not measured.")
-    if any(part.number == "–" for part in shown):
-        out.append("–: not run.")
-    return tuple(out)
+    """Those of the notes that say what the signs in the table mean."""
+    return sentences("legend.txt", **_context(table, {**_TEXT, "best": best, "second": second}))
 
 
-def suite_notes(table: Table) -> Iterable[str]:
-    """That numbers of a suite beyond the core stand apart, and why; nothing below tables of the core."""
+def latex_notes(table: Table) -> tuple[str, ...]:
+    """Notes below a LaTeX table, as TeX: the marks that occur in it, seeds, gaps, and the protocol."""
+    return tuple(map(in_latex, sentences("notes.txt", **_context(table, _LATEX, brief=True))))
+
+
+def _context(table: Table, signs: dict[str, str], *, brief: bool = False) -> dict[str, Any]:
+    found = facts([table])
+    name = _paper_name if brief else _plain_name
+    detectable = [(measure, found.detectable(measure)) for measure in found.primary]
+    baselines = found.baselines or (found.protocol.baseline,)
+    beams: dict[int, dict[str, None]] = {}
+    for column in table.columns:
+        if column.measure.beam is not None:
+            beams.setdefault(column.measure.beam, {})[column.head] = None
     suite = table.blocks[0].block.rows[0].first.suite
-    if suite != CORE:
-        yield (
-            f"Suite {suite}: some train interactions are kept from every model, {table.protocol.baseline} and "
-            f"{table.protocol.oracle} among them. Its numbers are not to be compared with those of the suite "
-            f"{CORE}, which have tables of their own."
-        )
+    return {
+        "f": found,
+        "protocol": found.protocol,
+        "signs": signs,
+        "brief": brief,
+        "name": name,
+        "present": set(_present(found.entries, primary_alone=brief)),
+        "costs": any(column.measure in RECORDED_COSTS for column in table.columns),
+        "baselines": listed(name("row", label) for label in baselines),
+        "oracle": name("row", found.protocol.oracle),
+        "suite": suite if suite != CORE else "",
+        "core": CORE,
+        "several": len(found.blocks) > 1,
+        "unmarked": [
+            (reasons, [_where(block, name) for block in blocks]) for reasons, blocks in found.unmarked.items()
+        ],
+        "detectable": [f"{number:.2g} on {measure.title}" for measure, number in detectable if number is not None],
+        "beams": [(width, list(heads)) for width, heads in sorted(beams.items())],
+        "left_out": () if brief else table.analysis.board.left_out,
+    }
 
 
-def _families(table: Table) -> Iterable[str]:
-    primary = listed(dict.fromkeys(measure.title for block in table.blocks for measure in block.primary))
-    if primary:
-        others = any(not column.primary for column in table.columns)
-        tail = "; all other measures are exploratory and corrected among themselves" if others else ""
-        yield f"Primary measures: {primary}{tail}."
-    counts: dict[tuple[str, int, int], list[str]] = {}
-    for block in table.blocks:
-        base = block.baseline.label if block.baseline is not None else ""
-        counts.setdefault((base, block.against_baseline, block.pairs), []).append(_where(block))
-    for (base, against, pairs), places in counts.items():
-        where = f" in {listed(places)}" if len(counts) > 1 else " in each block" if len(places) > 1 else ""
-        tests = f"{against} tests against {base}" if base else f"no row {table.protocol.baseline} to test against"
-        yield f"Confirmatory families{where}: {tests}; {pairs} tests among all pairs of methods."
+def _present(entries: Sequence[Entry], *, primary_alone: bool) -> Iterator[str]:
+    """Signs that occur in a table, by their names in the templates."""
+    for entry in entries:
+        cell, diverged = entry.cell, entry.row is not None and bool(entry.row.diverged)
+        if cell is None:
+            yield "absent"
+        elif cell.mean is None and not diverged:
+            yield "unrecorded" if entry.column.measure in RECORDED_COSTS else "unmeasured"
+        elif not diverged:
+            if cell.mark is not Mark.PLAIN:
+                yield "marked"
+            if entry.column.primary or not primary_alone:
+                if cell.difference is not None:
+                    yield cell.difference.verdict.name.lower()
+                if cell.equivalence is not None and cell.equivalence.verdict is not Likeness.UNDERPOWERED:
+                    yield cell.equivalence.verdict.name.lower()
+            if entry.column.primary and cell.rank is not None:
+                yield "ranked"
 
 
-def _seeds(table: Table) -> Iterable[str]:
-    wanted = table.protocol.seeds
-    for seeds, places in _by((block.block.seeds, _where(block)) for block in table.blocks).items():
-        where = f" in {listed(places)}" if len(table.blocks) > 1 else ""
-        short = f"; the protocol asks for {wanted}" if len(seeds) < wanted else ""
-        yield f"Seeds{where}: {len(seeds)} ({', '.join(map(str, seeds))}){short}."
-    for block in table.blocks:
-        full = len(block.block.seeds)
-        few = _by((str(len(row.results)), row.label) for row in block.block.rows if len(row.results) < full)
-        for number, labels in few.items():
-            yield f"Fewer seeds in {_where(block)}, {number} of {full}: {', '.join(labels)}."
+def _plain_name(kind: str, name: str) -> str:
+    return name
 
 
-def _power(table: Table) -> Iterable[str]:
-    """The differences these seeds could have found; without it "not significant" has two meanings."""
-    found = facts((table,))
-    seen = [(measure, found.detectable(measure)) for measure in found.primary]
-    parts = [f"{number:.2g} on {measure.title}" for measure, number in seen if number is not None]
-    if parts:
-        yield (
-            f"A test against {listed(_baselines(table))} finds true differences of {listed(parts)} with probability "
-            f"{table.protocol.power:g} (first Holm step, median over methods)."
-        )
+def _paper_name(kind: str, name: str) -> str:
+    return shorten(_TITLES[kind](name))
 
 
-def _underpowered(table: Table) -> Iterable[str]:
-    """Cells in which no result whatever could have reached alpha, with the least p that there was."""
-    seen: dict[tuple[int, bool], list[str]] = {}
-    for section in table.sections:
-        for line in section.lines:
-            for entry in line.entries:
-                difference = entry.cell.difference if entry.cell is not None else None
-                if difference is not None and difference.verdict is Verdict.UNDERPOWERED:
-                    seen.setdefault((difference.n, difference.exact), []).append(line.label)
-    for (n, exact), labels in sorted(seen.items()):
-        test = PairedTest.SIGN_FLIP if exact else PairedTest.T
-        why = "every seed differs by the same number, so that only the sign flip is left: " if exact else ""
-        yield (
-            f"Underpowered: {listed(dict.fromkeys(labels))} with {n} shared seed{'s' if n != 1 else ''}; "
-            f"{why}the smallest p there is, before correction, is {p_text(smallest_p(n, test))}."
-        )
-
-
-def _no_order(table: Table) -> Iterable[str]:
-    shown = {column.measure for column in table.columns}
-    for block in table.blocks:
-        silent = [m.title for m in block.measures if m in shown and block.separable.get(m) is False]
-        ranked = sum(row.kind == "method" and not row.diverged for row in block.block.rows)
-        if silent and ranked > 1:
-            yield f"On {listed(silent)} no method is separable from the best in {_where(block)}; none is marked there."
-
-
-def _diverged(table: Table) -> Iterable[str]:
-    for section in table.sections:
-        for line in section.lines:
-            if line.diverged:
-                where = f"{section.title}: {listed(line.diverged)}"
-                yield f"{DIVERGED} {line.label} diverged, is not ranked and has no mean on {where}."
-
-
-def _baselines(table: Table) -> list[str]:
-    found = dict.fromkeys(block.baseline.label for block in table.blocks if block.baseline is not None)
-    return list(found) or [table.protocol.baseline]
-
-
-def _where(block: BlockAnalysis) -> str:
+def _where(block: BlockAnalysis, name: Any) -> str:
     key = block.block.key
-    return f"{key.task} on {key.backbone}" + (f" ({key.variant})" if key.variant else "")
-
-
-def _by(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
-    out: dict[K, list[str]] = {}
-    for key, value in pairs:
-        out.setdefault(key, []).append(value)
-    return out
+    return f"{name('task', key.task)} on {name('backbone', key.backbone)}" + (
+        f" ({key.variant})" if key.variant else ""
+    )

@@ -13,8 +13,10 @@ from itertools import groupby
 from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
 from genrec_unlearn_bench.reporting.latex.escape import escape, shorten
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
+from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS
 from genrec_unlearn_bench.reporting.tables import Column, Entry
-from genrec_unlearn_bench.reporting.wording import fixed
+from genrec_unlearn_bench.reporting.titles import task_title
+from genrec_unlearn_bench.reporting.wording import bare, fixed
 
 __all__ = ["MISSING", "NOT_RUN", "ColumnShape", "groups_of", "head_lines", "marks_of", "shape_of", "title_width"]
 
@@ -51,7 +53,7 @@ class ColumnShape:
         if cell is None:
             return f"{NOT_RUN} &"
         if cell.mean is None:
-            return f"{MISSING} &"
+            return f"{NOT_RUN if entry.column.measure in RECORDED_COSTS else MISSING} &"
         mean = fixed(cell.mean, self.decimals)
         if cell.mark is Mark.BEST:
             mean = rf"\gubbest {mean}"
@@ -64,7 +66,7 @@ class ColumnShape:
     def _spread(self, sd: float | None) -> str:
         if sd is None:
             return ""
-        text = _short(sd, self.decimals)
+        text = bare(fixed(sd, self.decimals))
         filler = "0" * (self.spread - _whole(text))
         return rf"\gubsd{{\phantom{{{filler}}}{text}}}" if filler else rf"\gubsd{{{text}}}"
 
@@ -73,7 +75,7 @@ def shape_of(column: Column, entries: Iterable[Entry]) -> ColumnShape:
     """The shape that fits every cell of a column."""
     cells = [entry.cell for entry in entries if entry.cell is not None]
     means = [fixed(cell.mean, column.decimals) for cell in cells if cell.mean is not None]
-    spreads = [_short(cell.sd, column.decimals) for cell in cells if cell.sd is not None]
+    spreads = [bare(fixed(cell.sd, column.decimals)) for cell in cells if cell.sd is not None]
     whole = max((_whole(text) for text in means), default=1)
     spread = max((_whole(text) for text in spreads), default=0)
     return ColumnShape(
@@ -98,12 +100,6 @@ def marks_of(entry: Entry) -> Sequence[str]:
     return out
 
 
-def _short(value: float, decimals: int) -> str:
-    """Without the zero before the point, as spreads of rates are written."""
-    text = fixed(value, decimals)
-    return text.removeprefix("0") if text.startswith("0.") else text
-
-
 def _whole(text: str) -> int:
     return len(text.removeprefix("-").partition(".")[0])
 
@@ -126,7 +122,7 @@ def head_lines(columns: Sequence[Column]) -> list[str]:
         heads.append((_joined(escape(group[0].head), shared), len(group)))
         titles += [(_title(column, "" if shared else _ARROWS[column.measure.arrow]), 1) for column in group]
     lines = [
-        _spanning((escape(shorten(task)), size) for task, size in tasks),
+        _spanning((escape(shorten(task_title(task))), size) for task, size in tasks),
         _rules([size for _, size in tasks]),
         _spanning(heads),
     ]

@@ -45,6 +45,8 @@ _MATHS = {
     "≥": r"\geq",
     "≈": r"\approx",
     "†": r"\dagger",
+    "⁺": "^{+}",
+    "⁻": "^{-}",
     "α": r"\alpha",
     "β": r"\beta",
     "γ": r"\gamma",

@@ -5,17 +5,18 @@ Deterministic: the same tables give the same bytes. Whatever comes from records 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from genrec_unlearn_bench.reporting.formats.notes import latex_notes
 from genrec_unlearn_bench.reporting.latex.columns import head_lines
 from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
-from genrec_unlearn_bench.reporting.latex.notes import notes_of
 from genrec_unlearn_bench.reporting.latex.pages import Page, pages_of, width_of
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.tables import Entry, Line, Table
+from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, task_title
 from genrec_unlearn_bench.reporting.wording import fixed
 
 if TYPE_CHECKING:
@@ -101,7 +102,6 @@ def render_latex(
     tables: Sequence[Table],
     *,
     standalone: bool = False,
-    versions: Mapping[str, str] | None = None,
     reported: Sequence[Beside] | None = None,
 ) -> str:
     """All tables, one float or more for each.
@@ -110,7 +110,6 @@ def render_latex(
         tables: Of one call of ``make_tables``.
         standalone: A whole document: tables, the paragraph on the statistics, and the bibliography, which it writes
             beside itself as ``<job name>.bib`` when it is compiled.
-        versions: See ``statistical_paragraph``.
         reported: A paper's numbers beside ours (``beside(tables)``), as further tables; none where it is None.
     """
     floats = [text for table in tables for text in _floats(table)]
@@ -123,7 +122,7 @@ def render_latex(
     return template("document.tex").render(
         packages=PACKAGES,
         floats=floats,
-        paragraph=statistical_paragraph(tables, versions=versions).latex,
+        paragraph=statistical_paragraph(tables).latex,
         bibliography=bibliography(tables).text,
     )
 
@@ -145,7 +144,7 @@ def _floats(table: Table) -> list[str]:
             "columns": "l" + "".join(page.shapes[column].format for column in page.columns),
             "head": tuple(head_lines(page.columns)),
             "body": tuple(_body(page)),
-            "notes": " ".join(notes_of(table)) if last else "Notes: below the last part.",
+            "notes": " ".join(latex_notes(table)) if last else "Notes: below the last part.",
         }
         out.append(template("table.tex").render(table=filled))
     return out
@@ -157,7 +156,9 @@ def _body(page: Page) -> list[str]:
     for number, section in enumerate(page.sections):
         goes_on = " (continued)" if number == 0 and page.continued else ""
         lines.append(r"\midrule")
-        lines.append(rf"\multicolumn{{{width}}}{{@{{}}l}}{{\textit{{{escape(shorten(section.title))}}}{goes_on}}} \\")
+        lines.append(
+            rf"\multicolumn{{{width}}}{{@{{}}l}}{{\textit{{{escape(shorten(backbone_title(section.title)))}}}{goes_on}}} \\"
+        )
         before = ""
         seen: dict[str, int] = {}
         for line in section.lines:
@@ -172,7 +173,7 @@ def _body(page: Page) -> list[str]:
 
 def _name(line: Line, seen: dict[str, int]) -> str:
     """The row's label, told apart from others that were cut to the same."""
-    short = shorten(line.label)
+    short = shorten(row_title(line.label))
     seen[short] = seen.get(short, 0) + 1
     return escape(short if seen[short] == 1 else f"{short} ({seen[short]})")
 

@@ -36,10 +36,12 @@ def test_no_line_is_wider_than_the_screen(width: int) -> None:
     assert text.count("\n tracer-no-reassignment") == text.count("\n original")
 
 
-def test_the_main_table_of_a_task_fits_120_columns() -> None:
+def test_the_metrics_of_the_main_table_fit_120_columns_and_its_costs_are_one_more_part() -> None:
     methods = {"tracer": (0.3, 0.98), "npo": (0.45, 0.9), "grad-ascent": (0.1, 0.3)}
     text = render_terminal(make_synthetic_tables("main", make_records(methods=methods)))
-    assert text.count("\n original") == 4
+    assert text.count("\n original") == 8
+    heads = [line.split() for line in text.splitlines() if line.split()[-1:] in (["Sim."], ["Cost"])]
+    assert heads == [["Forget", "Forget", "Retain", "Retain", "Sim."], ["Cost", "Cost", "Cost"]] * 4
 
 
 def test_marks_are_type_on_a_terminal_and_signs_elsewhere() -> None:

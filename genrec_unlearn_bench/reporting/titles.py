@@ -1,0 +1,54 @@
+"""Names that tables in papers print in place of ids, from ``leaderboard/titles.yaml``; an id without one stays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+import yaml
+
+from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS
+from genrec_unlearn_bench.reporting.selection import variants
+
+__all__ = ["backbone_title", "row_title", "task_title"]
+
+
+def task_title(task: str) -> str:
+    """``Industrial, brand`` for ``industrial-brand``; what follows the name in brackets stays."""
+    name, bracket, rest = task.partition(" (")
+    dataset, _, kind = name.rpartition("-")
+    known = _titles()["datasets"]
+    shown = f"{known[dataset]}, {kind}" if dataset in known and kind in DEFAULT_CONCEPTS else name
+    return shown + bracket + rest
+
+
+def backbone_title(backbone: str) -> str:
+    """``TIGER`` for ``tiger``; what follows the name in brackets stays."""
+    name, bracket, rest = backbone.partition(" (")
+    return _titles()["backbones"].get(name, name) + bracket + rest
+
+
+def row_title(label: str) -> str:
+    """``TRACER, no mask`` for ``tracer-no-mask``; what tells a row from others of its method stays."""
+    name, bracket, rest = label.partition(" (")
+    known = _titles()["methods"]
+    parent = _variants().get(name, "")
+    if parent in known and name.startswith(parent) and name not in known:
+        variant = name.removeprefix(parent)
+        shown = known[parent] + (f", {variant[1:].replace('-', ' ')}" if variant.startswith("-") else variant)
+    else:
+        shown = known.get(name, name)
+    return shown + bracket + rest
+
+
+@cache
+def _titles() -> Mapping[str, Mapping[str, str]]:
+    file = resources.files("genrec_unlearn_bench.leaderboard") / "titles.yaml"
+    content: Mapping[str, Mapping[str, str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return content
+
+
+@cache
+def _variants() -> Mapping[str, str]:
+    return variants()
