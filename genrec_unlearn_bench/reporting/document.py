@@ -4,22 +4,22 @@ Plain JSON with every computed number in it, so that a reader needs no statistic
 
 - ``protocol``, ``measures`` (by name, ``forget:hr@10/10`` is HR@10 on forget users at beam 10);
 - ``tables``: which rows and columns stand where, with the notes below them;
-- ``blocks``: one a task × backbone × scale × ruleset, with its ``rows`` and, by measure, columns of numbers in the
-  order of these rows. ``cells`` holds what is true of a row by itself (mean, sd, t interval, values by seed, equivalence
-  to the oracle), ``layouts`` what depends on the family of tests of a layout (difference from its baseline, corrected p,
-  mark, rank, letters), in the order of the ranked ``rows`` that it shows;
-  ``n``, the number of seeds measured, is left out where that is all seeds of the block;
+- ``blocks``: one a task × backbone × scale × ruleset, with its ``rows`` and, by measure, columns of numbers. Those of
+  ``cells`` are in the order of ``rows`` and hold what is true of a row by itself (mean, sd, t interval, values by seed,
+  equivalence to the oracle; ``n`` only where a seed is missing). Those of ``layouts`` are in the order of the layout's
+  own ``rows``, the ranked ones, and hold what depends on its family of tests (difference from its baseline, corrected
+  p, mark, rank, letters);
 - ``across``: Friedman's test over blocks; ``reported``: a paper's own numbers; ``left_out``: what is not shown.
 
 ``null`` is what was not measured or not tested; a column, or a field, in which there is nothing is left out.
-``schema_version`` rises when a field changes its meaning. Numbers have six significant digits, on the page four.
+``schema_version`` rises when a field changes its meaning. Numbers have six significant digits, on the page
+the decimals that a table shows.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
@@ -37,8 +37,16 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.tables import Table, decimals
-from genrec_unlearn_bench.reporting.verdicts import Forgets, Keeps, Verdicts, pareto_front, verdict_measures, verdicts
-from genrec_unlearn_bench.reporting.wording import listed
+from genrec_unlearn_bench.reporting.verdicts import (
+    COSTS,
+    Forgets,
+    Keeps,
+    Verdicts,
+    pareto_front,
+    verdict_measures,
+    verdicts,
+)
+from genrec_unlearn_bench.reporting.wording import listed, six
 
 __all__ = ["SCHEMA_VERSION", "document", "render_json", "role_of", "rounded"]
 
@@ -64,8 +72,8 @@ def document(
     """The document of some tables of one protocol, of one layout or of several.
 
     Args:
-        brief: For the page: four digits, and without what is looked up elsewhere: values by seed, p before correction,
-            effect sizes, notes of runs, settings of the ruleset ``fixed``.
+        brief: For the page: as many decimals as a table shows, and without what is looked up elsewhere: values by
+            seed, p before correction, effect sizes, notes of runs, configurations of backbones, and of methods in the ruleset ``fixed``.
     """
     protocol = tables[0].protocol
     layouts: dict[BlockKey, list[_Layout]] = {}
@@ -94,19 +102,19 @@ def document(
         "reported_notes": list(beside_notes(reported)) if reported else [],
         "left_out": list(dict.fromkeys(text for table in tables for text in table.analysis.board.left_out)),
     }
-    found: dict[str, Any] = rounded(content, 4 if brief else 6)
+    found: dict[str, Any] = rounded(content)
     return found
 
 
-def rounded(content: Any, digits: int) -> Any:
-    """JSON content with numbers of so many significant digits; what is not finite becomes null."""
+def rounded(content: Any) -> Any:
+    """JSON content with numbers of six significant digits; what is not finite becomes null."""
     if isinstance(content, float):
-        number = float(f"{content:.{digits}g}") if math.isfinite(content) else None
+        number = six(content)
         return int(number) if number is not None and number.is_integer() and abs(number) < 1e9 else number
     if isinstance(content, dict):
-        return {key: rounded(value, digits) for key, value in content.items()}
+        return {key: rounded(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
-        return [rounded(value, digits) for value in content]
+        return [rounded(value) for value in content]
     return content
 
 
@@ -184,6 +192,7 @@ def _block(layouts: Sequence[_Layout], protocol: StatisticsProtocol, *, brief: b
         measures=verdict_measures(protocol.beam),
         primary=protocol.primary_measures(),
         baseline=protocol.baseline,
+        untested=COSTS,
     )
     analyses = {measure: each for each in [judged, *(one.block for one in layouts)] for measure in each.measures}
     runs = [run for row in rows for run in row.results.values()]
@@ -199,14 +208,13 @@ def _block(layouts: Sequence[_Layout], protocol: StatisticsProtocol, *, brief: b
         "environments": list(dict.fromkeys(_environment(run) for run in runs)),
         "commits": list(dict.fromkeys(_commit(run) for run in runs)),
         "created": [min(run.created for run in runs), max(run.created for run in runs)],
-        "backbone_config": json.loads(first.backbone_config),
-        "sid_config": json.loads(first.sid_config),
+        **({} if brief else {name: json.loads(getattr(first, name)) for name in ("backbone_config", "sid_config")}),
         "rows": (found := _rows(rows, judged, protocol, brief=brief)),
         "summary": _summary(found),
         "cells": {
             measure.text: found
             for measure, each in analyses.items()
-            if (found := _cells([each.cell(row, measure) for row in rows], each.margins.get(measure), brief=brief))
+            if (found := _cells([each.cell(row, measure) for row in rows], measure, each, brief=brief))
         },
         "layouts": {layout.name: _family(layout, brief=brief) for layout in layouts},
     }
@@ -250,7 +258,7 @@ def _row(row: Row, found: Verdicts, *, front: bool, brief: bool) -> dict[str, An
             name: {"verdict": one.outcome, "tone": one.tone, "detail": one.detail, "sentence": one.sentence}
             for name, one in (("forgets", found.forgets), ("keeps", found.keeps), ("costs", found.costs))
         }
-    return {
+    out = {
         "label": row.label,
         "method": row.method,
         "kind": role,
@@ -258,12 +266,13 @@ def _row(row: Row, found: Verdicts, *, front: bool, brief: bool) -> dict[str, An
         "source": source.name,
         "badge": source.badge.value,
         "verdicts": judged,
-        "order": list(found.order),
+        "order": [round(number, 4) for number in found.order],
         "point": {"gap": found.gap, "kept": found.kept, "front": front},
         "config": None if brief and first.ruleset == "fixed" else json.loads(first.method_config),
         "command": first.command,
         "runs": [_run(run, brief=brief) for run in row.results.values()],
     }
+    return {name: value for name, value in out.items() if value or name == "verdicts"}
 
 
 def _environment(run: Result) -> str:
@@ -289,21 +298,34 @@ def _run(run: Result, *, brief: bool) -> dict[str, Any]:
     }
 
 
-def _columns(cells: Iterable[object], fields: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+Fields = Mapping[str, Callable[[Any], Any]]
+
+
+def _columns(cells: Iterable[object], fields: Fields) -> dict[str, Any]:
     """Fields of some objects as columns; without those that are null throughout."""
     found = list(cells)
     columns = {name: [field(cell) if cell is not None else None for cell in found] for name, field in fields.items()}
     return {name: column for name, column in columns.items() if any(value is not None for value in column)}
 
 
-def _fields(*names: str) -> dict[str, Callable[[Any], Any]]:
-    return {name: lambda cell, name=name: getattr(cell, name) for name in names}  # type: ignore[misc]
+def _numbers(names: Sequence[str], places: int | None) -> Fields:
+    """Attributes as columns, rounded to so many decimals."""
+
+    def read(name: str) -> Callable[[Any], float | None]:
+        def field(cell: Any) -> float | None:
+            value: float | None = getattr(cell, name)
+            return value if value is None or places is None else round(value, places)
+
+        return field
+
+    return {name: read(name) for name in names}
 
 
-def _cells(cells: Sequence[Cell], margin: float | None, *, brief: bool) -> dict[str, Any]:
+def _cells(cells: Sequence[Cell], measure: Measure, block: BlockAnalysis, *, brief: bool) -> dict[str, Any]:
     if all(cell.mean is None for cell in cells):
         return {}
-    out = _columns(cells, _fields("mean", "sd", "low", "high"))
+    places = decimals(measure.spec) if brief else None
+    out = _columns(cells, _numbers(("mean", "sd", "low", "high"), places))
     if any(cell.n != len(cell.seeds) for cell in cells):
         out["n"] = [cell.n for cell in cells]
     if not brief:
@@ -311,10 +333,10 @@ def _cells(cells: Sequence[Cell], margin: float | None, *, brief: bool) -> dict[
     names = ("estimate",) if brief else ("estimate", "low90", "high90", "p", "n")
     equivalence = _columns(
         [cell.equivalence for cell in cells],
-        {**_fields(*names), "verdict": lambda found: found.verdict.value if found.n > 1 else None},
+        {**_numbers(names, places), "verdict": lambda found: found.verdict.value if found.n > 1 else None},
     )
     if equivalence:
-        out["equivalence"] = {"margin": margin, **equivalence}
+        out["equivalence"] = {"margin": block.margins.get(measure), **equivalence}
     return out
 
 
@@ -325,19 +347,21 @@ def _family(layout: _Layout, *, brief: bool) -> dict[str, Any]:
     columns = {}
     for measure in block.measures:
         cells = [block.cell(row, measure) for row in rows]
-        ranked = sum(block.cell(row, measure).rank is not None for row in block.block.rows)
         found = _columns(
             cells,
             {
                 "mark": lambda cell: cell.mark.value if cell.mark is not Mark.PLAIN else None,
-                "rank": lambda cell, last=ranked: cell.rank if cell.rank != (1, last) else None,
+                "rank": lambda cell: cell.rank,
                 "letters": lambda cell: cell.letters or None,
             },
         )
-        names = ("estimate", "low", "high", "p_holm")
-        names += () if brief else ("n", "p", "p_sign_flip", "effect", "exact")
-        difference = _columns([cell.difference for cell in cells], {**_fields(*names), "verdict": _tested})
-        if difference:
+        numbers = _numbers(("estimate", "low", "high"), decimals(measure.spec) if brief else None)
+        names = ("p_holm",) if brief else ("p_holm", "n", "p", "p_sign_flip", "effect", "exact")
+        difference = _columns(
+            [cell.difference for cell in cells],
+            {**numbers, **_numbers(names, 4 if brief else None), "verdict": _tested},
+        )
+        if difference and ("verdict" in difference or not brief):
             found["difference"] = difference
         if found:
             columns[measure.text] = found

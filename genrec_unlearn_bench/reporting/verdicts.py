@@ -17,7 +17,7 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting import analysis
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis
 from genrec_unlearn_bench.reporting.board import Row
-from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS, TOTAL_SHARE, TUNING_SECONDS, UNLEARN_SECONDS, Measure
 from genrec_unlearn_bench.reporting.statistics import equivalence
 from genrec_unlearn_bench.reporting.statistics.equivalence import tost
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
@@ -35,9 +35,9 @@ __all__ = [
     "verdicts",
 ]
 
-SECONDS = Measure("cost.unlearn-seconds", Group.ALL)
-TUNING = Measure("cost.tuning-seconds", Group.ALL)
-TRIALS = Measure("cost.tuning-trials", Group.ALL)
+SHARE = Measure("cost.share-of-retraining", Group.ALL)
+COSTS = frozenset((UNLEARN_SECONDS, SHARE, *RECORDED_COSTS))
+"""Of no family of tests here."""
 ORIGINAL_IDS = Measure("original-sids.hr@10", Group.FORGET, 50)
 _NOT_OUTCOMES = ("cost.", "overlap-change.")
 """Families of metrics that differ from the original's although the model is the same."""
@@ -182,8 +182,8 @@ class _Evidence:
 
 
 def verdict_measures(beam: int) -> tuple[Measure, ...]:
-    """What ``verdicts`` reads from an analysis."""
-    return (_served(beam), ORIGINAL_IDS, _ndcg(beam), _hr(beam), SECONDS)
+    """What ``verdicts`` reads from an analysis; the costs are untested there."""
+    return (_served(beam), ORIGINAL_IDS, _ndcg(beam), _hr(beam), UNLEARN_SECONDS, SHARE, *RECORDED_COSTS)
 
 
 def verdicts(block: BlockAnalysis, row: Row, *, beam: int) -> Verdicts:
@@ -356,28 +356,24 @@ def _against_original(cell: analysis.Cell, differences: Sequence[float], margin:
 
 
 def _costs(block: BlockAnalysis, row: Row) -> Verdict:
-    cell, retraining = _cell(block, row, SECONDS), _cell(block, block.block.oracle, SECONDS)
-    if cell is None or retraining is None or not retraining.mean or not row.results:
-        return Verdict(Costs.MISSING, "", "Seconds of unlearning or of retraining are missing.", 3.0)
-    seconds, whole = cell.mean or 0.0, retraining.mean
-    trials = max((result.values.get(TRIALS) or 0.0) for result in row.results.values())
-    tuning = max((result.values.get(TUNING) or 0.0) for result in row.results.values())
-    share = (seconds + tuning) / whole
-    if tuning:
-        how = f"and {tuning:.0f} s of tuning ({trials:.0f} trials)"
-    elif trials:
-        how = f"without tuning ({trials:.0f} trials, seconds not recorded)"
+    seconds, share, tuning, total = (
+        _cell(block, row, measure) for measure in (UNLEARN_SECONDS, SHARE, TUNING_SECONDS, TOTAL_SHARE)
+    )
+    if seconds is None or share is None:
+        return Verdict(Costs.MISSING, "", "Seconds of unlearning or of retraining are missing.", 99.0)
+    included = tuning is not None and total is not None
+    whole = (total.mean or 0.0) / 100.0 if included and total else share.mean or 0.0
+    if not included:
+        how, mark = "; seconds of tuning are not recorded", " + tuning"
+    elif tuning and tuning.mean:
+        how, mark = f" and {tuning.mean:.0f} s of tuning", ""
     else:
-        how = "not tuned"
-    outcome = Costs.CHEAPER if share < 0.5 else Costs.SIMILAR if share < 1.0 else Costs.DEARER
-    sentence = f"{seconds:.1f} s {how}; retraining {whole:.0f} s."
-    mark = "" if tuning or not trials else " + tuning"
-    return Verdict(outcome, f"{_share(share)}{mark}", sentence, share)
+        how, mark = ", not tuned", ""
+    outcome = Costs.CHEAPER if whole < 0.5 else Costs.SIMILAR if whole < 1.0 else Costs.DEARER
+    sentence = f"{seconds.mean or 0.0:.1f} s of unlearning{how}; {_share(share.mean or 0.0)} of retraining by itself."
+    return Verdict(outcome, f"{_share(whole)}{mark}", sentence, whole)
 
 
 def _share(share: float) -> str:
-    """As a table shows it: 7 %, 0.3 %, 2.6 ×."""
-    if share >= 1.0:
-        return f"{share:.1f}×"
-    percent = 100 * share
-    return f"{percent:.0f}%" if percent >= 1 else "< 1%"
+    """As a table shows it: 7%, 2.6×, < 1%."""
+    return f"{share:.1f}×" if share >= 1.0 else f"{share:.0%}" if share >= 0.01 else "< 1%"

@@ -26,11 +26,18 @@ __all__ = ["latex_notes", "legend", "notes"]
 _TEXT = {
     **{verdict.name.lower(): sign for verdict, sign in SIGNS.items()},
     **{verdict.name.lower(): sign for verdict, sign in EQUIVALENCE.items() if verdict is not Likeness.UNDERPOWERED},
-    **{"unmeasured": "n/a", "absent": "–", "diverged": DIVERGED},
+    "unmeasured": "n/a",
+    "absent": "–",
+    "diverged": DIVERGED,
 }
 _LATEX = {
-    **{"best": "Bold", "second": "underlined", "better": "⁺", "worse": "⁻", "equivalent": "†"},
-    **{"unmeasured": "n.m.", "absent": "–"},
+    "best": "Bold",
+    "second": "underlined",
+    "better": "⁺",
+    "worse": "⁻",
+    "equivalent": "†",
+    "unmeasured": "n.m.",
+    "absent": "–",
 }
 _TITLES = {"row": row_title, "task": task_title, "backbone": backbone_title}
 

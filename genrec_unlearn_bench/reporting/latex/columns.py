@@ -12,8 +12,8 @@ from itertools import groupby
 
 from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
 from genrec_unlearn_bench.reporting.latex.escape import escape, shorten
-from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS
+from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.tables import Column, Entry
 from genrec_unlearn_bench.reporting.titles import task_title
 from genrec_unlearn_bench.reporting.wording import bare, fixed

@@ -16,7 +16,7 @@ from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
 from genrec_unlearn_bench.reporting.latex.pages import Page, pages_of, width_of
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.tables import Entry, Line, Table
-from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, task_title
+from genrec_unlearn_bench.reporting.titles import backbone_title, row_title
 from genrec_unlearn_bench.reporting.wording import fixed
 
 if TYPE_CHECKING:

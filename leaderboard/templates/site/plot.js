@@ -16,7 +16,7 @@ function plotPoints(block) {
 }
 
 function plotFrame(points, width) {
-  const height = Math.round(Math.max(290, Math.min(460, width * 0.85)));
+  const height = Math.round(Math.max(290, Math.min(560, width * 1.1)));
   const edges = { left: 50, right: 16, top: 12, bottom: 44 };
   // References far below every method would press the methods together: they stand at the edge, and say so.
   const near = points.filter((point) => point.row.kind !== 'reference' || point.anchor);

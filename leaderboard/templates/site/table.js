@@ -66,7 +66,7 @@ function numbersTable(block, layout) {
 
 function numbersRow(block, layout, table, row, axes) {
   const place = block.rows.indexOf(row);
-  const lost = row.diverged.length;
+  const lost = (row.diverged || []).length;
   return el(
     'tr', { 'data-row': row.label },
     el('th', { scope: 'row' }, methodLink(row), lost ? el('span', { class: 'badge' }, `diverged ${lost} of ${row.runs.length}`) : null),
