@@ -41,6 +41,7 @@ from genrec_unlearn_bench.reporting.verdicts import (
     COSTS,
     Forgets,
     Keeps,
+    Tone,
     Verdicts,
     pareto_front,
     verdict_measures,
@@ -73,21 +74,17 @@ def document(
 
     Args:
         brief: For the page: as many decimals as a table shows, and without what is looked up elsewhere: values by
-            seed, p before correction, effect sizes, notes of runs, configurations of backbones, and of methods in the ruleset ``fixed``.
+            seed, p before correction, effect sizes, notes of runs, configurations of backbones, and those of methods
+            in the ruleset ``fixed``.
     """
     protocol = tables[0].protocol
     layouts: dict[BlockKey, list[_Layout]] = {}
     for table in tables:
+        shown = {section.title: frozenset(line.label for line in section.lines) for section in table.sections}
         for block in table.blocks:
-            lines = [
-                line
-                for section in table.sections
-                if section.title == block.block.key.backbone
-                for line in section.lines
-            ]
-            if lines:
-                layout = _Layout(table.layout.name, block, frozenset(line.label for line in lines))
-                layouts.setdefault(block.block.key, []).append(layout)
+            key = block.block.key
+            if key.backbone in shown:
+                layouts.setdefault(key, []).append(_Layout(table.layout.name, block, shown[key.backbone]))
     measures = {measure: None for found in layouts.values() for each in found for measure in each.block.measures}
     measures |= dict.fromkeys(verdict_measures(protocol.beam))
     content = {
@@ -100,7 +97,7 @@ def document(
         "across": [_across(each) for each in across],
         "reported": [asdict(each) for each in reported] if reported is not None else None,
         "reported_notes": list(beside_notes(reported)) if reported else [],
-        "left_out": list(dict.fromkeys(text for table in tables for text in table.analysis.board.left_out)),
+        "left_out": tables[0].analysis.board.left_out,
     }
     found: dict[str, Any] = rounded(content)
     return found
@@ -231,18 +228,20 @@ def _rows(
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
     """What a block shows, in a sentence or two."""
-    judged = [row for row in rows if row["verdicts"] is not None]
-    if not judged or all(row["verdicts"]["forgets"]["verdict"] == Forgets.UNTESTED for row in judged):
-        return "Too few seeds to show anything: the numbers are here, the verdicts are not."
-    forget = [row for row in judged if row["verdicts"]["forgets"]["verdict"] == Forgets.YES]
-    both = [row for row in forget if row["verdicts"]["keeps"]["verdict"] in (Keeps.EQUIVALENT, Keeps.BETTER)]
+    judged = [(row["label"], row["kind"], row["verdicts"]) for row in rows if row["verdicts"] is not None]
+    idle = [label for label, _, found in judged if found["forgets"]["verdict"] == Forgets.NO_EFFECT]
+    without = f" Without any effect: {listed(idle)}." if idle else ""
+    if all(found["forgets"]["tone"] == Tone.OPEN or label in idle for label, _, found in judged):
+        return f"Too few seeds to show anything: the numbers are here, in grey, and no verdicts.{without}"
+    forget = [one for one in judged if one[2]["forgets"]["verdict"] == Forgets.YES]
+    both = [one for one in forget if one[2]["keeps"]["verdict"] in (Keeps.EQUIVALENT, Keeps.BETTER)]
     names = [
-        listed(row["label"] for row in found if row["kind"] == kind) or "none"
-        for kind, found in (("method", forget), ("method", both), ("control", both))
+        listed(label for label, kind, _ in found if kind == wanted) or "none"
+        for wanted, found in (("method", forget), ("method", both), ("control", both))
     ]
     return (
         f"Methods shown to forget as retraining does: {names[0]}. Of these, shown to keep retain quality: {names[1]}. "
-        f"Controls that do both: {names[2]}."
+        f"Controls that do both: {names[2]}.{without}"
     )
 
 

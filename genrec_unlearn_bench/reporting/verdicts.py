@@ -66,9 +66,9 @@ class Forgets(StrEnum):
     """More than retraining leaves, and less than the original names."""
     NO = "no"
     """More than retraining leaves, and not shown to be less than the original names."""
-    NO_EFFECT = "no effect"
     UNTESTED = "not tested"
     """Too few seeds."""
+    NO_EFFECT = "no effect"
     MISSING = "not measured"
     DIVERGED = "diverged"
 
@@ -90,7 +90,7 @@ class Costs(StrEnum):
 
     CHEAPER = "cheaper"
     """Less than half of retraining."""
-    SIMILAR = "similar"
+    OVER_HALF = "over half"
     """Half of retraining or more."""
     DEARER = "dearer"
     """As long as retraining or longer."""
@@ -111,7 +111,7 @@ _TONES = {
     Keeps.WORSE: Tone.BAD,
     Keeps.DIVERGED: Tone.BAD,
     Costs.CHEAPER: Tone.GOOD,
-    Costs.SIMILAR: Tone.FAIR,
+    Costs.OVER_HALF: Tone.FAIR,
     Costs.DEARER: Tone.BAD,
 }
 
@@ -337,7 +337,8 @@ def _keeps(block: BlockAnalysis, row: Row, measures: Iterable[Measure]) -> Verdi
     if worst is Keeps.UNTESTED:
         sentence = ""
     order = _place(worst) + 0.5 - max(-0.49, min(0.49, change / 10))
-    return Verdict(worst, f"{change:+.1%}".replace("-", "−"), sentence, order)
+    shown = f"{change:+.1%}".replace("-", "−") if abs(change) >= 0.0005 else "0.0%"
+    return Verdict(worst, shown, sentence, order)
 
 
 def _against_original(cell: analysis.Cell, differences: Sequence[float], margin: float | None) -> Keeps:
@@ -369,7 +370,7 @@ def _costs(block: BlockAnalysis, row: Row) -> Verdict:
         how, mark = f" and {tuning.mean:.0f} s of tuning", ""
     else:
         how, mark = ", not tuned", ""
-    outcome = Costs.CHEAPER if whole < 0.5 else Costs.SIMILAR if whole < 1.0 else Costs.DEARER
+    outcome = Costs.CHEAPER if whole < 0.5 else Costs.OVER_HALF if whole < 1.0 else Costs.DEARER
     sentence = f"{seconds.mean or 0.0:.1f} s of unlearning{how}; {_share(share.mean or 0.0)} of retraining by itself."
     return Verdict(outcome, f"{_share(whole)}{mark}", sentence, whole)
 
