@@ -51,6 +51,15 @@ function numbers(block, layout) {
   return el('section', { 'aria-label': 'Numbers' }, el('h2', {}, table ? table.title : layout), table ? el('p', { class: 'quiet' }, table.caption) : null, el('div', { class: 'region', tabindex: 0, role: 'region', 'aria-label': 'Table of numbers' }, numbersTable(block, layout)), table ? el('ul', { class: 'notes' }, table.notes.map((note) => el('li', {}, note))) : null);
 }
 
+// The page of an address; as the browser finds it for :target, which is not there before all is loaded.
+function pageOf(path) {
+  try {
+    return document.getElementById(decodeURIComponent(path));
+  } catch {
+    return null;
+  }
+}
+
 function draw() {
   const path = location.hash.replace(/^#/, '').split('?')[0] || '/';
   for (const link of byId('nav').querySelectorAll('a')) {
@@ -58,7 +67,7 @@ function draw() {
     if (path === own || (own !== '/' && path.startsWith(own.replace(/s$/, '')))) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
-  const page = document.querySelector('.page:target');
+  const page = pageOf(path);
   if (!page && path !== '/') replace(byId('missing'), el('p', { class: 'notice' }, 'There is no page called ', name(path), ' here.'));
   else replace(byId('missing'));
   document.title = page ? `${page.querySelector('h1').textContent} · ${data.title}` : data.title;

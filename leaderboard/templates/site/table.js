@@ -124,7 +124,7 @@ function sortable(table) {
 
 function sortRows(part, place, turn) {
   const value = (row) => row.children[place].dataset.sort ?? null;
-  const text = (row) => row.children[0].textContent;
+  const text = (row) => row.dataset.row;
   const rows = [...part.querySelectorAll('tr:not(.part)')].sort((a, b) => {
     if (place === 0) return turn * (text(a) < text(b) ? -1 : 1);
     if (value(a) === null || value(b) === null) return (value(a) === null) - (value(b) === null);
@@ -134,10 +134,6 @@ function sortRows(part, place, turn) {
 }
 
 function filterRows(wanted) {
-  let shown = 0;
-  for (const row of byId('board').querySelectorAll('tr[data-row]')) {
-    row.hidden = !row.dataset.row.toLowerCase().includes(wanted.toLowerCase());
-    shown += row.hidden ? 0 : 1;
-  }
-  return shown;
+  for (const row of byId('board').querySelectorAll('tr[data-row]')) row.hidden = !row.dataset.row.toLowerCase().includes(wanted.toLowerCase());
+  return byId('board').querySelectorAll('#numbers tr[data-row]:not([hidden])').length;
 }
