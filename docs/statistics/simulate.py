@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict, margin, tost
+from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict, margin, tosts
 from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, holm, paired_tests, sign_flip
 from genrec_unlearn_bench.reporting.statistics.users import compare_users
 from genrec_unlearn_bench.seeding import numpy_generator
@@ -179,7 +179,7 @@ def equivalences() -> Iterator[Row]:
             ("off by it", true),
         ):
             found = [
-                tost(shift + ours - theirs, room).verdict
+                tosts((shift + ours - theirs)[np.newaxis], room)[0].verdict
                 for ours, theirs, room in zip(method, oracle, margins, strict=True)
             ]
             for verdict in (Verdict.EQUIVALENT, Verdict.DIFFERENT):

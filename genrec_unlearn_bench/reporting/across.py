@@ -13,9 +13,10 @@ import numpy as np
 
 from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis
 from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.friedman import Diagram, Friedman, critical_difference, friedman
 from genrec_unlearn_bench.reporting.statistics.ranks import tie_groups
-from genrec_unlearn_bench.reporting.wording import listed, p_text
+from genrec_unlearn_bench.reporting.wording import counted, listed, p_text
 
 __all__ = ["Across", "Standing", "across"]
 
@@ -35,7 +36,9 @@ class Across:
 
     Attributes:
         standings: Best mean rank first; empty where no test was made.
-        found: The test; None where ``why_not`` says why there is none.
+        found: The test; None where there is none.
+        alpha: Level of the post-hocs.
+        sentence: The test's outcome, or why there is none.
         notes: Sentences for below it: what took part and what did not.
     """
 
@@ -47,20 +50,8 @@ class Across:
     standings: tuple[Standing, ...]
     found: Friedman | None
     alpha: float
-    why_not: str = ""
+    sentence: str
     notes: tuple[str, ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """The test's outcome."""
-        if self.found is None:
-            return self.why_not
-        differ = "the methods differ" if self.found.p <= self.alpha else "no difference between the methods is shown"
-        return (
-            f"Friedman over {self.blocks} blocks and {len(self.standings)} methods: χ² = {self.found.statistic:.2f}, "
-            f"p = {p_text(self.found.p)}; {differ}. Post-hocs: Siegel and Castellan, Holm over all pairs of this "
-            f"measure."
-        )
 
     def diagram(self) -> Diagram | None:
         """The critical-difference diagram; None where no test was made."""
@@ -72,15 +63,11 @@ class Across:
 
 def across(analysis: Analysis) -> tuple[Across, ...]:
     """Every primary measure over the blocks of every regime, ruleset and scale, most blocks first."""
-    places: dict[tuple[str, str, str], list[BlockAnalysis]] = {}
-    for block in analysis.blocks:
-        key = block.block.key
-        places.setdefault((key.regime, key.ruleset, key.scale), []).append(block)
     out: list[Across] = []
-    for (regime, ruleset, scale), blocks in places.items():
+    for blocks in analysis.by_table():
         chosen, left_out = _one_setup(blocks)
         for measure in dict.fromkeys(measure for block in chosen for measure in block.primary):
-            out.append(_compare(analysis, regime, ruleset, scale, chosen, measure, left_out))
+            out.append(_compare(analysis.protocol, chosen, measure, left_out))
     return tuple(sorted(out, key=lambda each: (-each.blocks, each.ruleset, each.scale)))
 
 
@@ -99,40 +86,44 @@ def _one_setup(blocks: Sequence[BlockAnalysis]) -> tuple[list[BlockAnalysis], tu
 
 
 def _compare(
-    analysis: Analysis,
-    regime: str,
-    ruleset: str,
-    scale: str,
-    blocks: Sequence[BlockAnalysis],
-    measure: Measure,
-    left_out: tuple[str, ...],
+    protocol: StatisticsProtocol, blocks: Sequence[BlockAnalysis], measure: Measure, left_out: tuple[str, ...]
 ) -> Across:
-    protocol = analysis.protocol
-    scores = [_scores(block, measure) for block in blocks]
-    used = [found for found in scores if found]
+    key = blocks[0].block.key
+    used = [found for block in blocks if (found := _scores(block, measure))]
     everyone = sorted({label for found in used for label in found})
     labels = [label for label in everyone if all(label in found for found in used)]
     gaps = [label for label in everyone if label not in labels]
     notes = left_out + ((f"Not measured in every block and left out: {listed(gaps)}.",) if gaps else ())
-    why_not = ""
-    where = f", {regime}" if regime else ""
+    test = None
+    standings: tuple[Standing, ...] = ()
     if len(used) < protocol.friedman_blocks:
-        why_not = (
-            f"{measure.title}: {len(used)} {'block' if len(used) == 1 else 'blocks'} (task × backbone) at scale "
-            f"{scale}, ruleset {ruleset}{where}; methods are compared across blocks from {protocol.friedman_blocks} up."
+        where = f"scale {key.scale}, ruleset {key.ruleset}" + (f", {key.regime}" if key.regime else "")
+        sentence = (
+            f"{measure.title}: {counted(len(used), 'block')} (task × backbone) at {where}; methods are compared across "
+            f"blocks from {protocol.friedman_blocks} up."
         )
     elif len(labels) < 3:
-        why_not = f"{measure.title}: {len(labels)} methods were measured in all {len(used)} blocks; ranks need three."
-    found = None
-    standings: tuple[Standing, ...] = ()
-    if not why_not:
-        table = np.array([[found_[label] for label in labels] for found_ in used])
-        found = friedman(table, least_blocks=protocol.friedman_blocks)
-        standings = _standings(found, labels, protocol.alpha)
-    parts = [part.replace(" ", "-") for part in regime.split(", ") if part]
-    name = "-".join(("across", *parts, ruleset, scale, measure.text.replace(":", "-").replace("/", "-beam")))
+        sentence = f"{measure.title}: {len(labels)} methods were measured in all {len(used)} blocks; ranks need three."
+    else:
+        scores = np.array([[found[label] for label in labels] for found in used])
+        test = friedman(scores, least_blocks=protocol.friedman_blocks)
+        standings = _standings(test, labels, protocol.alpha)
+        differ = "the methods differ" if test.p <= protocol.alpha else "no difference between the methods is shown"
+        sentence = (
+            f"Friedman over {len(used)} blocks and {len(labels)} methods: χ² = {test.statistic:.2f}, "
+            f"p = {p_text(test.p)}; {differ}. Post-hocs: Siegel and Castellan, Holm over all pairs of this measure."
+        )
     return Across(
-        name, ruleset, scale, measure, len(used), standings, found, protocol.alpha, why_not, () if why_not else notes
+        name="-".join(("across", *key.table, measure.text.replace(":", "-").replace("/", "-beam"))),
+        ruleset=key.ruleset,
+        scale=key.scale,
+        measure=measure,
+        blocks=len(used),
+        standings=standings,
+        found=test,
+        alpha=protocol.alpha,
+        sentence=sentence,
+        notes=notes if test is not None else (),
     )
 
 

@@ -101,6 +101,13 @@ class Analysis:
     protocol: StatisticsProtocol
     blocks: tuple[BlockAnalysis, ...]
 
+    def by_table(self) -> tuple[tuple[BlockAnalysis, ...], ...]:
+        """Blocks that may share a table: those of one regime, ruleset and scale."""
+        out: dict[tuple[str, ...], list[BlockAnalysis]] = {}
+        for block in self.blocks:
+            out.setdefault(block.block.key.table, []).append(block)
+        return tuple(tuple(blocks) for blocks in out.values())
+
 
 def analyse(
     board: Board,

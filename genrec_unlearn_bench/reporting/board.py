@@ -51,6 +51,11 @@ class BlockKey:
     regime: str = ""
 
     @property
+    def table(self) -> tuple[str, ...]:
+        """Regime, ruleset and scale as parts of a file's name; blocks that differ in them never share a table."""
+        return (*(part.replace(" ", "-") for part in self.regime.split(", ") if part), self.ruleset, self.scale)
+
+    @property
     def title(self) -> str:
         """For headings: sports-brand · tiger · small · tuned."""
         return " · ".join(part for part in (self.task, self.backbone, self.scale, self.ruleset, self.variant) if part)

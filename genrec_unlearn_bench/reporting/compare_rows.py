@@ -104,8 +104,8 @@ def compare_rows(
         sentence = _sentence(measure, difference, detectable, one.label, two.label, protocol)
         cells = analysis.cell(one, measure), analysis.cell(two, measure)
         out.append(PairedMeasure(measure, *cells, difference, detectable, sentence))
-    measured = np.isfinite(ours - theirs).any(axis=0)
-    shared = tuple(seed for seed, known in zip(block.seeds, measured, strict=True) if known)
+    measured = np.isfinite(ours - theirs)
+    shared = tuple(seed for j, seed in enumerate(block.seeds) if measured[:, j].any())
     return PairedBlock(block, one, two, shared, family, tuple(out), _notes(block, (one, two), shared, protocol))
 
 

@@ -27,8 +27,19 @@ Checkpoints = Sequence[tuple[BlockKey, Sequence[CheckpointPair]]]
 
 def pairs_document(found: Iterable[PairedBlock], protocol: StatisticsProtocol) -> dict[str, Any]:
     """The document of ``bench compare --json``: differences are first minus second, numbers have six digits."""
+    blocks = [
+        {
+            **_cell(each.block.key),
+            "setup": each.block.key.variant,
+            "seeds": list(each.seeds),
+            "family": each.family,
+            "measures": [_measure(one, each) for one in each.measures],
+            "notes": list(each.notes),
+        }
+        for each in found
+    ]
     head = {"kind": "genrec-unlearn-bench comparison", "schema_version": SCHEMA_VERSION}
-    return {**head, "protocol": protocol.model_dump(mode="json"), "blocks": [_block(each) for each in found]}
+    return {**head, "protocol": protocol.model_dump(mode="json"), "blocks": blocks}
 
 
 def users_document(found: Checkpoints, protocol: StatisticsProtocol) -> dict[str, Any]:
@@ -141,17 +152,6 @@ def _interval(estimate: float, low: float | None, high: float | None, places: in
     if six(low) is None or six(high) is None or low is None or high is None:
         return bare(text)
     return bare(f"{text} [{fixed(low, places)}, {fixed(high, places)}]")
-
-
-def _block(each: PairedBlock) -> dict[str, Any]:
-    return {
-        **_cell(each.block.key),
-        "setup": each.block.key.variant,
-        "seeds": list(each.seeds),
-        "family": each.family,
-        "measures": [_measure(one, each) for one in each.measures],
-        "notes": list(each.notes),
-    }
 
 
 def _cell(key: BlockKey) -> dict[str, str]:

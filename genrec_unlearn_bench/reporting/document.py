@@ -158,7 +158,8 @@ def _table(table: Table, *, brief: bool) -> dict[str, Any]:
     # The page has a legend of its own.
     marks = legend(table, best="best", second="second") if brief else ()
     return {
-        **{name: getattr(table, name) for name in ("name", "title", "scale", "ruleset", "regime")},
+        **{name: getattr(table, name) for name in ("name", "title", "scale", "ruleset")},
+        "regime": table.blocks[0].block.key.regime,
         "caption": " ".join(table.caption.split()),
         "layout": table.layout.name,
         "columns": [

@@ -1,6 +1,6 @@
 """The paragraph "Statistical analysis" of a paper, written from its tables: every number in it is theirs.
 
-As plain text and as LaTeX, ready to paste. It says what was done and what was found, how often, and what could not be
+It says what was done and what was found, how often, and what could not be
 found with so few seeds; which result matters is for the author to say. The sentences are those of the template
 ``leaderboard/templates/text/statistics.txt``; here is what it is filled with.
 """
@@ -8,21 +8,20 @@ found with so few seeds; which result matters is for the author to say. The sent
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from genrec_unlearn_bench.reporting.across import across as compare_across
 from genrec_unlearn_bench.reporting.analysis import Verdict
 from genrec_unlearn_bench.reporting.bibliography import Bibliography, bibliography
 from genrec_unlearn_bench.reporting.facts import Facts, facts
-from genrec_unlearn_bench.reporting.latex.escape import escape, shorten
-from genrec_unlearn_bench.reporting.sentences import Cited, amount, in_latex, sentences, without_citations
+from genrec_unlearn_bench.reporting.latex.escape import shorten
+from genrec_unlearn_bench.reporting.sentences import Cited, amount, in_latex, sentences
 from genrec_unlearn_bench.reporting.statistics.equivalence import LEVEL
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, smallest_p
 from genrec_unlearn_bench.reporting.tables import Table
 
-__all__ = ["Paragraph", "statistical_paragraph"]
+__all__ = ["statistics_paragraph", "statistics_sentences"]
 
 SOFTWARE = {"NumPy": "numpy", "SciPy": "scipy"}
 TITLE = "Statistical analysis"
@@ -33,31 +32,15 @@ OUTCOMES = {
 }
 
 
-@dataclass(frozen=True)
-class Paragraph:
-    """Sentences under a heading."""
-
-    title: str
-    sentences: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """Plain text, in one line; empty without sentences."""
-        return " ".join([f"{self.title}.", *map(without_citations, self.sentences)]) if self.sentences else ""
-
-    @property
-    def latex(self) -> str:
-        """LaTeX, one sentence a line; its citations are keys of ``bibliography(tables)``."""
-        head = rf"\paragraph{{{escape(self.title)}.}}"
-        return "\n".join([head, *map(in_latex, self.sentences), ""]) if self.sentences else ""
+def statistics_paragraph(tables: Sequence[Table]) -> str:
+    """The paragraph as LaTeX, one sentence a line; its citations are keys of ``bibliography(tables)``."""
+    head = rf"\paragraph{{{TITLE}.}}"
+    return "\n".join([head, *map(in_latex, statistics_sentences(tables)), ""])
 
 
-def statistical_paragraph(tables: Sequence[Table]) -> Paragraph:
-    """The paragraph of some tables of one call."""
-    if not tables:
-        return Paragraph(TITLE, ())
-    context = _context(tables, facts(tables), bibliography(tables))
-    return Paragraph(TITLE, sentences("statistics.txt", **context))
+def statistics_sentences(tables: Sequence[Table]) -> tuple[str, ...]:
+    """Its sentences, with citations (``without_citations`` makes them plain text)."""
+    return sentences("statistics.txt", **_context(tables, facts(tables), bibliography(tables)))
 
 
 def _context(tables: Sequence[Table], found: Facts, books: Bibliography) -> dict[str, Any]:
@@ -91,7 +74,7 @@ def _context(tables: Sequence[Table], found: Facts, books: Bibliography) -> dict
         "outcomes": [(str(counts[verdict]), text) for verdict, text in OUTCOMES.items() if counts.get(verdict)],
         "tested": sum(counts.values()) - underpowered,
         "underpowered": underpowered,
-        "least_p": _least(found),
+        "least_p": min((rows.least_p for rows in found.underpowered), default=1.0),
         "detectable": [amount(m, value, value) for m, value in detectable if value is not None],
         "sign_flip_least": smallest_p(found.seeds[1], PairedTest.SIGN_FLIP),
         "equivalence_level": LEVEL,
@@ -117,14 +100,3 @@ def _cited_list(names: Sequence[str], cite: Callable[[str], tuple[str, ...]]) ->
         seen.update(keys)
         out.append(joint + Cited.plain(shorten(name)) + Cited.keys(keys))
     return Cited("".join(out))
-
-
-def _least(found: Facts) -> float:
-    """The smallest p that the underpowered comparisons could have had, over all of them."""
-    numbers = {
-        cell.difference.n
-        for block in found.blocks
-        for cell in block.cells.values()
-        if cell.difference is not None and cell.difference.verdict is Verdict.UNDERPOWERED
-    }
-    return min((smallest_p(n, PairedTest.SIGN_FLIP) for n in numbers), default=1.0)

@@ -18,6 +18,7 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.analysis import Cell
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.tables import Table, decimals
+from genrec_unlearn_bench.reporting.wording import fixed
 
 __all__ = ["Beside", "Reported", "ReportedCell", "beside", "beside_notes", "reported"]
 
@@ -49,16 +50,12 @@ class ReportedCell:
     """One published number.
 
     Attributes:
-        dataset: As the paper calls it; so are ``published_backbone`` and ``published_method``.
         task, backbone, method: As the suite calls them.
         sd: Over five runs; only the main table and the times give one.
         broken: The bounds that its row breaks and that it takes part in, as sentences.
         other: What the paper's main table says, where that is another number than its complete table's.
     """
 
-    dataset: str
-    published_backbone: str
-    published_method: str
     task: str
     backbone: str
     method: str
@@ -168,9 +165,6 @@ def _cells(
         other, sd = main.get(place, (value, None)) if row["concept"] == "brand" else (value, None)
         parts = broken.get(measure.group, []) if measure.metric in _METRICS.values() else []
         yield ReportedCell(
-            dataset=row["dataset"],
-            published_backbone=row["backbone"],
-            published_method=row["method"],
             task=_TASKS[row["dataset"], row["concept"]],
             backbone=_BACKBONES[row["backbone"]],
             method=row["method"].lower(),
@@ -185,9 +179,6 @@ def _cells(
 def _times(rows: Iterable[Mapping[str, str]]) -> Iterator[ReportedCell]:
     for row in rows:
         yield ReportedCell(
-            dataset=row["dataset"],
-            published_backbone=row["backbone"],
-            published_method=row["method"],
             task=_TASKS[row["dataset"], "brand"],
             backbone=_BACKBONES[row["backbone"]],
             method=row["method"].lower(),
@@ -226,6 +217,12 @@ class Beside:
         """``!`` where the reported number contradicts others of its row."""
         return "!" if self.broken else ""
 
+    @property
+    def texts(self) -> tuple[str, str, str, str]:
+        """Method, measure, the reported number with its spread and mark, and ours."""
+        reported = _mean(self.reported, self.reported_sd, min(3, self.decimals)) + f" {self.mark}"
+        return self.method, self.title, reported.rstrip(), _mean(self.ours, self.ours_sd, self.decimals)
+
 
 def beside(tables: Sequence[Table]) -> tuple[Beside, ...]:
     """Every reported number of a task and backbone in the tables whose measure is a column there.
@@ -256,6 +253,12 @@ def beside_notes(found: Sequence[Beside]) -> tuple[str, ...]:
         return ("The paper reports nothing for these tasks, backbones and measures.", *reported().notes)
     broken = sum(bool(pair.broken) for pair in found)
     return (f"{broken} of the {len(found)} reported cells shown here are in a broken bound (!).", *reported().notes)
+
+
+def _mean(value: float | None, sd: float | None, decimals: int) -> str:
+    if value is None:
+        return "–"
+    return fixed(value, decimals) + (f" ± {fixed(sd, decimals)}" if sd is not None else "")
 
 
 def _pair(cell: ReportedCell, ours: Cell | None, block: str) -> Beside:

@@ -203,8 +203,9 @@ def _costs(record: RunRecord, unlearning: float | None) -> dict[Measure, float |
     cost, ruleset = record.cost, record.cell.ruleset
     unknown = not cost.tuning_seconds and (cost.tuning_trials > 0 or ruleset == "tuned")
     tuning = None if unknown else cost.tuning_seconds
-    known = tuning is not None and cost.retrain_seconds
-    share = 100.0 * (unlearning + tuning) / cost.retrain_seconds if known else None
+    share = None
+    if tuning is not None and cost.retrain_seconds:
+        share = 100.0 * (unlearning + tuning) / cost.retrain_seconds
     return {TUNING_SECONDS: tuning, TOTAL_SHARE: share}
 
 

@@ -1,7 +1,7 @@
-"""Tables as every format draws them: columns, sections of lines, entries and what has to be said below.
+"""The table model that every format draws: columns, sections of lines, entries, and the text of each cell.
 
-Two rulesets are two tables, two scales, two suites and two numbers of requests. Beside each other stand
-tasks, below each other backbones.
+Two rulesets are two tables, and so are two scales, suites and numbers of requests. Tasks are columns,
+backbones sections.
 """
 
 from __future__ import annotations
@@ -11,14 +11,31 @@ from dataclasses import dataclass
 from typing import Literal
 
 from genrec_unlearn_bench.evaluation.metric import MetricSpec
-from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis, Cell, analyse
+from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis, Cell, Mark, Verdict, analyse
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
 from genrec_unlearn_bench.reporting.layouts import Layout
-from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS, Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import measures_of
+from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Equivalent
+from genrec_unlearn_bench.reporting.wording import fixed
 
-__all__ = ["Column", "Entry", "Line", "Section", "Table", "make_tables"]
+__all__ = [
+    "DIVERGED",
+    "EQUIVALENCE",
+    "SIGNS",
+    "Column",
+    "Entry",
+    "Line",
+    "Section",
+    "Shown",
+    "Table",
+    "column_title",
+    "decimals",
+    "line_label",
+    "make_tables",
+    "show",
+]
 
 
 @dataclass(frozen=True)
@@ -85,21 +102,35 @@ class Table:
 
     Attributes:
         name: Unique among the tables of a call, for files and labels: ``main-tuned-small-1``.
-        regime: As ``BlockKey`` has it.
         blocks: The blocks behind it, for the paragraph, the footnotes and the bibliography.
     """
 
     name: str
     layout: Layout
-    title: str
-    caption: str
-    scale: str
-    ruleset: str
     columns: tuple[Column, ...]
     sections: tuple[Section, ...]
     blocks: tuple[BlockAnalysis, ...]
     analysis: Analysis
-    regime: str = ""
+
+    @property
+    def title(self) -> str:
+        """Title of its layout."""
+        return self.layout.title
+
+    @property
+    def caption(self) -> str:
+        """Caption of its layout."""
+        return self.layout.caption
+
+    @property
+    def scale(self) -> str:
+        """Scale of all its blocks."""
+        return self.blocks[0].block.key.scale
+
+    @property
+    def ruleset(self) -> str:
+        """Ruleset of all its blocks."""
+        return self.blocks[0].block.key.ruleset
 
     @property
     def protocol(self) -> StatisticsProtocol:
@@ -151,12 +182,8 @@ def make_tables(
         baseline=baseline or layout.baseline,
         untested=layout.untested(present, beam=width),
     )
-    places: dict[tuple[str, str, str], list[BlockAnalysis]] = {}
-    for block in analysis.blocks:
-        key = block.block.key
-        places.setdefault((key.regime, key.ruleset, key.scale), []).append(block)
     out: list[Table] = []
-    for blocks in places.values():
+    for blocks in analysis.by_table():
         # What only another regime has measured is no column here.
         here = frozenset(_present([block.block for block in blocks]))
         columns = [(head, kept) for head, members in groups if (kept := tuple(m for m in members if m.base in here))]
@@ -177,10 +204,8 @@ def _tables(
     variant_of: Mapping[str, str],
 ) -> Iterator[Table]:
     """The tables of one regime, ruleset and scale."""
-    key = blocks[0].block.key
     tasks = list(dict.fromkeys(_task(block) for block in blocks))
     several = len(tasks) > layout.side_by_side
-    regime = [part.replace(" ", "-") for part in key.regime.split(", ") if part]
     for number, start in enumerate(range(0, len(tasks), layout.side_by_side), start=1):
         here = tasks[start : start + layout.side_by_side]
         members = tuple(block for block in blocks if _task(block) in here)
@@ -193,17 +218,12 @@ def _tables(
         sections = _sections(members, columns, layout, variant_of)
         if sections:
             yield Table(
-                name="-".join((layout.name, *regime, key.ruleset, key.scale, *([str(number)] if several else []))),
+                name="-".join((layout.name, *blocks[0].block.key.table, *([str(number)] if several else []))),
                 layout=layout,
-                title=layout.title,
-                caption=layout.caption,
-                scale=key.scale,
-                ruleset=key.ruleset,
                 columns=columns,
                 sections=sections,
                 blocks=members,
                 analysis=analysis,
-                regime=key.regime,
             )
 
 
@@ -259,3 +279,86 @@ def _line(row: Row, columns: Sequence[Column], blocks: Mapping[str, BlockAnalysi
         if here is not None and here.diverged:
             diverged[column.top] = f"{column.top} ({len(here.diverged)} of {len(here.results)})"
     return Line(row.label, row.kind, tuple(entries), tuple(diverged.values()))
+
+
+SIGNS = {
+    Verdict.BETTER: "▲",
+    Verdict.WORSE: "▼",
+    Verdict.NOT_SEPARABLE: "",
+    Verdict.UNDERPOWERED: "?",
+}
+"""Against the baseline."""
+EQUIVALENCE = {
+    Equivalent.EQUIVALENT: "≈",
+    Equivalent.IDENTICAL: "=",
+    Equivalent.DIFFERENT: "≠",
+    Equivalent.NOT_SHOWN: "",
+    Equivalent.UNDERPOWERED: "",
+}
+"""To the oracle."""
+DIVERGED = "‡"
+UNITS = {"seconds": "(s)", "MiB": "(MiB)"}
+"""Of what is neither a share nor a count."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The parts of one cell; empty where there is nothing to say.
+
+    Attributes:
+        number: The mean, or why there is none: – (not run, or not recorded), n/a (not measured), diverged.
+        spread: Standard deviation over the seeds, or the number of seeds where there is only one.
+        sign: Against the baseline.
+        oracle: Equivalence to the oracle.
+        rank: Interval of ranks and letters, for primary measures.
+    """
+
+    number: str
+    spread: str = ""
+    sign: str = ""
+    oracle: str = ""
+    rank: str = ""
+    mark: Mark = Mark.PLAIN
+
+    @property
+    def tail(self) -> str:
+        """All but the number, with single spaces."""
+        return " ".join(part for part in (self.spread, self.sign + self.oracle, self.rank) if part)
+
+
+def show(entry: Entry) -> Shown:
+    """The parts of a cell."""
+    cell, column = entry.cell, entry.column
+    if cell is None or entry.row is None:
+        return Shown("–")
+    if entry.row.diverged:
+        # The runs that are left would flatter it.
+        return Shown("diverged", f"{len(entry.row.diverged)} of {len(entry.row.results)}")
+    if cell.mean is None:
+        return Shown("–" if column.measure in RECORDED_COSTS else "n/a")
+    difference, equivalence = cell.difference, cell.equivalence
+    rank = ""
+    if column.primary and cell.rank is not None:
+        first, last = cell.rank
+        rank = f"({first if first == last else f'{first}–{last}'}{f', {cell.letters}' if cell.letters else ''})"
+    spread = f"± {fixed(cell.sd, column.decimals)}" if cell.sd is not None else f"n={cell.n}"
+    return Shown(
+        number=fixed(cell.mean, column.decimals),
+        spread=spread,
+        sign=SIGNS[difference.verdict] if difference is not None else "",
+        oracle=EQUIVALENCE[equivalence.verdict] if equivalence is not None else "",
+        rank=rank,
+        mark=cell.mark,
+    )
+
+
+def column_title(column: Column) -> str:
+    """Metric, unit and direction; without what the column's head says already."""
+    title = column.title if column.title != column.head else ""
+    unit = UNITS.get(column.measure.spec.unit, "")
+    return " ".join(part for part in (title, unit, column.measure.arrow) if part)
+
+
+def line_label(line: Line) -> str:
+    """The row's name, not escaped; rows with a diverged run carry a dagger."""
+    return f"{line.label} {DIVERGED}" if line.diverged else line.label

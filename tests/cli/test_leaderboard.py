@@ -59,7 +59,7 @@ def test_every_format_goes_to_stdout_and_is_what_a_file_gets(records: Path, tmp_
         assert "tracer" in printed.stdout
     else:
         assert printed.stdout == written
-    assert "tracer" in written
+    assert ("TRACER" if name == "latex" else "tracer") in written
 
 
 def test_a_folder_gets_every_format_and_its_companions(records: Path, tmp_path: Path) -> None:

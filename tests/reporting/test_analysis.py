@@ -118,8 +118,12 @@ def test_the_best_set_holds_all_that_are_not_separable_from_the_best_and_the_sec
     assert found.unmarked[FORGET] is None
     ranks = {row.label: found.cells[row.label, FORGET].rank for row in found.block.rows}
     assert ranks == {
-        **{"best": (1, 2), "tied": (1, 2), "second": (3, 3)},
-        **{"third": (4, 4), "fourth": (5, 5), "fifth": (6, 6)},
+        "best": (1, 2),
+        "tied": (1, 2),
+        "second": (3, 3),
+        "third": (4, 4),
+        "fourth": (5, 5),
+        "fifth": (6, 6),
     }
     letters = {row.label: set(found.cells[row.label, FORGET].letters) for row in found.block.rows}
     assert letters["best"] & letters["tied"]

@@ -81,7 +81,7 @@ def across_csv(found: Sequence[Across]) -> str:
     for each in found:
         place: list[object] = [each.measure.text, csv_text(each.scale), csv_text(each.ruleset), each.blocks]
         if each.found is None:
-            rows.append([*place, *[None] * 5, csv_text(each.why_not)])
+            rows.append([*place, *[None] * 5, csv_text(each.sentence)])
             continue
         test = [six(each.found.statistic), six(each.found.p)]
         note = csv_text(" ".join(each.notes))

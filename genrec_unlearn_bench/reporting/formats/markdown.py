@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
-from genrec_unlearn_bench.reporting.formats.cells import Shown, column_title, line_label, mean_text, show
 from genrec_unlearn_bench.reporting.formats.notes import notes
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
-from genrec_unlearn_bench.reporting.tables import Column, Line, Table
+from genrec_unlearn_bench.reporting.tables import Column, Line, Shown, Table, column_title, line_label, show
 from genrec_unlearn_bench.reporting.wording import markdown_text
 
 __all__ = ["render_markdown"]
@@ -33,9 +32,8 @@ def render_markdown(
     if across:
         parts.append("## Across blocks")
         parts += [part for each in across if each.found is not None for part in _across(each, figures=figures)]
-        parts += (
-            [_list(each.why_not for each in across if each.found is None)] if any(a.why_not for a in across) else []
-        )
+        untested = [each.sentence for each in across if each.found is None]
+        parts += [_list(untested)] if untested else []
     if reported is not None:
         parts += ["## Reported beside ours", *_reported(reported)]
     return "\n\n".join(parts) + "\n"
@@ -83,17 +81,7 @@ def _across(each: Across, *, figures: bool) -> Iterable[str]:
 
 def _reported(found: Sequence[Beside]) -> Iterable[str]:
     if found:
-        rows = [
-            [
-                markdown_text(pair.block),
-                markdown_text(pair.method),
-                markdown_text(pair.title),
-                mean_text(pair.reported, pair.reported_sd, min(3, pair.decimals))
-                + (f" {pair.mark}" if pair.mark else ""),
-                mean_text(pair.ours, pair.ours_sd, pair.decimals),
-            ]
-            for pair in found
-        ]
+        rows = [[markdown_text(part) for part in (pair.block, *pair.texts)] for pair in found]
         yield _grid(["block", "method", "measure", "reported", "ours"], rows, left=3)
     yield _list(beside_notes(found))
 

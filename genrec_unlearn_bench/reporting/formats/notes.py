@@ -12,12 +12,11 @@ from typing import Any
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Mark
 from genrec_unlearn_bench.reporting.board import CORE
 from genrec_unlearn_bench.reporting.facts import facts
-from genrec_unlearn_bench.reporting.formats.cells import DIVERGED, EQUIVALENCE, SIGNS
 from genrec_unlearn_bench.reporting.latex.escape import shorten
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS
 from genrec_unlearn_bench.reporting.sentences import in_latex, sentences
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
-from genrec_unlearn_bench.reporting.tables import Entry, Table
+from genrec_unlearn_bench.reporting.tables import DIVERGED, EQUIVALENCE, SIGNS, Entry, Table
 from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, task_title
 from genrec_unlearn_bench.reporting.wording import listed
 

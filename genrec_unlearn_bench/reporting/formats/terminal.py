@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
-from genrec_unlearn_bench.reporting.formats.cells import Shown, column_title, line_label, mean_text, show
 from genrec_unlearn_bench.reporting.formats.grid import GridRow, WideGrid, plain_grid, print_sentences
 from genrec_unlearn_bench.reporting.formats.notes import notes
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
-from genrec_unlearn_bench.reporting.tables import Section, Table
+from genrec_unlearn_bench.reporting.tables import Section, Shown, Table, column_title, line_label, show
 from genrec_unlearn_bench.reporting.wording import bare, visible
 
 if TYPE_CHECKING:
@@ -128,14 +127,5 @@ def _across(console: Console, each: Across) -> None:
 
 
 def _reported(found: Sequence[Beside]) -> Grid:
-    rows = [
-        (
-            f"{pair.task} on {pair.backbone}",
-            pair.method,
-            pair.title,
-            mean_text(pair.reported, pair.reported_sd, min(3, pair.decimals)) + (f" {pair.mark}" if pair.mark else ""),
-            mean_text(pair.ours, pair.ours_sd, pair.decimals),
-        )
-        for pair in found
-    ]
+    rows = [(f"{pair.task} on {pair.backbone}", *pair.texts) for pair in found]
     return plain_grid(("", "method", "measure", "reported", "ours"), rows, left=3)

@@ -1,13 +1,12 @@
-"""Columns of a LaTeX table: their head and their cells, each cell a siunitx mean and the spread with its marks.
+"""Columns of a LaTeX table: their heads and their cells.
 
-Two LaTeX columns a measure, because siunitx has one font size for a number with its uncertainty, and a paper's table
-wants the spread small. Bold and underline go around the aligned number without moving it.
+A measure has three LaTeX columns (mean, spread, signs): the means of a column have the same decimals, so that setting
+them flush right aligns their points, and signs move nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
@@ -18,90 +17,47 @@ from genrec_unlearn_bench.reporting.tables import Column, Entry
 from genrec_unlearn_bench.reporting.titles import task_title
 from genrec_unlearn_bench.reporting.wording import bare, fixed
 
-__all__ = ["MISSING", "NOT_RUN", "ColumnShape", "groups_of", "head_lines", "marks_of", "shape_of", "title_width"]
+__all__ = ["CELLS", "FORMAT", "cells_of", "groups_of", "head_lines", "width_of_column"]
 
-MISSING = "{n.m.}"
-NOT_RUN = "{--}"
+FORMAT = r"r@{\,}r@{}l"
+"""The columns of a measure in a tabular's preamble."""
+CELLS = 3
+GAP = 2.5
+"""Characters between two measures."""
 _SIGNS = {Verdict.BETTER: "+", Verdict.WORSE: "-"}
+_FONTS = {Mark.BEST: r"\gubbest{%s}", Mark.SECOND: r"\gubsecond{%s}", Mark.PLAIN: "%s"}
 
 
-@dataclass(frozen=True)
-class ColumnShape:
-    """How wide the numbers of a column are, over all sections of a table.
-
-    Attributes:
-        whole: Digits before the decimal point.
-        spread: Digits before the decimal point of the standard deviations.
-        characters: Widest cell, roughly, for choosing where to cut a wide table.
-    """
-
-    decimals: int
-    whole: int
-    negative: bool
-    spread: int
-    characters: float
-
-    @property
-    def format(self) -> str:
-        """The two columns in a tabular's preamble."""
-        sign = "-" if self.negative else ""
-        return f"S[table-format={sign}{self.whole}.{self.decimals}]@{{\\,}}l"
-
-    def cells(self, entry: Entry) -> str:
-        """The two cells."""
-        cell = entry.cell
-        if cell is None:
-            return f"{NOT_RUN} &"
-        if cell.mean is None:
-            return f"{NOT_RUN if entry.column.measure in RECORDED_COSTS else MISSING} &"
-        mean = fixed(cell.mean, self.decimals)
-        if cell.mark is Mark.BEST:
-            mean = rf"\gubbest {mean}"
-        elif cell.mark is Mark.SECOND:
-            mean = rf"{mean}{{\gubsecond{{{mean}}}}}"
-        marks = "".join(marks_of(entry))
-        tail = self._spread(cell.sd) + (f"$^{{{marks}}}$" if marks else "")
-        return f"{mean} & {tail}" if tail else f"{mean} &"
-
-    def _spread(self, sd: float | None) -> str:
-        if sd is None:
-            return ""
-        text = bare(fixed(sd, self.decimals))
-        filler = "0" * (self.spread - _whole(text))
-        return rf"\gubsd{{\phantom{{{filler}}}{text}}}" if filler else rf"\gubsd{{{text}}}"
+def cells_of(entry: Entry) -> tuple[str, str, str]:
+    """Mean, spread and signs of an entry."""
+    cell, decimals = entry.cell, entry.column.decimals
+    if cell is None:
+        return "--", "", ""
+    if cell.mean is None:
+        return "--" if entry.column.measure in RECORDED_COSTS else "n.m.", "", ""
+    spread = "" if cell.sd is None else rf"\gubsd{{{bare(fixed(cell.sd, decimals))}}}"
+    signs = _signs(entry)
+    return _FONTS[cell.mark] % fixed(cell.mean, decimals), spread, f"$^{{{signs}}}$" if signs else ""
 
 
-def shape_of(column: Column, entries: Iterable[Entry]) -> ColumnShape:
-    """The shape that fits every cell of a column."""
+def width_of_column(column: Column, entries: Iterable[Entry]) -> float:
+    """Characters of a measure, roughly, for choosing where to cut a wide table."""
     cells = [entry.cell for entry in entries if entry.cell is not None]
-    means = [fixed(cell.mean, column.decimals) for cell in cells if cell.mean is not None]
-    spreads = [bare(fixed(cell.sd, column.decimals)) for cell in cells if cell.sd is not None]
-    whole = max((_whole(text) for text in means), default=1)
-    spread = max((_whole(text) for text in spreads), default=0)
-    return ColumnShape(
-        decimals=column.decimals,
-        whole=whole,
-        negative=any(text.startswith("-") for text in means),
-        spread=spread,
-        characters=whole + column.decimals + 3.0 + 0.7 * (spread + column.decimals + 2 if spreads else 0),
-    )
+    mean = max((len(fixed(cell.mean, column.decimals)) for cell in cells if cell.mean is not None), default=4)
+    spread = max((len(bare(fixed(cell.sd, column.decimals))) for cell in cells if cell.sd is not None), default=-1)
+    title = max(len(part) for part in _parts(_plain(column)))
+    return max(mean + 2.0 + 0.7 * (spread + 1), title) + GAP
 
 
-def marks_of(entry: Entry) -> Sequence[str]:
+def _signs(entry: Entry) -> str:
     """Signs behind the number, in maths: at primary measures alone, as only these carry a claim."""
     cell = entry.cell
     if cell is None or not entry.column.primary or (entry.row is not None and entry.row.diverged):
-        return ()
-    out = []
-    if cell.difference is not None and cell.difference.verdict in _SIGNS:
-        out.append(_SIGNS[cell.difference.verdict])
+        return ""
+    out = "" if cell.difference is None else _SIGNS.get(cell.difference.verdict, "")
     if cell.equivalence is not None and cell.equivalence.verdict in (Likeness.EQUIVALENT, Likeness.IDENTICAL):
-        out.append(r"\dagger")
+        out += r"\dagger"
     return out
-
-
-def _whole(text: str) -> int:
-    return len(text.removeprefix("-").partition(".")[0])
 
 
 _ARROWS = {"↓": r"$\downarrow$", "↑": r"$\uparrow$", "→0": r"$\rightarrow 0$", "": ""}
@@ -111,7 +67,7 @@ WIDTH = 9
 
 
 def head_lines(columns: Sequence[Column]) -> list[str]:
-    """The lines between ``\\toprule`` and ``\\midrule``; a measure has two LaTeX columns, the label before them one."""
+    """The lines between ``\\toprule`` and ``\\midrule``; the label has one LaTeX column."""
     groups = groups_of(columns)
     tasks = [(task, len(list(members))) for task, members in groupby(columns, lambda column: column.top)]
     heads: list[tuple[str, int]] = []
@@ -135,11 +91,6 @@ def head_lines(columns: Sequence[Column]) -> list[str]:
 def groups_of(columns: Sequence[Column]) -> list[tuple[Column, ...]]:
     """Columns under one task and head."""
     return [tuple(members) for _, members in groupby(columns, lambda column: (column.top, column.head))]
-
-
-def title_width(column: Column) -> int:
-    """Characters of the widest line of a measure's title."""
-    return max(len(part) for part in _parts(_plain(column)))
 
 
 def _plain(column: Column) -> str:
@@ -175,7 +126,7 @@ def _joined(text: str, arrow: str) -> str:
 
 
 def _spanning(cells: Iterable[tuple[str, int]]) -> str:
-    return "".join(rf" & \multicolumn{{{2 * size}}}{{c}}{{{text}}}" for text, size in cells) + r" \\"
+    return "".join(rf" & \multicolumn{{{CELLS * size}}}{{c}}{{{text}}}" for text, size in cells) + r" \\"
 
 
 def _rules(sizes: Sequence[int], ruled: Sequence[bool] = ()) -> str:
@@ -184,6 +135,6 @@ def _rules(sizes: Sequence[int], ruled: Sequence[bool] = ()) -> str:
     at = 2
     for size, wanted in zip(sizes, ruled or [True] * len(sizes), strict=True):
         if wanted:
-            out.append(rf"\cmidrule(lr){{{at}-{at + 2 * size - 1}}}")
-        at += 2 * size
+            out.append(rf"\cmidrule(lr){{{at}-{at + CELLS * size - 1}}}")
+        at += CELLS * size
     return "".join(out)

@@ -47,30 +47,13 @@ _MATHS = {
     "†": r"\dagger",
     "⁺": "^{+}",
     "⁻": "^{-}",
-    "α": r"\alpha",
-    "β": r"\beta",
-    "γ": r"\gamma",
-    "δ": r"\delta",
-    "ε": r"\varepsilon",
-    "η": r"\eta",
-    "θ": r"\theta",
-    "λ": r"\lambda",
-    "μ": r"\mu",
-    "π": r"\pi",
-    "ρ": r"\rho",
-    "σ": r"\sigma",
-    "τ": r"\tau",
-    "φ": r"\varphi",
-    "χ": r"\chi",
-    "ω": r"\omega",
-    "Γ": r"\Gamma",
-    "Δ": r"\Delta",
-    "Θ": r"\Theta",
-    "Λ": r"\Lambda",
-    "Σ": r"\Sigma",
-    "Φ": r"\Phi",
-    "Ω": r"\Omega",
 }
+_GREEK = "αβγδεηθλμπρστφχωΓΔΘΛΣΦΩ"
+_COMMANDS = (
+    "alpha beta gamma delta varepsilon eta theta lambda mu pi rho sigma tau varphi chi omega "
+    "Gamma Delta Theta Lambda Sigma Phi Omega"
+)
+_MATHS |= {letter: f"\\{name}" for letter, name in zip(_GREEK, _COMMANDS.split(), strict=True)}
 
 _LETTERS = frozenset(
     # Latin-1 without its controls, the no-break space and the soft hyphen.

@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from genrec_unlearn_bench.reporting.latex.columns import ColumnShape, groups_of, shape_of, title_width
+from genrec_unlearn_bench.reporting.latex.columns import groups_of, width_of_column
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
 
-__all__ = ["LINES", "WIDEST", "Page", "pages_of", "width_of"]
+__all__ = ["LINES", "WIDEST", "Page", "pages_of"]
 
 LINES = 50
 """Lines of one float; scaled down, these and their notes fit a page."""
 WIDEST = 190.0
 """Characters of one float. At a text width of 400 pt this many are set at half the size of the text around."""
 LABEL = 24.0
-GAP = 2.5
-"""Characters between two measures."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +26,14 @@ class Page:
     """One float of a table.
 
     Attributes:
+        width: Characters of its lines, roughly.
         sections: With all of the table's entries; ``columns`` says which are shown.
         continued: Whether the first section began on an earlier page.
         number, total: 1, 1 where the table is in one piece.
     """
 
     columns: tuple[Column, ...]
-    shapes: Mapping[Column, ColumnShape]
+    width: float
     sections: tuple[Section, ...]
     continued: bool
     number: int
@@ -42,53 +41,38 @@ class Page:
 
     def entries(self, line: Line) -> tuple[Entry, ...]:
         """Entries of a line that are on this page."""
-        return tuple(entry for entry in line.entries if entry.column in self.shapes)
+        return tuple(entry for entry in line.entries if entry.column in self.columns)
 
 
 def pages_of(table: Table) -> tuple[Page, ...]:
     """The floats of a table, the lines of one part of its columns after the other."""
-    shapes = {
-        column: shape_of(column, (line.entries[place] for section in table.sections for line in section.lines))
+    widths = {
+        column: width_of_column(column, (line.entries[place] for section in table.sections for line in section.lines))
         for place, column in enumerate(table.columns)
     }
-    wide, widest = _wide_parts(table.columns, shapes, WIDEST), WIDEST
+    wide, widest = _wide_parts(table.columns, widths, WIDEST), WIDEST
     # As many parts as are needed, and these of about one width.
-    while len(narrower := _wide_parts(table.columns, shapes, widest - 4.0)) == len(wide) > 1:
+    while len(narrower := _wide_parts(table.columns, widths, widest - 4.0)) == len(wide) > 1:
         wide, widest = narrower, widest - 4.0
     parts = [(part, rows) for part in wide for rows in _long_parts(table.sections)]
     return tuple(
-        Page(columns, {column: shapes[column] for column in columns}, sections, continued, number, len(parts))
+        Page(columns, LABEL + sum(widths[column] for column in columns), sections, continued, number, len(parts))
         for number, (columns, (sections, continued)) in enumerate(parts, start=1)
     )
 
 
-def width_of(page: Page) -> float:
-    """Characters of a page's lines, roughly."""
-    return LABEL + sum(_width(column, shape) for column, shape in page.shapes.items())
-
-
-def _width(column: Column, shape: ColumnShape) -> float:
-    return max(shape.characters, title_width(column)) + GAP
-
-
-def _wide_parts(
-    columns: Sequence[Column], shapes: Mapping[Column, ColumnShape], widest: float
-) -> list[tuple[Column, ...]]:
+def _wide_parts(columns: Sequence[Column], widths: Mapping[Column, float], widest: float) -> list[tuple[Column, ...]]:
     """Columns in as few parts as are narrow enough, cut between groups where a group is not too wide by itself."""
     parts: list[list[Column]] = [[]]
     used = LABEL
     for group in groups_of(columns):
-        width = sum(_width(column, shapes[column]) for column in group)
-        if parts[-1] and used + width > widest:
-            parts.append([])
-            used = LABEL
-        for column in group:
-            own = _width(column, shapes[column])
-            if parts[-1] and used + own > widest:
+        whole = sum(widths[column] for column in group)
+        for place, column in enumerate(group):
+            if parts[-1] and used + (whole if place == 0 else widths[column]) > widest:
                 parts.append([])
                 used = LABEL
             parts[-1].append(column)
-            used += own
+            used += widths[column]
     return [tuple(part) for part in parts]
 
 

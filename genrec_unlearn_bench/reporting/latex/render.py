@@ -1,4 +1,4 @@
-"""Tables as LaTeX: booktabs, siunitx columns, floats that fit a page; alone or as a whole document.
+"""Tables as LaTeX: booktabs, floats that fit a page; alone or as a whole document.
 
 Deterministic: the same tables give the same bytes. Whatever comes from records is escaped before a template sees it.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.reporting.formats.notes import latex_notes
-from genrec_unlearn_bench.reporting.latex.columns import head_lines
+from genrec_unlearn_bench.reporting.latex.columns import CELLS, FORMAT, cells_of, head_lines
 from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
-from genrec_unlearn_bench.reporting.latex.pages import Page, pages_of, width_of
+from genrec_unlearn_bench.reporting.latex.pages import Page, pages_of
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.tables import Entry, Line, Table
 from genrec_unlearn_bench.reporting.titles import backbone_title, row_title
@@ -92,8 +93,8 @@ def _pair(pair: Beside | None) -> str:
     return f"{reported} & {ours}"
 
 
-PACKAGES = ("booktabs", "siunitx", "adjustbox")
-"""What a document has to load; siunitx from version 3 on."""
+PACKAGES = ("booktabs", "adjustbox")
+"""What a document has to load."""
 ONE_COLUMN = 75.0
 """Characters from which a table spans both columns of a two-column page."""
 
@@ -117,12 +118,12 @@ def render_latex(
     if not standalone:
         return template("fragment.tex").render(packages=PACKAGES, floats=floats)
     from genrec_unlearn_bench.reporting.bibliography import bibliography
-    from genrec_unlearn_bench.reporting.paragraph import statistical_paragraph
+    from genrec_unlearn_bench.reporting.paragraph import statistics_paragraph
 
     return template("document.tex").render(
         packages=PACKAGES,
         floats=floats,
-        paragraph=statistical_paragraph(tables).latex,
+        paragraph=statistics_paragraph(tables),
         bibliography=bibliography(tables).text,
     )
 
@@ -136,12 +137,12 @@ def _floats(table: Table) -> list[str]:
         part = "" if page.total == 1 else f", part {page.number} of {page.total}"
         name = f"tab:{label(table.name)}" + ("" if first else f"-part{page.number}")
         filled = {
-            "environment": "table*" if width_of(page) > ONE_COLUMN else "table",
+            "environment": "table*" if page.width > ONE_COLUMN else "table",
             "caption": f"{title}{part}." + (f" {escape(table.caption)}" if first else ""),
             "short": title,
             "label": name,
             "again": not first,
-            "columns": "l" + "".join(page.shapes[column].format for column in page.columns),
+            "columns": "l" + FORMAT * len(page.columns),
             "head": tuple(head_lines(page.columns)),
             "body": tuple(_body(page)),
             "notes": " ".join(latex_notes(table)) if last else "Notes: below the last part.",
@@ -151,14 +152,13 @@ def _floats(table: Table) -> list[str]:
 
 
 def _body(page: Page) -> list[str]:
-    width = 1 + 2 * len(page.columns)
+    width = 1 + CELLS * len(page.columns)
     lines = []
     for number, section in enumerate(page.sections):
         goes_on = " (continued)" if number == 0 and page.continued else ""
         lines.append(r"\midrule")
-        lines.append(
-            rf"\multicolumn{{{width}}}{{@{{}}l}}{{\textit{{{escape(shorten(backbone_title(section.title)))}}}{goes_on}}} \\"
-        )
+        backbone = escape(shorten(backbone_title(section.title)))
+        lines.append(rf"\multicolumn{{{width}}}{{@{{}}l}}{{\textit{{{backbone}}}{goes_on}}} \\")
         before = ""
         seen: dict[str, int] = {}
         for line in section.lines:
@@ -179,20 +179,16 @@ def _name(line: Line, seen: dict[str, int]) -> str:
 
 
 def _line(page: Page, line: Line, name: str) -> str:
-    cells = []
-    entries = page.entries(line)
-    at = 0
-    while at < len(entries):
-        entry = entries[at]
-        if entry.row is not None and entry.row.diverged:
-            size = sum(other.column.top == entry.column.top for other in entries)
-            words = f"diverged in {len(entry.row.diverged)} of {len(entry.row.results)} runs"
-            cells.append(rf"\multicolumn{{{2 * size}}}{{c}}{{\emph{{{words}}}}}")
-            at += size
+    cells = [name]
+    for _, members in groupby(page.entries(line), lambda entry: entry.column.top):
+        entries = list(members)
+        row = entries[0].row
+        if row is not None and row.diverged:
+            words = rf"\emph{{diverged in {len(row.diverged)} of {len(row.results)} runs}}"
+            cells.append(rf"\multicolumn{{{CELLS * len(entries)}}}{{c}}{{{words}}}")
         else:
-            cells.append(page.shapes[entry.column].cells(entry))
-            at += 1
-    return f"{name} & {' & '.join(cells)} \\\\".replace("&  ", "& ")
+            cells += [part for entry in entries for part in cells_of(entry)]
+    return " & ".join(cells) + r" \\"
 
 
 def _says(entry: Entry) -> bool:

@@ -21,7 +21,7 @@ from genrec_unlearn_bench.reporting.statistics.paired import (
     table,
 )
 
-__all__ = ["LEAST_ORACLES", "LEVEL", "Equivalence", "Verdict", "margin", "tost", "tosts"]
+__all__ = ["LEAST_ORACLES", "LEVEL", "Equivalence", "Verdict", "margin", "tosts"]
 
 LEAST_ORACLES = 3
 """Retrained seeds a margin needs. Two give one difference, whose quantile is itself: on average 0.4 of the margin they
@@ -85,11 +85,11 @@ def margin(oracle: ArrayLike, *, quantile: float = 0.95, resolution: float = 0.0
     return max(float(np.quantile(clean(np.abs(values[first] - values[second])), quantile)), resolution)
 
 
-def tost(differences: ArrayLike, margin: float | None) -> Equivalence:
-    """Two one-sided paired t-tests (Schuirmann 1987) of |mean difference| ≥ ``margin``, at 5 % each.
+def tosts(differences: ArrayLike, margin: float | None) -> tuple[Equivalence, ...]:
+    """Two one-sided paired t-tests (Schuirmann 1987) of |mean difference| ≥ ``margin``, at 5 % each, of K methods.
 
     Args:
-        differences: [S] method minus retraining, seed by seed; NaN = a seed that one of them lacks.
+        differences: [K, S] method minus retraining, seed by seed; NaN = a seed that one of them lacks.
         margin: What :func:`margin` gives; None = there is none, so nothing can be shown.
 
     DIFFERENT is read off the 95 % interval and not the 90 % one: where the margin is 0, which happens when no retrained
@@ -97,16 +97,6 @@ def tost(differences: ArrayLike, margin: float | None) -> Equivalence:
     Without spread (all seeds the same number) there is no t: the exact sign flip's least p takes its place (2 ** -n
     on one side, 2 ** (1 - n) on two), so four such seeds show nothing. A margin of 0 leaves only IDENTICAL, NOT_SHOWN
     and DIFFERENT.
-    """
-    return tosts(np.asarray(differences, dtype=np.float64).reshape(1, -1), margin)[0]
-
-
-def tosts(differences: ArrayLike, margin: float | None) -> tuple[Equivalence, ...]:
-    """:func:`tost` of K methods against one retraining at once, which takes no longer than one.
-
-    Args:
-        differences: [K, S] one row per method.
-        margin: The one that all share.
     """
     values = clean(table(differences, "differences"))
     narrow, wide = t_interval(values, confidence=1 - 2 * LEVEL), t_interval(values, confidence=1 - LEVEL)

@@ -27,16 +27,16 @@ def axe() -> str:
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(opened: Open, axe: str, scheme: str, width: int) -> None:
-    for html in (page(), odd_page()):
-        with opened(html, width=width, color_scheme=scheme) as p:
-            p.evaluate(axe)
-            for route in ROUTES:
-                p.evaluate("route => { location.hash = route; }", route)
-                p.wait_for_timeout(80)
-                assert violations(p) == [], route
-            p.evaluate("() => { location.hash = '#/'; }")
-            p.locator(".verdicts:visible .more").first.click()
-            assert violations(p) == [], "dialog"
+    html = odd_page() if (width, scheme) == (390, "dark") else page()
+    with opened(html, width=width, color_scheme=scheme) as p:
+        p.evaluate(axe)
+        for route in ROUTES:
+            p.evaluate("route => { location.hash = route; }", route)
+            p.wait_for_timeout(80)
+            assert violations(p) == [], route
+        p.evaluate("() => { location.hash = '#/'; }")
+        p.locator(".verdicts:visible .more").first.click()
+        assert violations(p) == [], "dialog"
 
 
 def violations(page_: Any) -> list[str]:

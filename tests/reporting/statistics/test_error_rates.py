@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict, tost
+from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict, tosts
 from genrec_unlearn_bench.reporting.statistics.paired import holm, paired_tests, sign_flip, t_interval
 from genrec_unlearn_bench.reporting.statistics.ranks import rank_intervals
 from genrec_unlearn_bench.seeding import numpy_generator
@@ -97,7 +97,7 @@ def test_true_ranks_lie_in_their_intervals(world: World) -> None:
 def test_a_method_at_the_margin_is_called_equivalent_one_time_in_twenty(world: World) -> None:
     repeats, room = 2_000, 0.01
     values = world.runs(numpy_generator(0, "equivalence", world.name), repeats, np.array([room, 0.0]))
-    verdicts = [tost(row, room).verdict for row in values[:, 0] - values[:, 1]]
+    verdicts = [found.verdict for found in tosts(values[:, 0] - values[:, 1], room)]
     low, high = band(ALPHA, repeats)
     assert low <= np.mean([verdict is Verdict.EQUIVALENT for verdict in verdicts]) <= high
     assert np.mean([verdict is Verdict.DIFFERENT for verdict in verdicts]) <= band(ALPHA / 2, repeats)[1]
@@ -106,7 +106,7 @@ def test_a_method_at_the_margin_is_called_equivalent_one_time_in_twenty(world: W
 def test_without_a_margin_to_speak_of_an_equal_method_is_called_different_one_time_in_twenty(world: World) -> None:
     repeats = 2_000
     values = world.runs(numpy_generator(0, "no margin", world.name), repeats, np.zeros(2))
-    verdicts = [tost(row, 0.0).verdict for row in values[:, 0] - values[:, 1]]
+    verdicts = [found.verdict for found in tosts(values[:, 0] - values[:, 1], 0.0)]
     low, high = band(ALPHA, repeats)
     assert low <= np.mean([verdict is Verdict.DIFFERENT for verdict in verdicts]) <= high
     assert Verdict.EQUIVALENT not in verdicts
