@@ -19,7 +19,7 @@ from genrec_unlearn_bench.reporting.analysis import BlockAnalysis
 from genrec_unlearn_bench.reporting.board import Row
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS, TOTAL_SHARE, TUNING_SECONDS, UNLEARN_SECONDS, Measure
 from genrec_unlearn_bench.reporting.statistics import equivalence
-from genrec_unlearn_bench.reporting.statistics.equivalence import tost
+from genrec_unlearn_bench.reporting.statistics.equivalence import tosts
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
 
 __all__ = [
@@ -343,7 +343,7 @@ def _keeps(block: BlockAnalysis, row: Row, measures: Iterable[Measure]) -> Verdi
 
 def _against_original(cell: analysis.Cell, differences: Sequence[float], margin: float | None) -> Keeps:
     """A difference inside the margin is equivalent, even where it is significant."""
-    found = tost(differences, margin)
+    found = tosts([differences], margin)[0]
     tested = cell.difference.verdict if cell.difference else None
     if found.verdict in (equivalence.Verdict.EQUIVALENT, equivalence.Verdict.IDENTICAL):
         return Keeps.EQUIVALENT
