@@ -49,7 +49,7 @@ from genrec_unlearn_bench.reporting.verdicts import (
 )
 from genrec_unlearn_bench.reporting.wording import listed, six
 
-__all__ = ["SCHEMA_VERSION", "document", "render_json", "role_of", "rounded"]
+__all__ = ["SCHEMA_VERSION", "document", "render_json", "role_of"]
 
 SCHEMA_VERSION = 2
 KEY_DIGITS = 10
@@ -87,27 +87,29 @@ def document(
                 layouts.setdefault(key, []).append(_Layout(table.layout.name, block, shown[key.backbone]))
     measures = {measure: None for found in layouts.values() for each in found for measure in each.block.measures}
     measures |= dict.fromkeys(verdict_measures(protocol.beam))
-    content = {
+    return {
         "kind": "genrec-unlearn-bench leaderboard",
         "schema_version": SCHEMA_VERSION,
         "protocol": {"name": protocol.name, **protocol.model_dump(mode="json")},
         "measures": {measure.text: _measure(measure) for measure in measures},
         "tables": [_table(table, brief=brief) for table in tables],
         "blocks": [_block(found, protocol, brief=brief) for _, found in sorted(layouts.items())],
-        "across": [_across(each) for each in across],
-        "reported": [asdict(each) for each in reported] if reported is not None else None,
+        "across": rounded([_across(each) for each in across]),
+        "reported": rounded([asdict(each) for each in reported]) if reported is not None else None,
         "reported_notes": list(beside_notes(reported)) if reported else [],
         "left_out": tables[0].analysis.board.left_out,
     }
-    found: dict[str, Any] = rounded(content)
-    return found
+
+
+def plain(number: float | None) -> float | None:
+    """The number, as an integer where it is one: 0 and not 0.0."""
+    return int(number) if number is not None and number.is_integer() and abs(number) < 1e9 else number
 
 
 def rounded(content: Any) -> Any:
     """JSON content with numbers of six significant digits; what is not finite becomes null."""
     if isinstance(content, float):
-        number = six(content)
-        return int(number) if number is not None and number.is_integer() and abs(number) < 1e9 else number
+        return plain(six(content))
     if isinstance(content, dict):
         return {key: rounded(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
@@ -149,7 +151,7 @@ def _measure(measure: Measure) -> dict[str, Any]:
         "unit": spec.unit,
         "better": measure.better.value,
         "decimals": decimals(spec),
-        "range": [low, high],
+        "range": rounded([low, high]),
         "about": spec.description,
     }
 
@@ -266,8 +268,8 @@ def _row(row: Row, found: Verdicts, *, front: bool, brief: bool) -> dict[str, An
         "source": source.name,
         "badge": source.badge.value,
         "verdicts": judged,
-        "order": [round(number, 4) for number in found.order],
-        "point": {"gap": found.gap, "kept": found.kept, "front": front},
+        "order": [plain(round(float(number), 4)) for number in found.order],
+        "point": rounded({"gap": found.gap, "kept": found.kept, "front": front}),
         "config": None if brief and first.ruleset == "fixed" else json.loads(first.method_config),
         "command": first.command,
         "runs": [_run(run, brief=brief) for run in row.results.values()],
@@ -314,7 +316,9 @@ def _numbers(names: Sequence[str], places: int | None) -> Fields:
     def read(name: str) -> Callable[[Any], float | None]:
         def field(cell: Any) -> float | None:
             value: float | None = getattr(cell, name)
-            return value if value is None or places is None else round(value, places)
+            if not isinstance(value, float):
+                return value
+            return plain(six(value) if places is None else round(value, places))
 
         return field
 
@@ -329,14 +333,14 @@ def _cells(cells: Sequence[Cell], measure: Measure, block: BlockAnalysis, *, bri
     if any(cell.n != len(cell.seeds) for cell in cells):
         out["n"] = [cell.n for cell in cells]
     if not brief:
-        out["seeds"] = [list(cell.seeds) for cell in cells]
+        out["seeds"] = rounded([cell.seeds for cell in cells])
     names = ("estimate",) if brief else ("estimate", "low90", "high90", "p", "n")
     equivalence = _columns(
         [cell.equivalence for cell in cells],
         {**_numbers(names, places), "verdict": lambda found: found.verdict.value if found.n > 1 else None},
     )
     if equivalence:
-        out["equivalence"] = {"margin": block.margins.get(measure), **equivalence}
+        out["equivalence"] = {"margin": plain(six(block.margins.get(measure))), **equivalence}
     return out
 
 

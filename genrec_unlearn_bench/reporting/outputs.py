@@ -165,7 +165,9 @@ def _terminal(report: Report) -> tuple[Output, ...]:
 def _html(report: Report) -> tuple[Output, ...]:
     from genrec_unlearn_bench.reporting.html.render import render_html
 
-    page = render_html(report.board, report.protocol, baseline=report.baseline, reported=report.reported)
+    page = render_html(
+        report.board, report.protocol, baseline=report.baseline, compared=report.across, reported=report.reported
+    )
     return (Output("index.html", page), *_figures(report.across, svg=True))
 
 

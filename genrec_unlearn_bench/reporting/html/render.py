@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from genrec_unlearn_bench.errors import DataMissing
-from genrec_unlearn_bench.reporting.across import across
+from genrec_unlearn_bench.reporting.across import Across, across
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.document import document
 from genrec_unlearn_bench.reporting.html.method_pages import ConfigField, MethodPage, known_methods, method_pages
@@ -51,6 +51,7 @@ def render_html(
     protocol: StatisticsProtocol,
     *,
     baseline: str | None = None,
+    compared: Sequence[Across] | None = None,
     reported: Sequence[Beside] | None = None,
     manifests: Path | None = None,
     health: Path | None = None,
@@ -61,6 +62,7 @@ def render_html(
 
     Args:
         baseline: Label of the row that others are tested against; each layout's where none is given.
+        compared: Methods compared across blocks, where that has been done already.
         reported: A paper's own numbers beside ours.
         manifests: Folder with ``<task>.json``, for results that have no manifest beside them.
         health: Folder with ``<task>-<backbone>-<scale>.json`` from ``bench sids --json``.
@@ -72,7 +74,8 @@ def render_html(
     tables = _tables(board, results, protocol, baseline)
     content: dict[str, Any] = {"blocks": [], "left_out": board.left_out, "across": [], "reported": None}
     if tables:
-        content = document(tables, across=across(tables[0].analysis), reported=reported, brief=True)
+        compared = across(tables[0].analysis) if compared is None else compared
+        content = document(tables, across=compared, reported=reported, brief=True)
     blocks = content["blocks"]
     start = max(range(len(blocks)), key=lambda place: _importance(blocks[place]), default=0)
     content |= {"title": title, "start": start}
