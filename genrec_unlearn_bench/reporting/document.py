@@ -29,7 +29,7 @@ from pydantic_core import to_json
 
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
 from genrec_unlearn_bench.reporting.across import Across
-from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell, Mark, Verdict, analyse_block
+from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell, Mark, Verdict
 from genrec_unlearn_bench.reporting.board import BlockKey, Row
 from genrec_unlearn_bench.reporting.formats.notes import legend, notes
 from genrec_unlearn_bench.reporting.measure import Measure
@@ -38,12 +38,12 @@ from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.tables import Table, decimals
 from genrec_unlearn_bench.reporting.verdicts import (
-    COSTS,
     Forgets,
     Keeps,
     Tone,
     Verdicts,
     pareto_front,
+    verdict_analysis,
     verdict_measures,
     verdicts,
 )
@@ -186,14 +186,7 @@ def _block(layouts: Sequence[_Layout], protocol: StatisticsProtocol, *, brief: b
     block = layouts[0].block.block
     rows = [row for row in block.rows if any(row.label in layout.shown for layout in layouts)]
     key = block.key
-    judged = analyse_block(
-        block,
-        protocol,
-        measures=verdict_measures(protocol.beam),
-        primary=protocol.primary_measures(),
-        baseline=protocol.baseline,
-        untested=COSTS,
-    )
+    judged = verdict_analysis(block, protocol)
     analyses = {measure: each for each in [judged, *(one.block for one in layouts)] for measure in each.measures}
     runs = [run for row in rows for run in row.results.values()]
     first = runs[0]
@@ -257,7 +250,7 @@ def _row(row: Row, found: Verdicts, *, front: bool, brief: bool) -> dict[str, An
     judged = None
     if role != "reference":
         judged = {
-            name: {"verdict": one.outcome, "tone": one.tone, "detail": one.detail, "sentence": one.sentence}
+            name: _filled({"verdict": one.outcome, "tone": one.tone, "detail": one.detail, "sentence": one.sentence})
             for name, one in (("forgets", found.forgets), ("keeps", found.keeps), ("costs", found.costs))
         }
     out = {
@@ -267,14 +260,18 @@ def _row(row: Row, found: Verdicts, *, front: bool, brief: bool) -> dict[str, An
         "diverged": list(row.diverged),
         "source": source.name,
         "badge": source.badge.value,
-        "verdicts": judged,
         "order": [plain(round(float(number), 4)) for number in found.order],
         "point": rounded({"gap": found.gap, "kept": found.kept, "front": front}),
         "config": None if brief and first.ruleset == "fixed" else json.loads(first.method_config),
         "command": first.command,
         "runs": [_run(run, brief=brief) for run in row.results.values()],
     }
-    return {name: value for name, value in out.items() if value or name == "verdicts"}
+    return {"verdicts": judged, **_filled(out)}
+
+
+def _filled(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the fields in which there is nothing."""
+    return {name: value for name, value in content.items() if value not in (None, "", [])}
 
 
 def _environment(run: Result) -> str:
@@ -355,7 +352,7 @@ def _family(layout: _Layout, *, brief: bool) -> dict[str, Any]:
             cells,
             {
                 "mark": lambda cell: cell.mark.value if cell.mark is not Mark.PLAIN else None,
-                "rank": lambda cell: cell.rank,
+                "rank": lambda cell: list(cell.rank) if cell.rank else None,
                 "letters": lambda cell: cell.letters or None,
             },
         )

@@ -16,8 +16,9 @@ from statistics import fmean
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting import analysis
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis
-from genrec_unlearn_bench.reporting.board import Row
+from genrec_unlearn_bench.reporting.board import Block, Row
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS, TOTAL_SHARE, TUNING_SECONDS, UNLEARN_SECONDS, Measure
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics import equivalence
 from genrec_unlearn_bench.reporting.statistics.equivalence import tosts
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
@@ -31,6 +32,7 @@ __all__ = [
     "Verdicts",
     "pareto_front",
     "standing",
+    "verdict_analysis",
     "verdict_measures",
     "verdicts",
 ]
@@ -182,12 +184,24 @@ class _Evidence:
 
 
 def verdict_measures(beam: int) -> tuple[Measure, ...]:
-    """What ``verdicts`` reads from an analysis; the costs are untested there."""
+    """What verdicts are about."""
     return (_served(beam), ORIGINAL_IDS, _ndcg(beam), _hr(beam), UNLEARN_SECONDS, SHARE, *RECORDED_COSTS)
 
 
+def verdict_analysis(block: Block, protocol: StatisticsProtocol) -> BlockAnalysis:
+    """The analysis that ``verdicts`` reads."""
+    return analysis.analyse_block(
+        block,
+        protocol,
+        measures=verdict_measures(protocol.beam),
+        primary=protocol.primary_measures(),
+        baseline=protocol.baseline,
+        untested=COSTS,
+    )
+
+
 def verdicts(block: BlockAnalysis, row: Row, *, beam: int) -> Verdicts:
-    """The verdicts on a row of a block that was analysed with ``verdict_measures``."""
+    """The verdicts on a row of a block, from its ``verdict_analysis``."""
     evidence = [found for measure in (_served(beam), ORIGINAL_IDS) if (found := _evidence(block, row, measure))]
     worst = max(evidence, key=lambda found: (_place(found.outcome), found.gap)) if evidence else None
     kept = _cell(block, row, _ndcg(beam))

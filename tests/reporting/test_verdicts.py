@@ -7,11 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from genrec_unlearn_bench.pipeline.record import Cost
-from genrec_unlearn_bench.reporting.analysis import analyse_block
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.verdicts import (
-    COSTS,
     Costs,
     Forgets,
     Keeps,
@@ -19,7 +17,7 @@ from genrec_unlearn_bench.reporting.verdicts import (
     Verdicts,
     pareto_front,
     standing,
-    verdict_measures,
+    verdict_analysis,
     verdicts,
 )
 from tests.reporting.planting import board_of, plant
@@ -61,15 +59,7 @@ def judged(*groups: list[Result], row: str = "mine", seeds: int = 5) -> Verdicts
     references.append(planted("retrain", RETRAIN[:seeds], shifted(KEPT, 0.001)[:seeds], decoded=RETRAIN[:seeds]))
     block = board_of(*references, *groups).blocks[0]
     protocol = statistics_protocol()
-    found = analyse_block(
-        block,
-        protocol,
-        measures=verdict_measures(protocol.beam),
-        primary=protocol.primary_measures(),
-        baseline=protocol.baseline,
-        untested=COSTS,
-    )
-    return verdicts(found, block.row(row), beam=protocol.beam)
+    return verdicts(verdict_analysis(block, protocol), block.row(row), beam=protocol.beam)
 
 
 def test_as_retraining_is_yes() -> None:

@@ -25,7 +25,7 @@ from genrec_unlearn_bench.reporting.html.task_pages import task_pages
 from genrec_unlearn_bench.reporting.layouts import layouts
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.reported import Beside
-from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.results import Result, Source
 from genrec_unlearn_bench.reporting.selection import task_kinds, variants
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from genrec_unlearn_bench.reporting.verdicts import standing
@@ -56,6 +56,7 @@ def render_html(
     manifests: Path | None = None,
     health: Path | None = None,
     code: str = "",
+    files: Sequence[str] = (),
     title: str = TITLE,
 ) -> str:
     """The whole page. The same board gives the same bytes.
@@ -67,6 +68,7 @@ def render_html(
         manifests: Folder with ``<task>.json``, for results that have no manifest beside them.
         health: Folder with ``<task>-<backbone>-<scale>.json`` from ``bench sids --json``.
         code: Where the methods' files lie, relative to the page; empty where they are not linked.
+        files: Tables to link, relative to the page.
 
     Raises ProtocolMismatch and CorruptArtefact as ``make_board`` and ``analyse`` do.
     """
@@ -79,37 +81,42 @@ def render_html(
     blocks = content["blocks"]
     start = max(range(len(blocks)), key=lambda place: _importance(blocks[place]), default=0)
     content |= {"title": title, "start": start}
-    known = known_methods()
-    pages = method_pages([row["method"] for block in blocks for row in block["rows"]], known=known)
-    sources = {row.first.source.name: row.first.source for block in board.blocks for row in block.rows}
+    return _rendered(
+        content,
+        protocol=protocol,
+        order=sorted(range(len(blocks)), key=lambda place: (place != start, place)),
+        tasks=task_pages(board.blocks, manifests=manifests, health=health),
+        submissions=_submissions(board),
+        code=code,
+        files=files,
+        results=len({(run.key, run.source.name) for run in results}),
+    )
+
+
+def _rendered(content: Mapping[str, Any], **more: Any) -> str:
+    """The template with the document, and what else it shows."""
+    blocks = content["blocks"]
+    pages = method_pages([row["method"] for block in blocks for row in block["rows"]], known=known_methods())
     style = template_file("site", "style.css")
     script = "(() => {\n'use strict';\n" + "\n".join(template_file("site", name) for name in SCRIPTS) + "\n})();\n"
-    return (
-        html_environment()
-        .get_template("page.html.j2")
-        .render(
-            title=title,
-            protocol=protocol,
-            document=content,
-            order=sorted(range(len(blocks)), key=lambda place: (place != start, place)),
-            groups=GROUPS,
-            rows_of=_rows_of,
-            mean_of=_mean_of,
-            overview=_overview(blocks),
-            methods=pages,
-            shared=_shared_fields(pages.values()),
-            roles={row["method"]: row["kind"] for block in blocks for row in block["rows"]},
-            tasks=task_pages(board.blocks, manifests=manifests, health=health),
-            submissions=[source for name, source in sorted(sources.items()) if name],
-            code=code,
-            results=len({(run.key, run.source.name) for run in results}),
-            reported_rows=_reported_rows,
-            style=trusted(style),
-            style_hash=inline_hash(style),
-            script=trusted(script),
-            script_hash=inline_hash(script),
-            data=trusted(data_block(content)),
-        )
+    template = html_environment().get_template("page.html.j2")
+    return template.render(
+        title=content["title"],
+        document=content,
+        groups=GROUPS,
+        rows_of=_rows_of,
+        mean_of=_mean_of,
+        overview=_overview(blocks),
+        methods=pages,
+        shared=_shared_fields(pages.values()),
+        roles={row["method"]: row["kind"] for block in blocks for row in block["rows"]},
+        reported_rows=_reported_rows,
+        style=trusted(style),
+        style_hash=inline_hash(style),
+        script=trusted(script),
+        script_hash=inline_hash(script),
+        data=trusted(data_block(content)),
+        **more,
     )
 
 
@@ -165,6 +172,12 @@ def _tables(board: Board, results: Sequence[Result], protocol: StatisticsProtoco
         except DataMissing:
             continue
     return out
+
+
+def _submissions(board: Board) -> list[Source]:
+    """Sources of the rows that are not the suite's own, by name."""
+    found = {row.first.source.name: row.first.source for block in board.blocks for row in block.rows}
+    return [source for name, source in sorted(found.items()) if name]
 
 
 def _importance(block: Mapping[str, Any]) -> tuple[int, int]:

@@ -14,7 +14,7 @@ function compareSection(block, layout) {
   if (rows.length < 2) return rows.length ? el('p', { class: 'notice' }, 'Choose a second row to compare.') : null;
   const table = tableOf(block, layout);
   const { baseline } = block.layouts[layout];
-  const verdict = (key) => [key[0].toUpperCase() + key.slice(1), ...rows.map((row) => (row.verdicts ? [pill(row.verdicts[key]), ` ${row.verdicts[key].detail}`] : '–'))];
+  const verdict = (key) => [key[0].toUpperCase() + key.slice(1), ...rows.map((row) => (row.verdicts ? [pill(row.verdicts[key]), ` ${row.verdicts[key].detail || ''}`] : '–'))];
   const numbers = table.columns.map(({ measure }) => [measureTitle(measure), ...rows.map((row) => {
     const cell = cellOf(block, layout, measure, block.rows.indexOf(row));
     return cell.mean === null ? '–' : [numberOf(cell, measure), cell.difference ? el('small', { class: 'block-line' }, `${differenceText(cell, measure)}`) : null];

@@ -52,7 +52,7 @@ function openRow(block, label) {
   const row = block.rows.find((one) => one.label === label);
   const layout = chosenLayout(block);
   const shown = tableOf(block, layout).rows.includes(row) ? layout : Object.keys(block.layouts)[0];
-  const judged = row.verdicts ? ['forgets', 'keeps', 'costs'].map((key) => [key[0].toUpperCase() + key.slice(1), [pill(row.verdicts[key]), ` ${row.verdicts[key].detail} `, el('span', { class: 'quiet' }, row.verdicts[key].sentence)]]) : [];
+  const judged = row.verdicts ? ['forgets', 'keeps', 'costs'].map((key) => [key[0].toUpperCase() + key.slice(1), [pill(row.verdicts[key]), ` ${row.verdicts[key].detail || ''} `, el('span', { class: 'quiet' }, row.verdicts[key].sentence)]]) : [];
   openDialog(name(label), [
     el('p', { class: 'quiet' }, `${row.kind} · ${block.title}`, row.source ? [' · from ', name(row.source)] : null, ` · ${row.badge}`),
     list(judged),
