@@ -24,7 +24,7 @@ function compareSection(block, layout) {
   return el(
     'section', { class: 'card', id: 'compare', 'aria-label': 'Comparison' },
     el('h2', {}, 'Side by side ', el('button', { type: 'button', class: 'plain-button', onclick: () => choose({ row: [] }) }, 'Clear')),
-    el('p', { class: 'quiet' }, `Small print: difference from ${baseline || 'the baseline'} [interval], p after Holm.`),
+    el('p', { class: 'quiet' }, `Below each number: its difference from ${baseline || 'the baseline'} [interval], p after Holm.`),
     grid(`${table.title}, ${block.title}`, ['What', ...rows.map((row) => name(row.label))], [...['forgets', 'keeps', 'costs'].map(verdict), ...numbers]),
     pairs.length ? [el('p', {}, 'Not in this document: tests of these rows against each other. To run them:'), el('pre', { tabindex: 0, 'aria-label': 'Commands' }, pairs.map(command).join('\n'))] : null,
   );

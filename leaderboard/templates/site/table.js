@@ -73,7 +73,7 @@ function numbersRow(block, layout, table, row, axes) {
     table.columns.map(({ measure }) => {
       const cell = cellOf(block, layout, measure, place);
       if (cell.mean === null) return el('td', { class: 'quiet' }, lost ? 'diverged' : 'n/a');
-      return el('td', { 'data-sort': cell.mean }, numberOf(cell, measure), block.layouts[layout].primary.includes(measure) && cell.rank ? el('small', { class: 'ranks' }, ` ${cell.rank.join('–')} ${cell.letters || ''}`) : null, whisker(cell, axes.get(measure)));
+      return el('td', { 'data-sort': cell.mean }, numberOf(cell, measure), block.layouts[layout].primary.includes(measure) && cell.rank ? el('small', { class: 'ranks' }, ` ${cell.rank.join('–')} ${cell.letters || ''}`) : null, data.measures[measure].unit === 'fraction' ? whisker(cell, axes.get(measure)) : null);
     }),
   );
 }
