@@ -205,9 +205,9 @@ def _block(layouts: Sequence[_Layout], protocol: StatisticsProtocol, *, brief: b
         "rows": (found := _rows(rows, judged, protocol, brief=brief)),
         "summary": _summary(found),
         "cells": {
-            measure.text: found
+            measure.text: columns
             for measure, each in analyses.items()
-            if (found := _cells([each.cell(row, measure) for row in rows], measure, each, brief=brief))
+            if (columns := _cells([each.cell(row, measure) for row in rows], measure, each, brief=brief))
         },
         "layouts": {layout.name: _family(layout, brief=brief) for layout in layouts},
     }

@@ -5,7 +5,7 @@ The renderers know nothing of files; here is which of them makes which file, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from genrec_unlearn_bench.errors import DataMissing, UnknownName
@@ -18,6 +18,9 @@ from genrec_unlearn_bench.reporting.selection import Selection, narrowed
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 
 __all__ = ["FORMATS", "Output", "Report", "make_report", "outputs"]
+
+
+FORMATS = ("terminal", "md", "csv", "json", "html", "latex")
 
 
 @dataclass(frozen=True)
@@ -96,13 +99,7 @@ def make_report(
     )
 
 
-def outputs(
-    report: Report,
-    format_: str,
-    *,
-    standalone: bool = False,
-    bib: bool = False,
-) -> tuple[Output, ...]:
+def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool = False) -> tuple[Output, ...]:
     """The files of one format, the one to look at first.
 
     Args:
@@ -111,30 +108,41 @@ def outputs(
 
     Raises UnknownName for a format that there is not.
     """
-    if format_ == "latex":
-        return _latex(report, standalone=standalone, bib=bib)
-    if format_ not in _MAKERS:
-        raise UnknownName("format", format_, FORMATS)
-    return _MAKERS[format_](report)
+    tables, compared, published = report.tables, report.across, report.reported
+    match format_:
+        case "terminal":
+            from genrec_unlearn_bench.reporting.formats.terminal import render_terminal
+
+            return (Output(f"{report.stem}.txt", render_terminal(tables, across=compared, reported=published)),)
+        case "md":
+            from genrec_unlearn_bench.reporting.formats.markdown import render_markdown
+
+            figures = _figures(compared, svg=True)
+            return (
+                Output(
+                    f"{report.stem}.md",
+                    render_markdown(tables, across=compared, reported=published, figures=bool(figures)),
+                ),
+                *figures,
+            )
+        case "csv":
+            return _csv(report)
+        case "json":
+            from genrec_unlearn_bench.reporting.document import render_json
+
+            return (Output(f"{report.stem}.json", render_json(tables, across=compared, reported=published)),)
+        case "html":
+            return _html(report)
+        case "latex":
+            return _latex(report, standalone=standalone, bib=bib)
+        case _:
+            raise UnknownName("format", format_, FORMATS)
 
 
 def _shows(layout: Layout) -> str:
     kinds = f"requests of the kind {' or '.join(layout.kinds)}" if layout.kinds else ""
     rows = "methods with variants" if layout.rows == "variants" else ""
     return " and ".join(part for part in (kinds, rows) if part) or "nothing"
-
-
-def _markdown(report: Report) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.formats.markdown import render_markdown
-
-    figures = _figures(report.across, svg=True)
-    return (
-        Output(
-            f"{report.stem}.md",
-            render_markdown(report.tables, across=report.across, reported=report.reported, figures=bool(figures)),
-        ),
-        *figures,
-    )
 
 
 def _csv(report: Report) -> tuple[Output, ...]:
@@ -146,20 +154,6 @@ def _csv(report: Report) -> tuple[Output, ...]:
     if report.reported is not None:
         out.append(Output(f"{report.stem}-reported.csv", reported_csv(report.reported), "further"))
     return tuple(out)
-
-
-def _json(report: Report) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.document import render_json
-
-    text = render_json(report.tables, across=report.across, reported=report.reported)
-    return (Output(f"{report.stem}.json", text),)
-
-
-def _terminal(report: Report) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.formats.terminal import render_terminal
-
-    text = render_terminal(report.tables, across=report.across, reported=report.reported)
-    return (Output(f"{report.stem}.txt", text),)
 
 
 def _html(report: Report) -> tuple[Output, ...]:
@@ -194,13 +188,3 @@ def _figures(found: Sequence[Across], *, svg: bool) -> tuple[Output, ...]:
             content = diagram.svg if svg else diagram.pdf
             out.append(Output(f"{each.name}.{'svg' if svg else 'pdf'}", content, "beside"))
     return tuple(out)
-
-
-_MAKERS: Mapping[str, Callable[[Report], tuple[Output, ...]]] = {
-    "terminal": _terminal,
-    "md": _markdown,
-    "csv": _csv,
-    "json": _json,
-    "html": _html,
-}
-FORMATS = (*_MAKERS, "latex")

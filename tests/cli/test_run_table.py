@@ -37,6 +37,18 @@ def test_numbers_stand_under_their_heads(record_of: Callable[..., RunRecord]) ->
     assert max(len(line) for line in text.splitlines()) <= 120
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_terminal_gets_parts_that_repeat_the_names(record_of: Callable[..., RunRecord], width: int) -> None:
+    numbers = {(column.metric, column.group): (index + 1) / 100 for index, column in enumerate(COLUMNS)}
+    text = drawn([record_of("random-reassign", numbers)], width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    rows = [line.split() for line in text.splitlines() if "random-reassign" in line]
+    assert len(rows) > 1
+    shown = [cell.lstrip("+") for row in rows for cell in row[1:]]
+    assert shown == [*(f"{(index + 1) / 100:.4f}"[1:] for index in range(len(COLUMNS))), "12.3"]
+    assert "…" not in text
+
+
 def test_what_was_not_measured_is_a_dash_and_a_diverged_run_says_so(record_of: Callable[..., RunRecord]) -> None:
     text = drawn([record_of("original", {("hr@10", Group.FORGET): None}), record_of("mine", diverged=True)])
     assert "–" in text

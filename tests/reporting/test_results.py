@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
-from genrec_unlearn_bench.reporting.results import OWN, find_records, load_results
+from genrec_unlearn_bench.reporting.measure import TOTAL_SHARE, TUNING_SECONDS
+from genrec_unlearn_bench.reporting.results import OWN, find_records, load_results, result_of
 from tests.reporting.boards import make_records, write_records
 from tests.reporting.planting import FORGET, measure, planted_record
 
@@ -47,6 +48,33 @@ def test_what_was_not_measured_is_none_and_not_zero(tmp_path: Path) -> None:
     write_records([planted_record("tracer", 0, {"forget:hr@10": None, "retain:hr@10": 0.0})], tmp_path / "r")
     (result,) = load_results([tmp_path / "r"]).results
     assert result.values == {FORGET: None, measure("retain:hr@10"): 0.0}
+
+
+@pytest.mark.parametrize(
+    ("ruleset", "trials", "seconds", "retraining", "costs"),
+    [
+        ("fixed", 0, 0.0, 100.0, (0.0, 10.0)),
+        ("tuned", 6, 40.0, 100.0, (40.0, 50.0)),
+        ("tuned", 6, 40.0, None, (40.0, None)),
+        # Trials without their seconds, and a tuned row that counts none: nobody knows how long the search took.
+        ("tuned", 6, 0.0, 100.0, (None, None)),
+        ("tuned", 0, 0.0, 100.0, (None, None)),
+    ],
+)
+def test_the_total_cost_is_unlearning_and_tuning(
+    ruleset: str,
+    trials: int,
+    seconds: float,
+    retraining: float | None,
+    costs: tuple[float | None, float | None],
+    tmp_path: Path,
+) -> None:
+    record = planted_record("tracer", 0, {"cost.unlearn-seconds": 10.0}, ruleset=ruleset)
+    spent = {"tuning_trials": trials, "tuning_seconds": seconds, "retrain_seconds": retraining}
+    result = result_of(
+        record.model_copy(update={"cost": record.cost.model_copy(update=spent)}), folder=tmp_path, root=tmp_path
+    )
+    assert (result.values[TUNING_SECONDS], result.values[TOTAL_SHARE]) == costs
 
 
 def test_configurations_are_compared_by_content_and_not_by_order(tmp_path: Path) -> None:

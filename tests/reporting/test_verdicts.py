@@ -159,7 +159,8 @@ def costing(seconds: float, **fields: float) -> Verdicts:
 
 def test_costs_count_tuning_where_it_is_recorded() -> None:
     found = costing(20.0, tuning_trials=6, tuning_seconds=150.0).costs
-    assert (found.outcome, found.detail, found.order) == (Costs.DEARER, "1.7×", pytest.approx(1.7))
+    assert (found.outcome, found.detail) == (Costs.DEARER, "1.7×")
+    assert found.order == pytest.approx(1.7)
     assert found.sentence == "20.0 s of unlearning and 150 s of tuning; 20% of retraining by itself."
     unknown = costing(20.0, tuning_trials=6).costs
     assert (unknown.outcome, unknown.detail) == (Costs.CHEAPER, "20% + tuning")

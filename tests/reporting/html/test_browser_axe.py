@@ -14,7 +14,14 @@ import pytest
 from tests.reporting.html.sites import odd_page, page
 
 Open = Callable[..., Any]
-ROUTES = ("#/", "#/?layout=attack&row=npo&row=tracer", "#/overview", "#/methods", "#/method/tracer", "#/tasks")
+ROUTES: tuple[str, ...] = (
+    "#/",
+    "#/?layout=attack&row=npo&row=tracer",
+    "#/overview",
+    "#/methods",
+    "#/method/tracer",
+    "#/tasks",
+)
 ROUTES += ("#/task/industrial-brand", "#/guide", "#/submissions")
 
 

@@ -10,7 +10,15 @@ import pytest
 from tests.reporting.html.sites import crowd_page, odd_page, page
 
 Open = Callable[..., Any]
-ROUTES = ("#/", "#/?layout=attack", "#/?row=npo&row=tracer", "#/overview", "#/methods", "#/method/tracer", "#/tasks")
+ROUTES: tuple[str, ...] = (
+    "#/",
+    "#/?layout=attack",
+    "#/?row=npo&row=tracer",
+    "#/overview",
+    "#/methods",
+    "#/method/tracer",
+    "#/tasks",
+)
 ROUTES += ("#/task/industrial-brand", "#/guide", "#/submissions", "#/reported")
 
 CONTRAST = """() => {

@@ -17,7 +17,7 @@ from tests.reporting.latex.odd import ODD
 
 pytestmark = pytest.mark.skipif(
     shutil.which("pdflatex") is None or shutil.which("bibtex") is None,
-    reason="pdflatex and bibtex are not installed (Debian: texlive-latex-extra, texlive-science, lmodern)",
+    reason="pdflatex and bibtex are not installed (Debian: texlive-latex-extra, lmodern)",
 )
 WIDER = 1.0
 """Points by which a line may stick out."""
