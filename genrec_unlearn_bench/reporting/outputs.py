@@ -128,7 +128,7 @@ def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool
         case "csv":
             return _csv(report)
         case "json":
-            from genrec_unlearn_bench.reporting.formats.json_tables import render_json
+            from genrec_unlearn_bench.reporting.document import render_json
 
             return (Output(f"{report.stem}.json", render_json(tables, across=compared, reported=published)),)
         case "html":
@@ -157,14 +157,11 @@ def _csv(report: Report) -> tuple[Output, ...]:
 
 
 def _html(report: Report) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.html.payload import Extras
     from genrec_unlearn_bench.reporting.html.render import render_html
-    from genrec_unlearn_bench.reporting.reported import reported
 
-    extras = Extras(baseline=report.baseline)
-    if report.reported is not None:
-        extras = Extras(baseline=report.baseline, reported=reported().cells, reported_notes=reported().notes)
-    page = render_html(report.board, report.protocol, extras)
+    page = render_html(
+        report.board, report.protocol, baseline=report.baseline, compared=report.across, reported=report.reported
+    )
     return (Output("index.html", page), *_figures(report.across, svg=True))
 
 

@@ -10,12 +10,10 @@ from pathlib import Path
 
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.reporting.board import Board, make_board
-from genrec_unlearn_bench.reporting.html.payload import Extras
 from genrec_unlearn_bench.reporting.html.render import render_html
 from genrec_unlearn_bench.reporting.layouts import layouts
 from genrec_unlearn_bench.reporting.outputs import Report, make_report, outputs
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.reported import reported
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.selection import task_kinds, variants
 
@@ -35,21 +33,27 @@ def site_files(results: Sequence[Result], protocol: StatisticsProtocol, *, root:
         root: The leaderboard's folder, for ``results/manifests`` and ``health``.
     """
     board = make_board(results, protocol)
-    published = reported()
-    extras = Extras(
-        manifests=root / "results" / "manifests",
-        health=root / "health",
-        reported=published.cells,
-        reported_notes=published.notes,
-    )
-    page = render_html(board, protocol, extras)
-    files = {"index.html": page.encode("utf-8")}
+    files: dict[str, bytes] = {}
     for report in _reports(board, results, protocol):
         for format_ in FORMATS:
             for output in outputs(report, format_, standalone=True, bib=True):
                 content = output.content
                 files[f"tables/{output.name}"] = content if isinstance(content, bytes) else content.encode("utf-8")
+    page = render_html(
+        board,
+        protocol,
+        manifests=root / "results" / "manifests",
+        health=root / "health",
+        code="../../",
+        files=[name for layout in layouts() for name in _shown(layout) if name in files],
+    )
+    files["index.html"] = page.encode("utf-8")
     return dict(sorted(files.items()))
+
+
+def _shown(layout: str) -> tuple[str, ...]:
+    """The files of a layout that the page links."""
+    return tuple(f"tables/{layout}{ending}" for ending in (".md", "-long.csv", ".tex"))
 
 
 def differences(files: dict[str, bytes], folder: Path) -> tuple[str, ...]:

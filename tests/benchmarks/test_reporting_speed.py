@@ -19,7 +19,8 @@ from tests.reporting.boards import make_records, write_records
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 
-SECONDS = 10.0
+SECONDS = {"html": 7.0}
+"""By format; others may take ten."""
 MEGABYTES = 1000.0
 FORMATS = ("md", "csv", "json", "terminal", "latex", "html")
 LARGE = {f"method-{i:02d}": (0.05 + 0.02 * i, 1.0 - 0.01 * i) for i in range(35)}
@@ -83,7 +84,7 @@ def ten_thousand(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ten_thousand_results(ten_thousand: Path, tmp_path: Path, name: str) -> None:
     found = used(ten_thousand, name, tmp_path / "out")
     print(f"\n10,000 results to {name}: {found.seconds:.1f} s of processor time, {found.megabytes:.0f} MB")
-    assert found.seconds < SECONDS
+    assert found.seconds < SECONDS.get(name, 10.0)
     assert found.megabytes < MEGABYTES
 
 
@@ -110,5 +111,5 @@ def test_forty_methods_in_one_table_take_no_time(tmp_path: Path, name: str) -> N
     found = used(tmp_path / "results", name, tmp_path / "out")
     text = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "out").iterdir() if path.suffix != ".pdf")
     assert all(method in text for method in methods)
-    assert found.seconds < SECONDS
+    assert found.seconds < SECONDS.get(name, 10.0)
     assert found.megabytes < MEGABYTES

@@ -6,22 +6,52 @@ Importing a method imports torch, which reporting does without, and a submitted 
 from __future__ import annotations
 
 import ast
-import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import genrec_unlearn_bench
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.registry import Entry, methods
-from genrec_unlearn_bench.reporting.html.payload_model import ConfigField, Fact, MethodPage
 
-__all__ = ["config_fields", "known_methods", "method_pages"]
+__all__ = ["ConfigField", "MethodPage", "config_fields", "known_methods", "method_pages"]
 
 _ROOT = Path(genrec_unlearn_bench.__file__).parent
 _DEPTH = 8
 """Configurations inherit from each other; a circle ends here."""
+
+
+class ConfigField(NamedTuple):
+    """One setting of a method, as its source writes it; ``search`` are the values that tuning tries."""
+
+    name: str
+    default: str
+    about: str
+    search: str
+
+
+@dataclass(frozen=True)
+class MethodPage:
+    """What a method's source says of it.
+
+    Attributes:
+        paragraphs: Of the module's docstring: the paper, what is updated, deviations.
+        paper: Address of the paper that the docstring names first.
+        changes: Of a variant: the fields it changes.
+    """
+
+    summary: str = ""
+    paragraphs: tuple[str, ...] = ()
+    file: str = ""
+    paper: str = ""
+    requires: tuple[str, ...] = ()
+    variant_of: str = ""
+    changes: str = ""
+    variants: tuple[tuple[str, str], ...] = ()
+    fields: tuple[ConfigField, ...] = ()
 
 
 def known_methods() -> dict[str, Entry]:
@@ -40,16 +70,13 @@ def method_pages(names: Sequence[str], *, known: Mapping[str, Entry]) -> dict[st
     """A page for every method of some results and for what they are variants of; bare for one that is not installed."""
     wanted = dict.fromkeys(names)
     wanted |= dict.fromkeys(known[name].variant_of for name in names if name in known and known[name].variant_of)
-    return {name: _page(known[name], known) if name in known else MethodPage(summary="") for name in wanted}
+    return {name: _page(known[name], known) if name in known else MethodPage() for name in wanted}
 
 
 def config_fields(path: Path, class_name: str) -> tuple[ConfigField, ...]:
     """The settings of the method class in a file, inherited ones included, in the order in which a config has them."""
-    classes = _classes(path)
-    node = classes.get(class_name)
-    if node is None:
-        return ()
-    config = next((value for name, value, _ in _assignments(node) if name == "Config"), None)
+    node = _classes(path).get(class_name)
+    config = next((line.value for line in _assignments(node) if line.name == "Config"), None) if node else None
     if not isinstance(config, ast.Name):
         return ()
     fields: dict[str, ConfigField] = {}
@@ -59,28 +86,30 @@ def config_fields(path: Path, class_name: str) -> tuple[ConfigField, ...]:
 
 
 def _page(entry: Entry, known: Mapping[str, Entry]) -> MethodPage:
-    if entry.kind == "reference":
-        return MethodPage(summary=entry.summary, reference=True)
     path = entry.source
-    if path is None or not path.is_file():
+    if entry.kind == "reference" or path is None or not path.is_file():
         return MethodPage(summary=entry.summary, requires=entry.requires)
+    text = ast.get_docstring(_tree(path)) or ""
     if entry.variant_of:
-        changes = tuple(Fact(name=name, text=str(value)) for name, value in entry.fields.items())
-        return MethodPage(summary=entry.summary, variant_of=entry.variant_of, changes=changes)
-    variants = tuple(
-        Fact(name=name, text=_changes(other.fields))
-        for name, other in known.items()
-        if other.variant_of == entry.name and other.source == entry.source
-    )
-    shipped = entry.origin == "package"
+        return MethodPage(
+            entry.summary, paper=_paper(text), variant_of=entry.variant_of, changes=_changes(entry.fields)
+        )
     return MethodPage(
         summary=entry.summary,
-        text=ast.get_docstring(_tree(path)) or "",
-        file=f"methods/{path.name}" if shipped else path.name,
+        paragraphs=tuple(" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()),
+        file=f"methods/{path.name}",
+        paper=_paper(text),
         requires=entry.requires,
-        variants=variants,
+        variants=tuple(
+            (name, _changes(other.fields)) for name, other in known.items() if other.variant_of == entry.name
+        ),
         fields=config_fields(path, entry.target.rpartition(":")[2]),
     )
+
+
+def _paper(text: str) -> str:
+    found = re.search(r"arXiv[: ](\d{4}\.\d{4,5})", text)
+    return f"https://arxiv.org/abs/{found[1]}" if found else ""
 
 
 def _changes(fields: Mapping[str, Any]) -> str:
@@ -115,67 +144,59 @@ def _lineage(path: Path, name: str, depth: int) -> Iterator[ast.ClassDef]:
 
 def _imported_from(path: Path, name: str) -> Path | None:
     """The file that a name is imported from, by its place alone: looking a module up would import its parents."""
-    package = genrec_unlearn_bench.__name__
     for node in _tree(path).body:
         if isinstance(node, ast.ImportFrom) and node.module and any(alias.name == name for alias in node.names):
-            head, _, rest = node.module.partition(".")
-            if head != package or not rest:
+            package, *parts = node.module.split(".")
+            if package != genrec_unlearn_bench.__name__ or not parts:
                 return None
-            parts = rest.split(".")
             # Methods lie beside each other; in a checkout their folder is not below the package.
             folder = path.parent if parts[0] == "methods" else _ROOT.joinpath(*parts[:-1])
             return folder / f"{parts[-1]}.py"
     return None
 
 
-def _assignments(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None, int]]:
-    """Name, value and place of every assignment in a class."""
-    for place, line in enumerate(node.body):
+class _Assignment(NamedTuple):
+    name: str
+    value: ast.expr | None
+    about: str
+    """The docstring below it."""
+    kind: str
+    """Its annotation; empty where it has none."""
+
+
+def _assignments(node: ast.ClassDef) -> Iterator[_Assignment]:
+    for line, below in zip(node.body, [*node.body[1:], None], strict=True):
+        text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else None
+        about = " ".join(text.split()) if isinstance(text, str) else ""
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-            yield line.target.id, line.value, place
+            yield _Assignment(line.target.id, line.value, about, ast.unparse(line.annotation))
         elif isinstance(line, ast.Assign) and len(line.targets) == 1 and isinstance(line.targets[0], ast.Name):
-            yield line.targets[0].id, line.value, place
+            yield _Assignment(line.targets[0].id, line.value, about, "")
 
 
 def _own_fields(node: ast.ClassDef) -> Iterator[ConfigField]:
-    for name, value, place in _assignments(node):
-        line = node.body[place]
-        if not isinstance(line, ast.AnnAssign) or name.startswith("_"):
-            continue
-        kind = ast.unparse(line.annotation)
-        if kind.startswith("ClassVar"):
-            continue
-        default, search = _default(value)
-        yield ConfigField(name=name, kind=kind, default=default, about=_doc_below(node, place), search=search)
+    for line in _assignments(node):
+        if line.kind and not line.name.startswith("_") and not line.kind.startswith("ClassVar"):
+            yield ConfigField(line.name, *_default(line.value, line.about))
 
 
-def _default(value: ast.expr | None) -> tuple[str, str]:
-    """Default and search space, as written."""
-    if value is None:
-        return "", ""
+def _default(value: ast.expr | None, about: str) -> tuple[str, str, str]:
+    """Default, description and search space, as a reader writes them."""
     if not (isinstance(value, ast.Call) and ast.unparse(value.func) == "Field"):
-        return _plain(value), ""
+        return _plain(value), about, ""
     given = {word.arg: word.value for word in value.keywords if word.arg}
-    default = given.get("default", value.args[0] if value.args else None)
-    search = ""
     extra = given.get("json_schema_extra")
-    if isinstance(extra, ast.Dict):
-        for key, content in zip(extra.keys, extra.values, strict=True):
-            if isinstance(key, ast.Constant) and key.value == "search":
-                search = _plain(content)
-    return _plain(default) if default is not None else "", search
+    pairs = zip(extra.keys, extra.values, strict=True) if isinstance(extra, ast.Dict) else ()
+    search = next((content for key, content in pairs if isinstance(key, ast.Constant) and key.value == "search"), None)
+    return _plain(given.get("default", value.args[0] if value.args else None)), about, _plain(search)
 
 
-def _plain(value: ast.expr) -> str:
-    """JSON where it is a plain literal, else the source."""
+def _plain(value: ast.expr | None) -> str:
+    """A literal without quotes and brackets, else the source; empty for nothing."""
+    if value is None:
+        return ""
     try:
-        return json.dumps(ast.literal_eval(value))
+        literal = ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError):
         return ast.unparse(value)
-
-
-def _doc_below(node: ast.ClassDef, place: int) -> str:
-    below = node.body[place + 1] if place + 1 < len(node.body) else None
-    if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str):
-        return " ".join(below.value.value.split())
-    return ""
+    return ", ".join(map(str, literal)) if isinstance(literal, list | tuple) else str(literal)

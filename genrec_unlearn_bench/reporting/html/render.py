@@ -1,108 +1,128 @@
-"""The leaderboard as one HTML file: template, styles, scripts and data in one, with a policy that lets nothing else in.
+"""The leaderboard as one HTML file: template, styles, scripts and document, with a policy that lets nothing else in.
 
 It opens from a disk, an archive of supplementary material or a web server alike, and asks none of them for anything.
+Verdicts and the pages of methods and tasks are static; scripts draw tables of numbers and the plot from the document.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_json
+
+from genrec_unlearn_bench.errors import DataMissing
+from genrec_unlearn_bench.reporting.across import Across, across
 from genrec_unlearn_bench.reporting.board import Board
-from genrec_unlearn_bench.reporting.formats.notes import notes
-from genrec_unlearn_bench.reporting.html.payload import BUDGET, NOTHING, Extras, build_payload
-from genrec_unlearn_bench.reporting.html.payload_model import Payload
+from genrec_unlearn_bench.reporting.document import document
+from genrec_unlearn_bench.reporting.html.method_pages import ConfigField, MethodPage, known_methods, method_pages
+from genrec_unlearn_bench.reporting.html.task_pages import task_pages
+from genrec_unlearn_bench.reporting.layouts import layouts
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.tables import Table, line_label, show
+from genrec_unlearn_bench.reporting.reported import Beside
+from genrec_unlearn_bench.reporting.results import Result, Source
+from genrec_unlearn_bench.reporting.selection import task_kinds, variants
+from genrec_unlearn_bench.reporting.tables import Table, make_tables
+from genrec_unlearn_bench.reporting.verdicts import standing
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 __all__ = ["SCRIPTS", "data_block", "html_environment", "inline_hash", "render_html", "template_file", "trusted"]
 
-
-def static_table(table: Table) -> dict[str, object]:
-    """The first section of a table, which the page shows before any script runs, as its template reads it.
-
-    ``heads``: head and number of its columns; ``lines``: label, whether it is a reference row, and (number, what
-    stands behind it, mark) by column.
-    """
-    heads: list[tuple[str, int]] = []
-    for column in table.columns:
-        if heads and heads[-1][0] == column.head:
-            heads[-1] = (column.head, heads[-1][1] + 1)
-        else:
-            heads.append((column.head, 1))
-    section = table.sections[0]
-    lines = []
-    for line in section.lines:
-        parts = [show(entry) for entry in line.entries]
-        cells = tuple((part.number, part.tail, part.mark.value) for part in parts)
-        lines.append((line_label(line), line.kind == "reference", cells))
-    where = f"{', '.join(table.tasks)} · {section.title} · {table.scale} · {table.ruleset}"
-    return {
-        "caption": f"{table.title}: {where}",
-        "heads": tuple(heads),
-        "columns": tuple((column.title, column.measure.arrow) for column in table.columns),
-        "lines": tuple(lines),
-        "notes": notes(table, second="underlined"),
-    }
-
-
 TITLE = "Unlearning in generative recommendation"
-SCRIPTS = (
-    "elements.js",
-    "numbers.js",
-    "data.js",
-    "state.js",
-    "whiskers.js",
-    "pareto.js",
-    "dialog.js",
-    "table.js",
-    "csv.js",
-    "controls.js",
-    "subjects.js",
-    "overview.js",
-    "main.js",
-)
+SCRIPTS = ("elements.js", "table.js", "plot.js", "details.js", "compare.js", "main.js")
 """In the order in which they build on each other."""
+SCALES = ("smoke", "small", "official", "paper")
+"""From the smallest."""
+GROUPS = (("method", "Methods"), ("control", "Controls"), ("reference", "References"))
+OFFLINE = ("full",)
+"""Layouts that have no room on the page: ``bench leaderboard --layout`` and the site's tables have them."""
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def render_html(
     board: Board,
     protocol: StatisticsProtocol,
-    extras: Extras = NOTHING,
     *,
+    baseline: str | None = None,
+    compared: Sequence[Across] | None = None,
+    reported: Sequence[Beside] | None = None,
+    manifests: Path | None = None,
+    health: Path | None = None,
+    code: str = "",
+    files: Sequence[str] = (),
     title: str = TITLE,
-    budget: int = BUDGET,
 ) -> str:
-    """The whole page. The same board gives the same bytes; views beyond ``budget`` bytes of data are left out."""
-    built = build_payload(board, protocol, title=title, extras=extras, budget=budget)
-    style = template_file("site", "style.css")
-    script = "(() => {\n'use strict';\n" + "\n".join(template_file("site", name) for name in SCRIPTS) + "\n})();\n"
-    return (
-        html_environment()
-        .from_string(template_file("site", "page.html.j2"))
-        .render(
-            title=title,
-            protocol=protocol,
-            payload=built.payload,
-            table=static_table(built.first) if built.first is not None else None,
-            style=trusted(style),
-            style_hash=inline_hash(style),
-            script=trusted(script),
-            script_hash=inline_hash(script),
-            data=trusted(data_block(built.payload)),
-        )
+    """The whole page. The same board gives the same bytes.
+
+    Args:
+        baseline: Label of the row that others are tested against; each layout's where none is given.
+        compared: Methods compared across blocks, where that has been done already.
+        reported: A paper's own numbers beside ours.
+        manifests: Folder with ``<task>.json``, for results that have no manifest beside them.
+        health: Folder with ``<task>-<backbone>-<scale>.json`` from ``bench data sids --json``.
+        code: Where the methods' files lie, relative to the page; empty where they are not linked.
+        files: Tables to link, relative to the page.
+
+    Raises ProtocolMismatch and CorruptArtefact as ``make_board`` and ``analyse`` do.
+    """
+    results = [run for block in board.blocks for row in block.rows for run in row.results.values()]
+    tables = _tables(board, results, protocol, baseline)
+    content: dict[str, Any] = {"blocks": [], "left_out": board.left_out, "across": [], "reported": None}
+    if tables:
+        compared = across(tables[0].analysis) if compared is None else compared
+        content = document(tables, across=compared, reported=reported, brief=True)
+    blocks = content["blocks"]
+    start = max(range(len(blocks)), key=lambda place: _importance(blocks[place]), default=0)
+    content |= {"title": title, "start": start}
+    return _rendered(
+        content,
+        protocol=protocol,
+        order=sorted(range(len(blocks)), key=lambda place: (place != start, place)),
+        tasks=task_pages(board.blocks, manifests=manifests, health=health),
+        submissions=_submissions(board),
+        code=code,
+        files=files,
+        results=len({(run.key, run.source.name) for run in results}),
     )
 
 
-def data_block(payload: Payload) -> str:
-    """The payload as JSON that can stand inside a script element, as nothing in it can close that or open another."""
-    text = payload.model_dump_json()
+def _rendered(content: Mapping[str, Any], **more: Any) -> str:
+    """The template with the document, and what else it shows."""
+    blocks = content["blocks"]
+    pages = method_pages([row["method"] for block in blocks for row in block["rows"]], known=known_methods())
+    style = template_file("site", "style.css")
+    script = "(() => {\n'use strict';\n" + "\n".join(template_file("site", name) for name in SCRIPTS) + "\n})();\n"
+    template = html_environment().get_template("page.html.j2")
+    return template.render(
+        title=content["title"],
+        document=content,
+        groups=GROUPS,
+        rows_of=_rows_of,
+        mean_of=_mean_of,
+        overview=_overview(blocks),
+        methods=pages,
+        shared=_shared_fields(pages.values()),
+        roles={row["method"]: row["kind"] for block in blocks for row in block["rows"]},
+        reported_rows=_reported_rows,
+        style=trusted(style),
+        style_hash=inline_hash(style),
+        script=trusted(script),
+        script_hash=inline_hash(script),
+        data=trusted(data_block(content)),
+        **more,
+    )
+
+
+def data_block(content: Mapping[str, Any]) -> str:
+    """The document as JSON that can stand inside a script element, as nothing in it can close that or open another."""
+    text = to_json(content).decode()
     for character, escape in _ESCAPES.items():
         text = text.replace(character, escape)
     return text
@@ -110,10 +130,15 @@ def data_block(payload: Payload) -> str:
 
 def html_environment() -> Environment:
     """Templates of pages: all values are escaped, and a name that is not there is a fault."""
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     return Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+        autoescape=True,
+        loader=FunctionLoader(lambda name: template_file("site", name)),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
 
 
@@ -133,3 +158,75 @@ def trusted(text: str) -> str:
 def inline_hash(text: str) -> str:
     """As a content security policy names an inline script or style."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _tables(board: Board, results: Sequence[Result], protocol: StatisticsProtocol, baseline: str | None) -> list[Table]:
+    """The tables of every layout that some result fills, at the protocol's beam."""
+    kinds, variant_of = task_kinds(results), variants()
+    out: list[Table] = []
+    for name, layout in layouts().items():
+        if name in OFFLINE:
+            continue
+        try:
+            out += make_tables(board, layout, protocol, kinds=kinds, baseline=baseline, variant_of=variant_of)
+        except DataMissing:
+            continue
+    return out
+
+
+def _submissions(board: Board) -> list[Source]:
+    """Sources of the rows that are not the suite's own, by name."""
+    found = {row.first.source.name: row.first.source for block in board.blocks for row in block.rows}
+    return [source for name, source in sorted(found.items()) if name]
+
+
+def _importance(block: Mapping[str, Any]) -> tuple[int, int]:
+    """The page opens on the largest scale, as small ones are for trying things, and there on the most runs."""
+    scale = SCALES.index(block["scale"]) if block["scale"] in SCALES else -1
+    return scale, sum(len(row["runs"]) for row in block["rows"])
+
+
+def _rows_of(block: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+    """Rows of a kind: methods and controls by their verdicts, references in their own order."""
+    found = [row for row in block["rows"] if row["kind"] == kind]
+    return found if kind == "reference" else sorted(found, key=lambda row: (*standing(row["order"]), row["label"]))
+
+
+def _mean_of(block: Mapping[str, Any], row: Mapping[str, Any], measure: str) -> str:
+    """A row's mean as a table shows it; a dash where it was not measured."""
+    column = block["cells"].get(measure, {}).get("mean")
+    value = column[block["rows"].index(row)] if column else None
+    return "–" if value is None else f"{value:.4f}"
+
+
+def _overview(blocks: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, str, list[Any]]]]]:
+    """For every kind but references: label, method and its row in each block."""
+    out = []
+    for kind, heading in GROUPS[:2]:
+        found = {row["label"]: row["method"] for block in blocks for row in block["rows"] if row["kind"] == kind}
+        by_block = [{row["label"]: row for row in block["rows"]} for block in blocks]
+        out.append(
+            (heading, [(label, found[label], [rows.get(label) for rows in by_block]) for label in sorted(found)])
+        )
+    return out
+
+
+def _shared_fields(pages: Iterable[MethodPage]) -> list[ConfigField]:
+    """Settings that three methods or more have with the same default."""
+    count = Counter(field for page in pages for field in page.fields)
+    return [field for field, number in count.items() if number >= 3]
+
+
+def _reported_rows(reported: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]]:
+    """A paper's numbers, as a table of the page has them."""
+    return [
+        (
+            one["block"],
+            one["method"],
+            one["title"],
+            one["reported"],
+            "–" if one["ours"] is None else one["ours"],
+            "; ".join(one["broken"]),
+        )
+        for one in reported
+    ]

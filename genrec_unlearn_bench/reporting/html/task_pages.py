@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,51 @@ from genrec_unlearn_bench.data.catalogue import packaged_datasets
 from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.tasks import TaskSpec, tasks
 from genrec_unlearn_bench.reporting.board import Block
-from genrec_unlearn_bench.reporting.html.payload_model import Cited, Fact, HealthReport, TaskPage
 
-__all__ = ["MANIFEST", "task_pages"]
+__all__ = ["MANIFEST", "HealthReport", "TaskPage", "task_pages"]
 
 MANIFEST = "manifest.json"
 """What a run leaves beside its result."""
-KINDS = ("brand", "price", "item", "interaction")
 MOST_CONCEPTS = 300
 """Names that a page lists; the others are counted."""
 _LARGEST = 64 << 20
 """Bytes of a manifest or a report that are read."""
+
+Facts = tuple[tuple[str, str], ...]
+"""Names and what they are."""
+
+
+@dataclass(frozen=True)
+class HealthReport:
+    """The semantic IDs of one backbone at one scale; ``levels`` as ``LEVELS`` heads them, ``prefixes`` likewise."""
+
+    title: str
+    levels: tuple[tuple[str, ...], ...]
+    facts: Facts
+    prefixes: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class TaskPage:
+    """A task: the request, its data, and what it resolved to.
+
+    Attributes:
+        resolved: From the manifest: draws, shares, digest.
+        counts: Part, forget examples, retain examples.
+        citations: Key and BibTeX.
+    """
+
+    title: str = ""
+    text: str = ""
+    facts: Facts = ()
+    dataset: str = ""
+    dataset_facts: Facts = ()
+    citations: Facts = ()
+    resolved: Facts = ()
+    counts: tuple[tuple[str, int, int], ...] = ()
+    concepts: tuple[str, ...] = ()
+    more_concepts: int = 0
+    health: tuple[HealthReport, ...] = ()
 
 
 def task_pages(
@@ -51,23 +86,13 @@ def _page(
     manifest = _manifest(name, blocks, manifests)
     dataset = packaged_datasets().get(spec.dataset if spec is not None else str(manifest.get("dataset", "")))
     concepts = [str(concept) for concept in manifest.get("concepts", ())]
-    facts = []
-    if spec is not None:
-        facts = [("Version", str(spec.version)), ("Seed of the draw", str(spec.seed))]
-        facts += [
-            (key.replace("_", " ").capitalize(), _text(value))
-            for key, value in spec.concept.model_dump(mode="json").items()
-            if value is not None and key != "kind"
-        ]
     return TaskPage(
         title=spec.title if spec is not None else "",
-        text=spec.description if spec is not None else "",
-        kind=_kind(name, spec) or str(manifest.get("kind", "")),
-        facts=tuple(Fact(name=key, text=text) for key, text in facts),
+        text=" ".join(spec.description.split()) if spec is not None else "",
+        facts=_requested(spec) if spec is not None else (),
         dataset=dataset.name if dataset is not None else str(manifest.get("dataset", "")),
-        dataset_title=dataset.title if dataset is not None else "",
         dataset_facts=_about(dataset) if dataset is not None else (),
-        citations=tuple(Cited(key=c.key, bibtex=c.bibtex.strip()) for c in dataset.citations) if dataset else (),
+        citations=tuple((c.key, c.bibtex.strip()) for c in dataset.citations) if dataset else (),
         resolved=_resolved(manifest),
         counts=_counts(manifest),
         concepts=tuple(concepts[:MOST_CONCEPTS]),
@@ -76,19 +101,19 @@ def _page(
     )
 
 
-def _kind(task: str, spec: TaskSpec | None) -> str:
-    """What the task's file says, else the last word of its name; empty where that is no kind."""
-    if spec is not None:
-        return str(spec.concept.kind)
-    last = task.rpartition("-")[2]
-    return last if last in KINDS else ""
+def _requested(spec: TaskSpec) -> Facts:
+    concept = spec.concept.model_dump(mode="json")
+    return (
+        *((key.replace("_", " ").capitalize(), _text(value)) for key, value in concept.items() if value is not None),
+        ("Version", str(spec.version)),
+        ("Seed of the draw", str(spec.seed)),
+    )
 
 
-def _about(dataset: DatasetSpec) -> tuple[Fact, ...]:
+def _about(dataset: DatasetSpec) -> Facts:
     core = f"{dataset.k_core}-core" if dataset.k_core > 1 else "as published"
-    facts = [("Split", dataset.split), ("Filtering", core), ("Terms", dataset.terms)]
-    facts += [("Note", note) for note in dataset.notes]
-    return tuple(Fact(name=name, text=text) for name, text in facts if text)
+    facts = [("Title", dataset.title), ("Split", dataset.split), ("Filtering", core), ("Terms", dataset.terms)]
+    return tuple((name, text) for name, text in [*facts, *(("Note", note) for note in dataset.notes)] if text)
 
 
 def _manifest(name: str, blocks: Sequence[Block], folder: Path | None) -> Mapping[str, Any]:
@@ -112,24 +137,19 @@ def _read(path: Path) -> Mapping[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _resolved(manifest: Mapping[str, Any]) -> tuple[Fact, ...]:
-    if not manifest:
-        return ()
+def _resolved(manifest: Mapping[str, Any]) -> Facts:
     items = manifest.get("forget_items")
+    within = manifest.get("within_tolerance")
     facts = [
         ("Concepts", str(len(manifest.get("concepts", ()))) if manifest.get("concepts") else ""),
         ("Concept items", str(len(items)) if isinstance(items, list) and items else ""),
         ("Share of train targets", _share(manifest.get("train_share"))),
         ("Draws", str(manifest.get("draws", ""))),
-        ("Within tolerance", _flag(manifest.get("within_tolerance"))),
+        ("Within tolerance", "yes" if within is True else "no: the nearest draw was taken" if within is False else ""),
         ("Retain examples with a concept item in their history", _share(manifest.get("retain_history_share"))),
         ("Manifest digest", str(manifest.get("digest", ""))),
     ]
-    return tuple(Fact(name=name, text=text) for name, text in facts if text)
-
-
-def _flag(value: object) -> str:
-    return "yes" if value is True else "no: the nearest draw was taken" if value is False else ""
+    return tuple((name, text) for name, text in facts if text)
 
 
 def _counts(manifest: Mapping[str, Any]) -> tuple[tuple[str, int, int], ...]:
@@ -150,22 +170,19 @@ def _health(blocks: Sequence[Block], folder: Path | None) -> tuple[HealthReport,
     for backbone, scale, task in dict.fromkeys((b.key.backbone, b.key.scale, b.key.task) for b in blocks):
         found = _read(folder / f"{task}-{backbone}-{scale}.json".replace("/", "_"))
         if found.get("levels"):
-            out.append(_report(found, backbone, scale))
+            out.append(_report(found, f"{backbone}, {scale}: {found.get('items', 0)} items"))
     return tuple(out)
 
 
-def _report(found: Mapping[str, Any], backbone: str, scale: str) -> HealthReport:
+def _report(found: Mapping[str, Any], title: str) -> HealthReport:
     collisions = found.get("collisions", {})
-    tokenizer = found.get("quantised_collisions", {})
     facts = [
-        ("Items that collide on the codebooks' levels", str(tokenizer.get("items", ""))),
-        ("Items that collide on whole IDs", str(collisions.get("items", ""))),
-        ("Largest group of equal IDs", str(collisions.get("largest", ""))),
+        ("Items that collide on the codebooks' levels", found.get("quantised_collisions", {}).get("items", "")),
+        ("Items that collide on whole IDs", collisions.get("items", "")),
+        ("Largest group of equal IDs", collisions.get("largest", "")),
     ]
     return HealthReport(
-        backbone=backbone,
-        scale=scale,
-        items=int(found.get("items", 0)),
+        title,
         levels=tuple(
             (
                 f"{level['level']}" if level.get("quantised") else f"{level['level']} (added)",
@@ -178,7 +195,7 @@ def _report(found: Mapping[str, Any], backbone: str, scale: str) -> HealthReport
             )
             for level in found["levels"]
         ),
-        facts=tuple(Fact(name=name, text=text) for name, text in facts if text),
+        facts=tuple((name, str(text)) for name, text in facts if text != ""),
         prefixes=tuple(
             (
                 f"{one['length']}",

@@ -1,5 +1,7 @@
-// Elements without markup: names from other people's records only ever arrive as text.
+// The document, the address, and elements without markup: names from other people's records only ever arrive as text.
 
+const byId = (id) => document.getElementById(id);
+const data = JSON.parse(byId('data').textContent);
 const SVG = 'http://www.w3.org/2000/svg';
 
 function fill(node, attributes, children) {
@@ -8,59 +10,66 @@ function fill(node, attributes, children) {
     if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? '' : String(value));
   }
-  for (const child of children.flat(4)) {
-    if (child === null || child === undefined || child === false) continue;
-    node.append(child);
-  }
+  node.append(...children.flat(4).filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
 
-function el(tag, attributes, ...children) {
-  return fill(document.createElement(tag), attributes, children);
-}
-
-function svg(tag, attributes, ...children) {
-  return fill(document.createElementNS(SVG, tag), attributes, children);
-}
-
-// A name of unknown direction and length.
-function name(text) {
-  return el('bdi', { class: 'name' }, String(text));
-}
-
-function unseen(text) {
-  return el('span', { class: 'unseen' }, text);
-}
-
-// What an object holds itself, for keys from outside: constructor is no method of ours.
-function own(object, key) {
-  return Object.hasOwn(object, key) ? object[key] : undefined;
-}
-
-function byId(id) {
-  return document.getElementById(id);
-}
+const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+const name = (text) => el('bdi', {}, String(text));
+const unseen = (text) => el('span', { class: 'unseen' }, text);
+const methodLink = (row) => el('a', { href: `#/method/${encodeURIComponent(row.method)}` }, name(row.label));
+const pill = (verdict) => el('span', { class: `v ${verdict.tone}` }, verdict.verdict);
 
 function replace(node, ...children) {
-  node.replaceChildren(...children.flat(4).filter((child) => child !== null && child !== undefined && child !== false));
-  return node;
+  node.replaceChildren();
+  return fill(node, null, children);
 }
 
-function say(text) {
-  byId('status').textContent = text;
+// Numbers as they are written everywhere: a column's decimals, a real minus sign.
+function fixed(value, decimals) {
+  if (value === null || value === undefined) return '–';
+  const text = value.toFixed(decimals);
+  return (Number(text) === 0 ? text.replace('-', '') : text).replace('-', '−');
 }
 
-// Only what a browser opens as a page; anything else stays text.
-function outward(address, text) {
-  if (!/^https?:\/\//i.test(address)) return name(text || address);
-  return el('a', { href: address, rel: 'noopener noreferrer nofollow', target: '_blank' }, name(text || address));
+function signed(value, decimals) {
+  return value !== null && Number(value.toFixed(decimals)) > 0 ? `+${fixed(value, decimals)}` : fixed(value, decimals);
 }
 
-function list(words, last = 'and') {
-  if (words.length < 2) return words.join('');
-  return `${words.slice(0, -1).join(', ')} ${last} ${words[words.length - 1]}`;
+function pText(p) {
+  if (p === null || p === undefined) return '–';
+  if (p < 0.001) return '< .001';
+  return p < 0.9995 ? p.toFixed(3).replace(/^0/, '') : '1';
 }
 
-function plural(count, one, many = `${one}s`) {
-  return `${count} ${count === 1 ? one : many}`;
+const plural = (count, one) => `${count} ${one}${count === 1 ? '' : 's'}`;
+
+// What the reader has chosen lives in the address, behind the #, so that a view can be sent to someone.
+const options = () => new URLSearchParams(location.hash.split('?')[1] || '');
+
+function chosenBlock() {
+  const wanted = options().get('block');
+  const found = data.blocks.findIndex((block, place) => block.title === wanted || String(place) === wanted);
+  return found < 0 ? data.start : found;
 }
+
+function chosenLayout(block) {
+  const wanted = options().get('layout');
+  return Object.hasOwn(block.layouts, wanted) ? wanted : Object.keys(block.layouts)[0];
+}
+
+// Writes a choice into the address and draws again; the control that was used keeps the focus.
+function choose(changes) {
+  const found = options();
+  for (const [key, value] of Object.entries(changes)) {
+    found.delete(key);
+    for (const one of [value].flat()) if (one) found.append(key, one);
+  }
+  const used = document.activeElement && document.activeElement.id;
+  history.replaceState(null, '', `#/${found.size ? `?${found}` : ''}`);
+  draw();
+  if (used && byId(used)) byId(used).focus();
+}
+
+const say = (text) => { byId('status').textContent = text; };

@@ -1,167 +1,127 @@
 // Starts the page, draws what the address asks for, and keeps the choice of light or dark.
 
-const PAGES = [
-  ['board', '', 'Results'],
-  ['overview', '', 'All tasks'],
-  ['methods', '', 'Methods'],
-  ['tasks', '', 'Tasks'],
-  ['about', '', 'Guide'],
-];
-
-function drawNav(page) {
-  const parent = own({ method: 'methods', task: 'tasks' }, page) || page;
-  replace(byId('nav'), PAGES.filter(([key]) => key !== 'overview' || data.blocks.length > 1).map(([key, subject, label]) => el('a', { href: address(key, subject), 'aria-current': key === parent ? 'page' : null }, label)), themeButton());
+function field(id, label, entries, chosen, change) {
+  const box = el('select', { id, onchange: (event) => change(event.target.value) }, entries.map(([value, text]) => el('option', { value, selected: value === chosen }, text)));
+  return el('div', { class: 'field' }, el('label', { for: id }, label), box);
 }
 
-function themeButton() {
-  const dark = isDark();
-  return el('button', { type: 'button', id: 'theme', class: 'plain-button', 'aria-label': dark ? 'Light colours' : 'Dark colours', onclick: () => setTheme(dark ? 'light' : 'dark') }, dark ? '☀' : '☾');
-}
-
-function isDark() {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
-}
-
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  try {
-    localStorage.setItem('genrec-theme', theme);
-  } catch {
-    // Pages opened from a disk may have no storage.
+function drawBoard() {
+  const place = chosenBlock();
+  const block = data.blocks[place];
+  const layout = chosenLayout(block);
+  const sections = [...byId('board').querySelectorAll('.block')];
+  for (const section of sections) section.hidden = Number(section.dataset.block) !== place;
+  const section = sections.find((one) => !one.hidden);
+  replace(byId('choice'), field('pick-block', 'Task and backbone', data.blocks.map((one) => [one.title, one.title]), block.title, (value) => choose({ block: value, row: [], q: null })));
+  for (const row of section.querySelectorAll('tr[data-row]')) rowTools(block, row);
+  if (!section.querySelector('figure')) section.insertBefore(el('figure', { 'aria-label': 'Plot' }), section.querySelector('.region').nextSibling);
+  replace(byId('below'), controls(block, layout), compareSection(block, layout), numbers(block, layout));
+  drawPlot(section.querySelector('figure'), block);
+  const table = byId('numbers');
+  if (table) {
+    sortable(table);
+    for (const row of table.querySelectorAll('tr[data-row]')) rowTools(block, row, true);
   }
-  drawNav(readAddress().page);
-  byId('theme').focus();
+  filterRows(options().get('q') || '');
 }
 
-function restoreTheme() {
-  try {
-    const theme = localStorage.getItem('genrec-theme');
-    if (theme === 'dark' || theme === 'light') document.documentElement.dataset.theme = theme;
-  } catch {
-    // As above.
-  }
+// A button for the details of a row, and a box to compare it.
+function rowTools(block, line, button = false) {
+  const row = block.rows.find((one) => one.label === line.dataset.row);
+  if (!button) [...line.querySelectorAll('td')].forEach((cell, place) => { if (row.verdicts) cell.dataset.sort = row.order[place]; });
+  const old = line.querySelector('.tools');
+  if (old) old.remove();
+  line.firstElementChild.append(el('span', { class: 'tools' }, el('button', { type: 'button', class: 'more', 'aria-label': `Details of ${row.label}`, 'aria-haspopup': 'dialog', onclick: () => openRow(block, row.label) }, '⋯'), button ? null : compareBox(row)));
 }
 
-function drawBoard(options) {
-  const block = chosenBlock(options);
-  const view = chosenView(block, options);
-  if (view < 0) return replace(byId('main'), el('h1', {}, data.title), el('p', {}, 'There are no results to show.'));
-  const model = tableModel(block, view, options);
-  const table = drawTable(model, options);
-  wireCells(table);
-  const plot = flag(options, 'plot', true) ? el('figure', { class: 'figure' }) : null;
-  const shown = model.references.length + model.methods.length + model.diverged.length;
-  const region = byId('region');
-  const scrolled = region ? region.scrollLeft : 0;
-  replace(
-    byId('main'),
-    el('div', { class: 'intro' }, boardIntro(model, options), plot ? el('section', { class: 'panel', 'aria-label': 'Plot' }, plotHead(options), plot) : null),
-    drawControls(model, options),
-    el('h2', { class: 'table-title' }, model.spec.title, el('span', { class: 'quiet' }, ` ${model.spec.beam === null ? '' : `beam ${model.spec.beam} · `}${plural(shown, 'row')}${model.hidden ? `, ${model.hidden} filtered out` : ''}`)),
-    el('p', { class: 'quiet caption' }, model.spec.caption, ' ', orderWords(model)),
-    shown ? legendOf(model) : null,
-    shown ? el('div', { class: 'region board-region', id: 'region', tabindex: '0', role: 'region', 'aria-label': `${model.spec.title}, scrolls sideways` }, table) : el('p', { class: 'notice' }, 'No row is called so.'),
-    tableNotes(model),
-  );
-  if (byId('region')) byId('region').scrollLeft = scrolled;
-  if (plot) drawPareto(plot, block, options);
-}
-
-function orderWords(model) {
-  const { order } = model;
-  if (order.measure !== undefined) return `In the order of ${data.measures[order.measure].title}.`;
-  if (order.key === 'name') return 'In the order of names.';
-  return 'Order: Pareto front first, from the nearest to retrain; then by what is retained.';
-}
-
-function boardIntro(model, options) {
-  const { here } = model;
-  const methods = [...here.kind].filter((kind) => kind === 'm').length;
-  const runs = [...here.runs.have].filter((one) => one === '1').length;
-  const task = own(data.tasks, here.task) || {};
-  return el(
-    'section',
-    { class: 'panel words' },
-    el('p', { class: 'kicker' }, [task.kind && `forget ${task.kind}`, here.backbone, here.scale, here.ruleset, here.variant].filter(Boolean).join(' · ')),
-    el('h1', {}, el('a', { href: address('task', here.task) }, name(here.task))),
-    task.title ? el('p', {}, task.title) : null,
-    pairs([
-      ['Methods', String(methods)],
-      ['Reference rows', String(here.label.length - methods)],
-      ['Runs', String(runs)],
-      ['Seeds', `${here.seeds.length} (${here.seeds.join(', ')})`],
-      ['Checked', badgeCounts(here)],
-      ['Diverged', Object.keys(here.diverged).length ? plural(Object.keys(here.diverged).length, 'row') : null],
-    ]),
-    here.seeds.length < data.protocol.seeds ? el('p', { class: 'warning' }, `${plural(here.seeds.length, 'seed')} of the ${data.protocol.seeds} that the protocol asks for: intervals are wide and few differences can be shown.`) : null,
-    el('p', { class: 'quiet' }, 'Every number opens what is behind it. ', el('a', { href: address('about', '') }, 'How to read this')),
-  );
-}
-
-// How far the methods' rows have been checked, in words.
-function badgeCounts(here) {
-  const counts = new Map();
-  here.label.forEach((_, row) => {
-    if (here.kind[row] === 'r') return;
-    const key = data.sources[each(here.source, row)].badge;
-    counts.set(key, (counts.get(key) || 0) + 1);
+function controls(block, layout) {
+  const search = el('input', { type: 'search', id: 'search', value: options().get('q') || '', autocomplete: 'off', spellcheck: 'false' });
+  search.addEventListener('input', () => {
+    const found = options();
+    found.set('q', search.value);
+    history.replaceState(null, '', `#/?${found}`);
+    say(`${plural(filterRows(search.value), 'row')} shown`);
   });
-  return [...counts].map(([key, count], at) => el('span', { title: BADGES[key].text }, at ? ', ' : '', `${count} ${BADGES[key].sign} ${BADGES[key].name}`));
+  const entries = Object.keys(block.layouts).map((one) => [one, (tableOf(block, one) || { title: one }).title]);
+  return el('section', { class: 'controls', 'aria-label': 'Choices' }, field('pick-layout', 'Numbers', entries, layout, (value) => choose({ layout: value })), el('div', { class: 'field' }, el('label', { for: 'search' }, 'Name contains'), search), el('p', { class: 'quiet' }, 'Tick rows to compare them; ⋯ shows what is behind a row.'));
 }
 
-function plotHead(options) {
-  const one = (value, label) => el('label', { class: 'chip-toggle' }, el('input', { type: 'radio', name: 'y', id: `y-${value}`, value, checked: (options.get('y') || 'ndcg') === value, onchange: () => again(`y-${value}`, { y: value === 'ndcg' ? null : value }) }), el('span', {}, label));
-  return el('div', { class: 'panel-head' }, el('h2', {}, 'Forgetting against what is kept'), el('div', { class: 'chips' }, one('ndcg', 'NDCG@10'), one('hr', 'HR@10'), toggle('dots', 'seeds', flag(options, 'dots', false), (on) => again('dots', { dots: on ? '1' : null }))));
+function numbers(block, layout) {
+  const table = tableOf(block, layout);
+  return el('section', { 'aria-label': 'Numbers' }, el('h2', {}, table ? table.title : layout), table ? el('p', { class: 'quiet' }, table.caption) : null, el('div', { class: 'region', tabindex: 0, role: 'region', 'aria-label': 'Table of numbers' }, numbersTable(block, layout)), table ? el('ul', { class: 'notes' }, table.notes.map((note) => el('li', {}, note))) : null);
 }
 
-function tableNotes(model) {
-  const tests = model.here.views[model.view];
-  const notes = tests ? tests.notes.map((number) => data.strings[number]) : ['These columns belong to no family: nothing is tested or ranked here.'];
-  return el('section', { class: 'notes', 'aria-label': 'Notes' }, el('ul', {}, notes.map((note) => el('li', {}, note)), model.reported ? data.reported_notes.map((note) => el('li', {}, note)) : null));
-}
-
-function drawFoot() {
-  const versions = [...new Set(data.blocks.flatMap((here) => (Array.isArray(here.runs.version) ? here.runs.version : [here.runs.version])).map((number) => data.strings[number]))];
-  replace(
-    byId('foot'),
-    el('p', {}, `${data.protocol.name[0].toUpperCase()}${data.protocol.name.slice(1)} · ${plural(data.results, 'result')} · made with genrec-unlearn-bench ${versions.join(', ')}`),
-    data.left_out.length ? el('p', {}, `Left out: ${data.left_out.join('; ')}.`) : null,
-    data.dropped.length ? el('p', {}, `No room on this page: ${data.dropped.join('; ')}.`) : null,
-  );
+// The page of an address; as the browser finds it for :target, which is not there before all is loaded.
+function pageOf(path) {
+  try {
+    return document.getElementById(decodeURIComponent(path));
+  } catch {
+    return null;
+  }
 }
 
 function draw() {
-  const { page, subject, options } = readAddress();
-  drawNav(page);
-  const pages = { method: () => methodPage(subject), task: () => taskPage(subject), overview: () => overviewPage(options), methods: methodsPage, tasks: tasksPage, about: aboutPage };
-  if (page === 'board') drawBoard(options);
-  else replace(byId('main'), Object.hasOwn(pages, page) ? pages[page]() : missing('page', page));
-  document.title = page === 'board' ? data.title : `${subject || (PAGES.find(([key]) => key === page) || [])[2] || page} · ${data.title}`;
+  const path = location.hash.replace(/^#/, '').split('?')[0] || '/';
+  for (const link of byId('nav').querySelectorAll('a')) {
+    const own = link.getAttribute('href').slice(1);
+    if (path === own || (own !== '/' && path.startsWith(own.replace(/s$/, '')))) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
+  }
+  const page = pageOf(path);
+  if (!page && path !== '/') replace(byId('missing'), el('p', { class: 'notice' }, 'There is no page called ', name(path), ' here.'));
+  else replace(byId('missing'));
+  document.title = page ? `${page.querySelector('h1').textContent} · ${data.title}` : data.title;
+  if (!page && data.blocks.length) drawBoard();
 }
 
-function travel() {
-  if (byId('dialog').open) byId('dialog').close();
-  draw();
-  window.scrollTo(0, 0);
-  byId('main').focus({ preventScroll: true });
+function themeButton() {
+  const root = document.documentElement;
+  const dark = () => (root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches);
+  const button = el('button', { type: 'button', id: 'theme', class: 'plain-button' });
+  const label = () => {
+    button.setAttribute('aria-label', dark() ? 'Light colours' : 'Dark colours');
+    button.textContent = dark() ? '☀' : '☾';
+  };
+  button.addEventListener('click', () => {
+    root.dataset.theme = dark() ? 'light' : 'dark';
+    try {
+      localStorage.setItem('genrec-theme', root.dataset.theme);
+    } catch {
+      // Pages opened from a disk may have no storage.
+    }
+    label();
+  });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', label);
+  label();
+  return button;
 }
 
-restoreTheme();
+try {
+  const theme = localStorage.getItem('genrec-theme');
+  if (theme === 'dark' || theme === 'light') document.documentElement.dataset.theme = theme;
+} catch {
+  // As above.
+}
+document.documentElement.classList.add('scripted');
+byId('nav').append(themeButton());
+byId('board').prepend(el('div', { id: 'missing' }));
+byId('board').append(el('div', { id: 'below' }));
+for (const table of document.querySelectorAll('table.verdicts')) sortable(table);
 wireDialog();
 byId('skip').addEventListener('click', (event) => {
   event.preventDefault();
   byId('main').focus();
 });
-window.addEventListener('hashchange', travel);
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => drawNav(readAddress().page));
+window.addEventListener('hashchange', () => {
+  if (byId('dialog').open) byId('dialog').close();
+  draw();
+  window.scrollTo(0, 0);
+  byId('main').focus({ preventScroll: true });
+});
 let drawnAt = window.innerWidth;
 window.addEventListener('resize', () => {
-  const figure = document.querySelector('.figure');
-  if (!figure || Math.abs(window.innerWidth - drawnAt) < 8) return;
+  if (Math.abs(window.innerWidth - drawnAt) < 8 || !data.blocks.length) return;
   drawnAt = window.innerWidth;
-  const { options } = readAddress();
-  drawPareto(figure, chosenBlock(options), options);
+  drawPlot(document.querySelector('.block:not([hidden]) figure'), data.blocks[chosenBlock()]);
 });
 draw();
-drawFoot();

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import numpy as np
-
-from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.board import Board, make_board
-from genrec_unlearn_bench.reporting.html.payload import Extras
 from genrec_unlearn_bench.reporting.html.render import render_html
-from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-from genrec_unlearn_bench.reporting.reported import ReportedCell
-from genrec_unlearn_bench.reporting.results import Badge, Result, Source
-from genrec_unlearn_bench.reporting.wording import six
-from tests.reporting.boards import make_records, make_results, make_synthetic_board
+from genrec_unlearn_bench.reporting.reported import beside
+from genrec_unlearn_bench.reporting.results import Badge, Source
+from tests.reporting.boards import make_records, make_results, make_synthetic_board, make_synthetic_tables
 
-__all__ = ["ODD", "REPORTED", "data_of", "many_results", "odd_board", "odd_page", "page", "page_of", "unpacked"]
+__all__ = ["ODD", "crowd_page", "data_of", "odd_board", "odd_page", "page", "page_of"]
 
 ODD = (
     "<script>window.hit=1</script>",
@@ -39,30 +30,12 @@ ODD = (
     "constructor",
     "__proto__",
 )
-REPORTED = (
-    ReportedCell(
-        task="industrial-brand",
-        backbone="letter",
-        method="tracer",
-        measure=Measure("hr@10", Group.FORGET, 10),
-        value=0.123,
-        broken=("NDCG@10 is above HR@10",),
-    ),
-    ReportedCell(
-        task="industrial-brand",
-        backbone="letter",
-        method="blur",
-        measure=Measure("hr@10", Group.RETAIN, 10),
-        value=0.1,
-    ),
-)
 
 
 @cache
 def page() -> str:
-    """Two tasks, two backbones, nine methods, five seeds; with reported numbers."""
-    board = make_synthetic_board()
-    return page_of(board, reported=REPORTED, reported_notes=("Another paper's numbers <b>.",))
+    """Two tasks, two backbones, nine methods, five seeds; with a paper's numbers."""
+    return page_of(make_synthetic_board(), reported=beside(make_synthetic_tables("main")))
 
 
 @cache
@@ -102,7 +75,7 @@ def crowd_page() -> str:
 
 def page_of(board: Board, **options: Any) -> str:
     """The page of a board."""
-    return render_html(board, statistics_protocol(), Extras(**options))
+    return render_html(board, statistics_protocol(), **options)
 
 
 def data_of(html: str) -> dict[str, Any]:
@@ -110,26 +83,3 @@ def data_of(html: str) -> dict[str, Any]:
     begin = html.index('<script type="application/json" id="data">') + 42
     found: dict[str, Any] = json.loads(html[begin : html.index("</script>", begin)])
     return found
-
-
-def many_results(*, tasks: int, methods: int, seeds: Sequence[int]) -> list[Result]:
-    """Results with the ranking metrics at both beams, as the suite measures them; five reference rows a block."""
-    shares: Mapping[str, tuple[float, float]] = {
-        f"method-{place:02d}": (0.1 + 0.01 * place, 0.95 - 0.01 * place) for place in range(methods - 5)
-    }
-    names = tuple(f"set{place}-brand" for place in range(tasks))
-    return [_wide(result) for result in make_results(make_records(tasks=names, methods=shares, seeds=seeds))]
-
-
-def _wide(result: Result) -> Result:
-    values = dict(result.values)
-    for measure, value in result.values.items():
-        if measure.beam == 10 and value is not None:
-            values[measure._replace(beam=50)] = 1.01 * value
-    return replace(result, values=values)
-
-
-def unpacked(text: str) -> list[float | None]:
-    """The numbers of ``packed``, with six significant digits."""
-    column = np.frombuffer(base64.b64decode(text + "=" * (-len(text) % 4)), dtype="<f4")
-    return [six(float(value)) for value in column]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import re
 import subprocess
@@ -18,6 +19,8 @@ import pytest
 from genrec_unlearn_bench.reporting.board import make_board
 from genrec_unlearn_bench.reporting.html.render import SCRIPTS, data_block
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+from genrec_unlearn_bench.reporting.verdicts import standing
+from tests.reporting.boards import make_synthetic_board
 from tests.reporting.html.sites import ODD, data_of, odd_board, odd_page, page, page_of
 
 SINKS = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "fetch(")
@@ -60,7 +63,9 @@ def test_nothing_is_fetched_and_nothing_else_may_run(make: object) -> None:
         if tag == "link":
             assert attributes == {"rel": "icon", "href": "data:,"}
         if tag == "a":
-            assert (attributes["href"] or "").startswith("#")
+            outward = ("https://arxiv.org/abs/", "http://x.y/")
+            assert (attributes["href"] or "").startswith(("#", *outward))
+            assert (attributes["href"] or "").startswith("#") or "noopener" in (attributes["rel"] or "")
 
 
 def test_the_policy_names_exactly_these_scripts_and_styles() -> None:
@@ -81,15 +86,7 @@ def test_scripts_make_no_markup_from_text() -> None:
         text = (SITE / name).read_text(encoding="utf-8")
         assert text.startswith("// "), f"{name} has no head comment"
         assert len(text.splitlines()) < 300
-        for word in (
-            "innerHTML",
-            "outerHTML",
-            "insertAdjacentHTML",
-            "document.write",
-            "eval(",
-            "new Function",
-            "fetch(",
-        ):
+        for word in SINKS:
             assert word not in text, f"{name}: {word}"
 
 
@@ -99,12 +96,12 @@ def test_every_script_is_in_the_page() -> None:
 
 def test_odd_names_arrive_as_they_are() -> None:
     data = data_of(odd_page())
-    methods = {method for block in data["blocks"] for method in block["method"]}
-    assert set(ODD) <= methods
-    assert {source["link"] for source in data["sources"]} == {"", "javascript:window.hit=1"}
-    # In the table that needs no scripts names are escaped, and shown whole.
+    assert set(ODD) <= {row["method"] for block in data["blocks"] for row in block["rows"]}
+    # In the static tables names are escaped, and shown whole.
     assert "&lt;script&gt;window.hit=1&lt;/script&gt;" in odd_page()
     assert "{{ 7 * 7 }}" in odd_page()
+    assert 'href="javascript:' not in odd_page()
+    assert "<p>javascript:window.hit=1</p>" in odd_page()
 
 
 def test_the_data_block_holds_no_markup_at_all() -> None:
@@ -115,11 +112,9 @@ def test_the_data_block_holds_no_markup_at_all() -> None:
 
 
 def test_escaping_keeps_what_is_said() -> None:
-    from genrec_unlearn_bench.reporting.html.payload import build_payload
-
-    built = build_payload(odd_board(), statistics_protocol(), title="a\u2028b</script>")
-    assert "\u2028" not in data_block(built.payload)
-    assert built.payload.model_validate_json(data_block(built.payload)) == built.payload
+    content = {"a\u2028b</script>": ["<!--", "&amp;", 1.5]}
+    assert not set("<>&\u2028") & set(data_block(content))
+    assert json.loads(data_block(content)) == content
 
 
 def test_the_same_results_give_the_same_bytes_in_another_process() -> None:
@@ -147,15 +142,44 @@ def test_the_order_of_the_results_does_not_matter() -> None:
     assert one == other
 
 
-def test_without_scripts_there_is_a_table() -> None:
+def test_without_scripts_every_block_has_a_table_of_verdicts() -> None:
     html = page()
-    head, table = html[: html.index("<table")], html[html.index("<table") : html.index("</table>")]
-    assert "<noscript>" in head
-    assert table.count("<tr>") == 2 + 14
-    assert 'scope="row"' in table
-    assert 'scope="col"' in table
-    assert "<caption>" in table
-    assert "diverged" in html
+    assert "<noscript>" in html
+    tables = re.findall(r'<table class="verdicts">.*?</table>', html, flags=re.DOTALL)
+    data = data_of(html)
+    assert len(tables) == len(data["blocks"]) == 4
+    first = data["blocks"][data["start"]]
+    # The one that the page opens on comes first.
+    assert f"Verdicts: {first['title']}</caption>" in tables[0]
+    assert tables[0].count("<tr data-row=") == len(first["rows"])
+    assert 'scope="row"' in tables[0]
+    assert any("diverged" in table for table in tables)
+    for row in first["rows"]:
+        for verdict in (row["verdicts"] or {}).values():
+            assert verdict["verdict"] in tables[0]
+
+
+def test_rows_are_in_the_order_of_their_verdicts() -> None:
+    data = data_of(page())
+    block = data["blocks"][data["start"]]
+    shown = re.findall(r'<tr data-row="([^"]+)"', page())[: len(block["rows"])]
+    methods = {row["label"]: standing(row["order"]) for row in block["rows"] if row["kind"] == "method"}
+    orders = [methods[label] for label in shown if label in methods]
+    assert orders == sorted(orders)
+    assert shown[-3:] == ["original", "retrain", "popularity"]
+
+
+def test_it_links_to_papers_and_code() -> None:
+    assert '<a href="https://arxiv.org/abs/2606.07688" rel="noopener noreferrer">' in page()
+    assert "<code>methods/tracer.py</code>" in page()
+    linked = page_of(make_synthetic_board(), code="../../")
+    assert '<a href="../../methods/tracer.py">methods/tracer.py</a>' in linked
+
+
+def test_reported_numbers_are_a_page_of_their_own() -> None:
+    assert 'id="/reported"' in page()
+    assert "context and never a target" in page()
+    assert 'id="/reported"' not in page_of(make_synthetic_board())
 
 
 def test_no_results_make_a_page_that_says_so() -> None:

@@ -1,0 +1,398 @@
+"""The JSON document of a leaderboard: what ``bench leaderboard --format json`` writes and what the page reads.
+
+Plain JSON with every computed number in it, so that a reader needs no statistics. Its parts:
+
+- ``protocol``, ``measures`` (by name, ``forget:hr@10/10`` is HR@10 on forget users at beam 10);
+- ``tables``: which rows and columns stand where, with the notes below them;
+- ``blocks``: one a task × backbone × scale × ruleset, with its ``rows`` and, by measure, columns of numbers. Those of
+  ``cells`` are in the order of ``rows`` and hold what is true of a row by itself (mean, sd, t interval, values by seed,
+  equivalence to the oracle; ``n`` only where a seed is missing). Those of ``layouts`` are in the order of the layout's
+  own ``rows``, the ranked ones, and hold what depends on its family of tests (difference from its baseline, corrected
+  p, mark, rank, letters);
+- ``across``: Friedman's test over blocks; ``reported``: a paper's own numbers; ``left_out``: what is not shown.
+
+``null`` is what was not measured or not tested; a column, or a field, in which there is nothing is left out.
+``schema_version`` rises when a field changes its meaning. Numbers have six significant digits, on the page
+the decimals that a table shows.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from typing import Any, NamedTuple
+
+from pydantic_core import to_json
+
+from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
+from genrec_unlearn_bench.reporting.across import Across
+from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell, Mark, Verdict
+from genrec_unlearn_bench.reporting.board import BlockKey, Row
+from genrec_unlearn_bench.reporting.formats.notes import legend, notes
+from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
+from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.tables import Table, decimals
+from genrec_unlearn_bench.reporting.verdicts import (
+    Forgets,
+    Keeps,
+    Tone,
+    Verdicts,
+    pareto_front,
+    verdict_analysis,
+    verdict_measures,
+    verdicts,
+)
+from genrec_unlearn_bench.reporting.wording import listed, six
+
+__all__ = ["SCHEMA_VERSION", "document", "render_json", "role_of"]
+
+SCHEMA_VERSION = 2
+KEY_DIGITS = 10
+"""Of a run's key on the page: those that name its folder."""
+
+
+def render_json(
+    tables: Sequence[Table], *, across: Sequence[Across] = (), reported: Sequence[Beside] | None = None
+) -> str:
+    """The document as text; ends with a line break. Infinities and NaN do not occur."""
+    return to_json(document(tables, across=across, reported=reported), indent=1).decode() + "\n"
+
+
+def document(
+    tables: Sequence[Table],
+    *,
+    across: Sequence[Across] = (),
+    reported: Sequence[Beside] | None = None,
+    brief: bool = False,
+) -> dict[str, Any]:
+    """The document of some tables of one protocol, of one layout or of several.
+
+    Args:
+        brief: For the page: as many decimals as a table shows, and without what is looked up elsewhere: values by
+            seed, p before correction, effect sizes, notes of runs, configurations of backbones, and those of methods
+            in the ruleset ``fixed``.
+    """
+    protocol = tables[0].protocol
+    layouts: dict[BlockKey, list[_Layout]] = {}
+    for table in tables:
+        shown = {section.title: frozenset(line.label for line in section.lines) for section in table.sections}
+        for block in table.blocks:
+            key = block.block.key
+            if key.backbone in shown:
+                layouts.setdefault(key, []).append(_Layout(table.layout.name, block, shown[key.backbone]))
+    measures = {measure: None for found in layouts.values() for each in found for measure in each.block.measures}
+    measures |= dict.fromkeys(verdict_measures(protocol.beam))
+    return {
+        "kind": "genrec-unlearn-bench leaderboard",
+        "schema_version": SCHEMA_VERSION,
+        "protocol": {"name": protocol.name, **protocol.model_dump(mode="json")},
+        "measures": {measure.text: _measure(measure) for measure in measures},
+        "tables": [_table(table, brief=brief) for table in tables],
+        "blocks": [_block(found, protocol, brief=brief) for _, found in sorted(layouts.items())],
+        "across": rounded([_across(each) for each in across]),
+        "reported": rounded([asdict(each) for each in reported]) if reported is not None else None,
+        "reported_notes": list(beside_notes(reported)) if reported else [],
+        "left_out": tables[0].analysis.board.left_out,
+    }
+
+
+def plain(number: float | None) -> float | None:
+    """The number, as an integer where it is one: 0 and not 0.0."""
+    return int(number) if number is not None and number.is_integer() and abs(number) < 1e9 else number
+
+
+def rounded(content: Any) -> Any:
+    """JSON content with numbers of six significant digits; what is not finite becomes null."""
+    if isinstance(content, float):
+        return plain(six(content))
+    if isinstance(content, dict):
+        return {key: rounded(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [rounded(value) for value in content]
+    return content
+
+
+def role_of(row: Row) -> str:
+    """``reference``, ``control`` or ``method``.
+
+    A control is a trivial or crippled method: a row that the protocol does not rank, or one whose source says so in
+    the first word of its docstring.
+    """
+    if row.method in REFERENCE_ROWS:
+        return "reference"
+    return "control" if row.kind == "reference" or row.method in _declared_controls() else "method"
+
+
+@cache
+def _declared_controls() -> frozenset[str]:
+    out = set()
+    for name, entry in methods().items():
+        if entry.origin == "package" and entry.source is not None and not entry.variant_of:
+            text = ast.get_docstring(ast.parse(entry.source.read_text(encoding="utf-8"))) or ""
+            if text.startswith("Control"):
+                out.add(name)
+    return frozenset(out)
+
+
+def _measure(measure: Measure) -> dict[str, Any]:
+    spec = measure.spec
+    low, high = spec.range
+    return {
+        "metric": measure.metric,
+        "group": measure.group.value,
+        "side": measure.side,
+        "beam": measure.beam,
+        "title": spec.title,
+        "unit": spec.unit,
+        "better": measure.better.value,
+        "decimals": decimals(spec),
+        "range": rounded([low, high]),
+        "about": spec.description,
+    }
+
+
+def _table(table: Table, *, brief: bool) -> dict[str, Any]:
+    # The page has a legend of its own.
+    marks = legend(table, best="best", second="second") if brief else ()
+    return {
+        **{name: getattr(table, name) for name in ("name", "title", "scale", "ruleset")},
+        "regime": table.blocks[0].block.key.regime,
+        "caption": " ".join(table.caption.split()),
+        "layout": table.layout.name,
+        "columns": [
+            {"task": c.top, "head": c.head, "measure": c.measure.text, "title": c.title} for c in table.columns
+        ],
+        "sections": [
+            {"backbone": section.title, "rows": [line.label for line in section.lines]} for section in table.sections
+        ],
+        "notes": [text for text in notes(table, best="best", second="second") if text not in marks],
+    }
+
+
+class _Layout(NamedTuple):
+    """A layout in one block, with the labels of the rows that it shows there."""
+
+    name: str
+    block: BlockAnalysis
+    shown: frozenset[str]
+
+
+def _block(layouts: Sequence[_Layout], protocol: StatisticsProtocol, *, brief: bool) -> dict[str, Any]:
+    block = layouts[0].block.block
+    rows = [row for row in block.rows if any(row.label in layout.shown for layout in layouts)]
+    key = block.key
+    judged = verdict_analysis(block, protocol)
+    analyses = {measure: each for each in [judged, *(one.block for one in layouts)] for measure in each.measures}
+    runs = [run for row in rows for run in row.results.values()]
+    first = runs[0]
+    return {
+        **{name: getattr(key, name) for name in ("task", "backbone", "scale", "ruleset", "regime")},
+        "setup": key.variant,
+        "title": key.title,
+        "seeds": list(block.seeds),
+        "baseline": judged.baseline.label if judged.baseline is not None else None,
+        "oracle": block.oracle.label if block.oracle is not None else None,
+        "encoder": first.encoder,
+        "environments": list(dict.fromkeys(_environment(run) for run in runs)),
+        "commits": list(dict.fromkeys(_commit(run) for run in runs)),
+        "created": [min(run.created for run in runs), max(run.created for run in runs)],
+        **({} if brief else {name: json.loads(getattr(first, name)) for name in ("backbone_config", "sid_config")}),
+        "rows": (found := _rows(rows, judged, protocol, brief=brief)),
+        "summary": _summary(found),
+        "cells": {
+            measure.text: columns
+            for measure, each in analyses.items()
+            if (columns := _cells([each.cell(row, measure) for row in rows], measure, each, brief=brief))
+        },
+        "layouts": {layout.name: _family(layout, brief=brief) for layout in layouts},
+    }
+
+
+def _rows(
+    rows: Sequence[Row], judged: BlockAnalysis, protocol: StatisticsProtocol, *, brief: bool
+) -> list[dict[str, Any]]:
+    found = {row.label: verdicts(judged, row, beam=protocol.beam) for row in rows}
+    rivals = [row for row in rows if role_of(row) == "method" and not row.diverged and _point(found[row.label])]
+    front = dict(zip(rivals, pareto_front([_point(found[row.label]) or (0.0, 0.0) for row in rivals]), strict=True))
+    return [_row(row, found[row.label], front=front.get(row, False), brief=brief) for row in rows]
+
+
+def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What a block shows, in a sentence or two."""
+    judged = [(row["label"], row["kind"], row["verdicts"]) for row in rows if row["verdicts"] is not None]
+    idle = [label for label, _, found in judged if found["forgets"]["verdict"] == Forgets.NO_EFFECT]
+    without = f" Without any effect: {listed(idle)}." if idle else ""
+    if all(found["forgets"]["tone"] == Tone.OPEN or label in idle for label, _, found in judged):
+        return f"Too few seeds to show anything: the numbers are here, in grey, and no verdicts.{without}"
+    forget = [one for one in judged if one[2]["forgets"]["verdict"] == Forgets.YES]
+    both = [one for one in forget if one[2]["keeps"]["verdict"] in (Keeps.EQUIVALENT, Keeps.BETTER)]
+    names = [
+        listed(label for label, kind, _ in found if kind == wanted) or "none"
+        for wanted, found in (("method", forget), ("method", both), ("control", both))
+    ]
+    return (
+        f"Methods shown to forget as retraining does: {names[0]}. Of these, shown to keep retain quality: {names[1]}. "
+        f"Controls that do both: {names[2]}.{without}"
+    )
+
+
+def _point(found: Verdicts) -> tuple[float, float] | None:
+    return (found.gap, found.kept) if found.gap is not None and found.kept is not None else None
+
+
+def _row(row: Row, found: Verdicts, *, front: bool, brief: bool) -> dict[str, Any]:
+    source, first, role = row.first.source, row.first, role_of(row)
+    judged = None
+    if role != "reference":
+        judged = {
+            name: _filled({"verdict": one.outcome, "tone": one.tone, "detail": one.detail, "sentence": one.sentence})
+            for name, one in (("forgets", found.forgets), ("keeps", found.keeps), ("costs", found.costs))
+        }
+    out = {
+        "label": row.label,
+        "method": row.method,
+        "kind": role,
+        "diverged": list(row.diverged),
+        "source": source.name,
+        "badge": source.badge.value,
+        "order": [plain(round(float(number), 4)) for number in found.order],
+        "point": rounded({"gap": found.gap, "kept": found.kept, "front": front}),
+        "config": None if brief and first.ruleset == "fixed" else json.loads(first.method_config),
+        "command": first.command,
+        "runs": [_run(run, brief=brief) for run in row.results.values()],
+    }
+    return {"verdicts": judged, **_filled(out)}
+
+
+def _filled(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the fields in which there is nothing."""
+    return {name: value for name, value in content.items() if value not in (None, "", [])}
+
+
+def _environment(run: Result) -> str:
+    found = run.environment
+    threads = f"{found.threads} {'thread' if found.threads == 1 else 'threads'}"
+    return f"{found.device} ({found.device_name}), {found.precision}, {threads}, Python {found.python}"
+
+
+def _commit(run: Result) -> str:
+    """Ten digits, with ``+`` behind them where files had been changed."""
+    return f"{(run.environment.git_commit or '')[:10]}{'+' if run.environment.git_dirty else ''}"
+
+
+def _run(run: Result, *, brief: bool) -> dict[str, Any]:
+    if brief:
+        return {"seed": run.seed, "key": run.key[:KEY_DIGITS]}
+    return {
+        **{name: getattr(run, name) for name in ("seed", "key", "created", "diverged", "place", "command")},
+        "commit": _commit(run),
+        "environment": _environment(run),
+        "notes": list(run.notes),
+        "suite_version": run.suite_version,
+    }
+
+
+Fields = Mapping[str, Callable[[Any], Any]]
+
+
+def _columns(cells: Iterable[object], fields: Fields) -> dict[str, Any]:
+    """Fields of some objects as columns; without those that are null throughout."""
+    found = list(cells)
+    columns = {name: [field(cell) if cell is not None else None for cell in found] for name, field in fields.items()}
+    return {name: column for name, column in columns.items() if any(value is not None for value in column)}
+
+
+def _numbers(names: Sequence[str], places: int | None) -> Fields:
+    """Attributes as columns, rounded to so many decimals."""
+
+    def read(name: str) -> Callable[[Any], float | None]:
+        def field(cell: Any) -> float | None:
+            value: float | None = getattr(cell, name)
+            if not isinstance(value, float):
+                return value
+            return plain(six(value) if places is None else round(value, places))
+
+        return field
+
+    return {name: read(name) for name in names}
+
+
+def _cells(cells: Sequence[Cell], measure: Measure, block: BlockAnalysis, *, brief: bool) -> dict[str, Any]:
+    if all(cell.mean is None for cell in cells):
+        return {}
+    places = decimals(measure.spec) if brief else None
+    out = _columns(cells, _numbers(("mean", "sd", "low", "high"), places))
+    if any(cell.n != len(cell.seeds) for cell in cells):
+        out["n"] = [cell.n for cell in cells]
+    if not brief:
+        out["seeds"] = rounded([cell.seeds for cell in cells])
+    names = ("estimate",) if brief else ("estimate", "low90", "high90", "p", "n")
+    equivalence = _columns(
+        [cell.equivalence for cell in cells],
+        {**_numbers(names, places), "verdict": lambda found: found.verdict.value if found.n > 1 else None},
+    )
+    if equivalence:
+        out["equivalence"] = {"margin": plain(six(block.margins.get(measure))), **equivalence}
+    return out
+
+
+def _family(layout: _Layout, *, brief: bool) -> dict[str, Any]:
+    """What a layout's families of tests say of the ranked rows that it shows."""
+    block = layout.block
+    rows = [row for row in block.block.rows if row.kind == "method" and row.label in layout.shown]
+    columns = {}
+    for measure in block.measures:
+        cells = [block.cell(row, measure) for row in rows]
+        found = _columns(
+            cells,
+            {
+                "mark": lambda cell: cell.mark.value if cell.mark is not Mark.PLAIN else None,
+                "rank": lambda cell: list(cell.rank) if cell.rank else None,
+                "letters": lambda cell: cell.letters or None,
+            },
+        )
+        numbers = _numbers(("estimate", "low", "high"), decimals(measure.spec) if brief else None)
+        names = ("p_holm",) if brief else ("p_holm", "n", "p", "p_sign_flip", "effect", "exact")
+        difference = _columns(
+            [cell.difference for cell in cells],
+            {**numbers, **_numbers(names, 4 if brief else None), "verdict": _tested},
+        )
+        if difference and ("verdict" in difference or not brief):
+            found["difference"] = difference
+        if found:
+            columns[measure.text] = found
+    return {
+        "baseline": block.baseline.label if block.baseline is not None else None,
+        "primary": [measure.text for measure in block.primary],
+        "rows": [row.label for row in rows],
+        "tests_against_baseline": block.against_baseline,
+        "tests_among_pairs": block.pairs,
+        "columns": columns,
+    }
+
+
+def _tested(difference: Any) -> str | None:
+    """The verdict of a test; null where one seed makes any test impossible."""
+    verdict: Verdict = difference.verdict
+    return verdict.value if difference.n > 1 else None
+
+
+def _across(each: Across) -> dict[str, Any]:
+    return {
+        "measure": each.measure.text,
+        "scale": each.scale,
+        "ruleset": each.ruleset,
+        "blocks": each.blocks,
+        "statistic": each.found.statistic if each.found is not None else None,
+        "p": each.found.p if each.found is not None else None,
+        "standings": [
+            {"method": place.label, "mean_rank": place.mean_rank, "letters": place.letters} for place in each.standings
+        ],
+        "sentence": each.sentence,
+        "notes": list(each.notes),
+    }

@@ -1,0 +1,394 @@
+"""Three verdicts on a row of a block: does it forget, what does it keep, what does it cost.
+
+Forgets: forget HR@10 against the retrained model, by two one-sided tests, in the worst case over the lists as served
+and, where measured, decoded in the original IDs. Keeps: retain NDCG@10 and HR@10 against the original, by the same
+tests with the same margin; the worse of both counts. Costs: seconds of unlearning and of tuning as a share of
+retraining. A method whose every number is the original's in every seed has no effect, whatever the tests say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import fmean
+
+from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.reporting import analysis
+from genrec_unlearn_bench.reporting.analysis import BlockAnalysis
+from genrec_unlearn_bench.reporting.board import Block, Row
+from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS, TOTAL_SHARE, TUNING_SECONDS, UNLEARN_SECONDS, Measure
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.statistics import equivalence
+from genrec_unlearn_bench.reporting.statistics.equivalence import tosts
+from genrec_unlearn_bench.reporting.statistics.paired import t_interval
+
+__all__ = [
+    "Costs",
+    "Forgets",
+    "Keeps",
+    "Tone",
+    "Verdict",
+    "Verdicts",
+    "pareto_front",
+    "standing",
+    "verdict_analysis",
+    "verdict_measures",
+    "verdicts",
+]
+
+SHARE = Measure("cost.share-of-retraining", Group.ALL)
+COSTS = frozenset((UNLEARN_SECONDS, SHARE, *RECORDED_COSTS))
+"""Of no family of tests here."""
+ORIGINAL_IDS = Measure("original-sids.hr@10", Group.FORGET, 50)
+_NOT_OUTCOMES = ("cost.", "overlap-change.")
+"""Families of metrics that differ from the original's although the model is the same."""
+
+
+class Tone(StrEnum):
+    """How a verdict is coloured."""
+
+    GOOD = "good"
+    FAIR = "fair"
+    BAD = "bad"
+    OPEN = "open"
+    """Nothing was shown, or nothing could be."""
+
+
+class Forgets(StrEnum):
+    """Compared with retraining, best first."""
+
+    YES = "yes"
+    """Equivalent to the retrained model."""
+    BELOW = "below retrain"
+    """Names fewer forget items than the retrained model, by more than the margin."""
+    UNCLEAR = "unclear"
+    """Neither equivalence nor a difference is shown."""
+    PARTLY = "partly"
+    """More than retraining leaves, and less than the original names."""
+    NO = "no"
+    """More than retraining leaves, and not shown to be less than the original names."""
+    UNTESTED = "not tested"
+    """Too few seeds."""
+    NO_EFFECT = "no effect"
+    MISSING = "not measured"
+    DIVERGED = "diverged"
+
+
+class Keeps(StrEnum):
+    """Compared with the original, best first."""
+
+    BETTER = "better"
+    EQUIVALENT = "equivalent"
+    UNCLEAR = "unclear"
+    WORSE = "worse"
+    UNTESTED = "not tested"
+    MISSING = "not measured"
+    DIVERGED = "diverged"
+
+
+class Costs(StrEnum):
+    """Compared with retraining; with tuning where its seconds are recorded."""
+
+    CHEAPER = "cheaper"
+    """Less than half of retraining."""
+    OVER_HALF = "over half"
+    """Half of retraining or more."""
+    DEARER = "dearer"
+    """As long as retraining or longer."""
+    MISSING = "not measured"
+
+
+_TONES = {
+    Forgets.YES: Tone.GOOD,
+    Forgets.BELOW: Tone.FAIR,
+    Forgets.UNCLEAR: Tone.FAIR,
+    Forgets.PARTLY: Tone.FAIR,
+    Forgets.NO: Tone.BAD,
+    Forgets.NO_EFFECT: Tone.BAD,
+    Forgets.DIVERGED: Tone.BAD,
+    Keeps.BETTER: Tone.GOOD,
+    Keeps.EQUIVALENT: Tone.GOOD,
+    Keeps.UNCLEAR: Tone.FAIR,
+    Keeps.WORSE: Tone.BAD,
+    Keeps.DIVERGED: Tone.BAD,
+    Costs.CHEAPER: Tone.GOOD,
+    Costs.OVER_HALF: Tone.FAIR,
+    Costs.DEARER: Tone.BAD,
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One verdict.
+
+    Attributes:
+        outcome: In a word or two.
+        detail: The number behind it, short enough for a table: ``34 % left``, ``−2.1 %``, ``0.33 × retrain``.
+        sentence: All of it, with the measures that were compared.
+        order: To sort by; smaller is better.
+    """
+
+    outcome: Forgets | Keeps | Costs
+    detail: str
+    sentence: str
+    order: float
+
+    @property
+    def tone(self) -> Tone:
+        """Its colour."""
+        return _TONES.get(self.outcome, Tone.OPEN)
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """The three verdicts on a row, and its place in the plot of forgetting against retaining.
+
+    Attributes:
+        gap: Forget HR@10 minus the retrained model's, of the worse of both decodings; None = not measured.
+        kept: Mean retain NDCG@10.
+    """
+
+    forgets: Verdict
+    keeps: Verdict
+    costs: Verdict
+    gap: float | None
+    kept: float | None
+
+    @property
+    def order(self) -> tuple[float, float, float]:
+        """Of the three verdicts, to sort a column by."""
+        return self.forgets.order, self.keeps.order, self.costs.order
+
+
+def standing(order: Sequence[float]) -> tuple[float, float, float]:
+    """To sort rows by: the outcome of forgetting, then that of keeping, then the cost; without tests, the number left.
+
+    Args:
+        order: ``Verdicts.order``.
+    """
+    forgets, keeps, costs = order
+    return forgets if int(forgets) == _place(Forgets.UNTESTED) else int(forgets), int(keeps), costs
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """A row's forget HR@10 in one kind of IDs; ``left`` is the share of the original's advantage over retraining."""
+
+    outcome: Forgets
+    title: str
+    mean: float
+    target: float
+    gap: float
+    left: float | None
+
+
+def verdict_measures(beam: int) -> tuple[Measure, ...]:
+    """What verdicts are about."""
+    return (_served(beam), ORIGINAL_IDS, _ndcg(beam), _hr(beam), UNLEARN_SECONDS, SHARE, *RECORDED_COSTS)
+
+
+def verdict_analysis(block: Block, protocol: StatisticsProtocol) -> BlockAnalysis:
+    """The analysis that ``verdicts`` reads."""
+    return analysis.analyse_block(
+        block,
+        protocol,
+        measures=verdict_measures(protocol.beam),
+        primary=protocol.primary_measures(),
+        baseline=protocol.baseline,
+        untested=COSTS,
+    )
+
+
+def verdicts(block: BlockAnalysis, row: Row, *, beam: int) -> Verdicts:
+    """The verdicts on a row of a block, from its ``verdict_analysis``."""
+    evidence = [found for measure in (_served(beam), ORIGINAL_IDS) if (found := _evidence(block, row, measure))]
+    worst = max(evidence, key=lambda found: (_place(found.outcome), found.gap)) if evidence else None
+    kept = _cell(block, row, _ndcg(beam))
+    return Verdicts(
+        forgets=_forgets(block, row, evidence, worst),
+        keeps=_keeps(block, row, (_ndcg(beam), _hr(beam))),
+        costs=_costs(block, row),
+        gap=worst.gap if worst else None,
+        kept=kept.mean if kept else None,
+    )
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> tuple[bool, ...]:
+    """Whether no other point is nearer to zero in the first number and as high in the second, or the other way."""
+    turned = [(abs(gap), -kept) for gap, kept in points]
+    return tuple(
+        not any(other != own and other[0] <= own[0] and other[1] <= own[1] for other in turned) for own in turned
+    )
+
+
+def _served(beam: int) -> Measure:
+    return Measure("hr@10", Group.FORGET, beam)
+
+
+def _ndcg(beam: int) -> Measure:
+    return Measure("ndcg@10", Group.RETAIN, beam)
+
+
+def _hr(beam: int) -> Measure:
+    return Measure("hr@10", Group.RETAIN, beam)
+
+
+def _place(outcome: Forgets | Keeps) -> int:
+    return list(type(outcome)).index(outcome)
+
+
+def _cell(block: BlockAnalysis, row: Row | None, measure: Measure) -> analysis.Cell | None:
+    found = block.cells.get((row.label, measure)) if row is not None else None
+    return found if found is not None and found.mean is not None else None
+
+
+def _differences(one: analysis.Cell, other: analysis.Cell) -> list[float]:
+    """Seed by seed, of the seeds that both have."""
+    pairs = zip(one.seeds, other.seeds, strict=True)
+    return [a - b for a, b in pairs if a is not None and b is not None]
+
+
+def _evidence(block: BlockAnalysis, row: Row, measure: Measure) -> _Evidence | None:
+    cell, target = _cell(block, row, measure), _cell(block, block.block.oracle, measure)
+    differences = _differences(cell, target) if cell and target else []
+    if cell is None or target is None or not differences:
+        return None
+    gap = fmean(differences)
+    original = _cell(block, block.baseline, measure)
+    advantage = fmean(_differences(original, target) or [0.0]) if original else 0.0
+    allowed = block.margins.get(measure) or 0.0
+    return _Evidence(
+        outcome=_against_retraining(cell, original, gap),
+        title=measure.title,
+        mean=cell.mean or 0.0,
+        target=target.mean or 0.0,
+        gap=gap,
+        left=max(0.0, gap / advantage) if advantage > allowed else None,
+    )
+
+
+def _against_retraining(cell: analysis.Cell, original: analysis.Cell | None, gap: float) -> Forgets:
+    match cell.equivalence.verdict if cell.equivalence else None:
+        case equivalence.Verdict.EQUIVALENT | equivalence.Verdict.IDENTICAL:
+            return Forgets.YES
+        case equivalence.Verdict.NOT_SHOWN:
+            return Forgets.UNCLEAR
+        case equivalence.Verdict.DIFFERENT:
+            return Forgets.BELOW if gap < 0 else Forgets.PARTLY if _lower(cell, original) else Forgets.NO
+    return Forgets.UNTESTED
+
+
+def _lower(cell: analysis.Cell, original: analysis.Cell | None) -> bool:
+    """Whether a row names fewer than the original: by its test, or for a row of no family by its own interval."""
+    if cell.difference is not None:
+        return cell.difference.verdict is analysis.Verdict.BETTER
+    differences = _differences(cell, original) if original else []
+    return len(differences) > 1 and bool(t_interval([differences]).high[0] < 0.0)
+
+
+def _forgets(block: BlockAnalysis, row: Row, evidence: Sequence[_Evidence], worst: _Evidence | None) -> Verdict:
+    if row.diverged:
+        text = f"{len(row.diverged)} of {len(row.results)} runs diverged."
+        return Verdict(Forgets.DIVERGED, f"{len(row.diverged)} of {len(row.results)}", text, _place(Forgets.DIVERGED))
+    if worst is None:
+        return Verdict(Forgets.MISSING, "", "Forget HR@10 or a retrained model is missing.", _place(Forgets.MISSING))
+    number = f"{worst.left:.0%} left" if worst.left is not None else f"{worst.gap:+.4f}"
+    sentence = "; ".join(
+        f"{found.title} {found.mean:.4f}, retrained {found.target:.4f}: {_MEANING[found.outcome]}" for found in evidence
+    )
+    outcome = Forgets.NO_EFFECT if _unchanged(row, block.baseline) else worst.outcome
+    if outcome is Forgets.NO_EFFECT:
+        sentence = f"Every number is the original's in every seed. {sentence}"
+    if outcome is Forgets.UNTESTED:
+        sentence = "Too few seeds for a test, or for a margin"
+    fine = min(max(worst.left if worst.left is not None else abs(worst.gap), 0.0), 9.0) / 10
+    return Verdict(outcome, number, f"{sentence}.", _place(outcome) + fine)
+
+
+_MEANING = {
+    Forgets.YES: "equivalent",
+    Forgets.BELOW: "less",
+    Forgets.UNCLEAR: "neither equivalence nor a difference is shown",
+    Forgets.PARTLY: "more, but less than the original",
+    Forgets.NO: "more, and not shown to be less than the original",
+    Forgets.UNTESTED: "too few seeds",
+}
+
+
+def _unchanged(row: Row, original: Row | None) -> bool:
+    """Whether every outcome of every run is the original's of the same seed."""
+    if original is None or row is original:
+        return False
+    for seed, result in row.results.items():
+        theirs = original.results[seed].values if seed in original.results else {}
+        shared = [m for m in result.values.keys() & theirs.keys() if not m.metric.startswith(_NOT_OUTCOMES)]
+        if not shared or any(result.values[measure] != theirs[measure] for measure in shared):
+            return False
+    return True
+
+
+def _keeps(block: BlockAnalysis, row: Row, measures: Iterable[Measure]) -> Verdict:
+    if row.diverged:
+        return Verdict(Keeps.DIVERGED, "", "A diverged run keeps nothing.", _place(Keeps.DIVERGED))
+    found: list[tuple[Keeps, str, float]] = []
+    for measure in measures:
+        cell, original = _cell(block, row, measure), _cell(block, block.baseline, measure)
+        differences = _differences(cell, original) if cell and original else []
+        if cell is None or original is None or not differences or not original.mean:
+            continue
+        margin = block.margins.get(measure)
+        outcome = _against_original(cell, differences, margin)
+        change = fmean(differences) / original.mean
+        allowed = f" (margin {margin:.4f})" if margin is not None else ""
+        words = f"{measure.title} {cell.mean:.4f}, original {original.mean:.4f}{allowed}: {outcome.value}"
+        found.append((outcome, words, change))
+    if not found:
+        return Verdict(Keeps.MISSING, "", "Retain quality or the original is missing.", _place(Keeps.MISSING))
+    worst = max(found, key=lambda one: _place(one[0]))[0]
+    change = found[0][2]
+    sentence = "; ".join(words for _, words, _ in found) + "."
+    if worst is Keeps.UNTESTED:
+        sentence = ""
+    order = _place(worst) + 0.5 - max(-0.49, min(0.49, change / 10))
+    shown = f"{change:+.1%}".replace("-", "−") if abs(change) >= 0.0005 else "0.0%"
+    return Verdict(worst, shown, sentence, order)
+
+
+def _against_original(cell: analysis.Cell, differences: Sequence[float], margin: float | None) -> Keeps:
+    """A difference inside the margin is equivalent, even where it is significant."""
+    found = tosts([differences], margin)[0]
+    tested = cell.difference.verdict if cell.difference else None
+    if found.verdict in (equivalence.Verdict.EQUIVALENT, equivalence.Verdict.IDENTICAL):
+        return Keeps.EQUIVALENT
+    if found.verdict is equivalence.Verdict.DIFFERENT:
+        return Keeps.WORSE if found.estimate < 0 else Keeps.BETTER
+    if tested is analysis.Verdict.WORSE:
+        return Keeps.WORSE
+    if tested is analysis.Verdict.BETTER:
+        return Keeps.BETTER
+    return Keeps.UNTESTED if found.verdict is equivalence.Verdict.UNDERPOWERED else Keeps.UNCLEAR
+
+
+def _costs(block: BlockAnalysis, row: Row) -> Verdict:
+    seconds, share, tuning, total = (
+        _cell(block, row, measure) for measure in (UNLEARN_SECONDS, SHARE, TUNING_SECONDS, TOTAL_SHARE)
+    )
+    if seconds is None or share is None:
+        return Verdict(Costs.MISSING, "", "Seconds of unlearning or of retraining are missing.", 99.0)
+    included = tuning is not None and total is not None
+    whole = (total.mean or 0.0) / 100.0 if included and total else share.mean or 0.0
+    if not included:
+        how, mark = "; seconds of tuning are not recorded", " + tuning"
+    elif tuning and tuning.mean:
+        how, mark = f" and {tuning.mean:.0f} s of tuning", ""
+    else:
+        how, mark = ", not tuned", ""
+    outcome = Costs.CHEAPER if whole < 0.5 else Costs.OVER_HALF if whole < 1.0 else Costs.DEARER
+    sentence = f"{seconds.mean or 0.0:.1f} s of unlearning{how}; {_share(share.mean or 0.0)} of retraining by itself."
+    return Verdict(outcome, f"{_share(whole)}{mark}", sentence, whole)
+
+
+def _share(share: float) -> str:
+    """As a table shows it: 7%, 2.6×, < 1%."""
+    return f"{share:.1f}×" if share >= 1.0 else f"{share:.0%}" if share >= 0.01 else "< 1%"
