@@ -79,9 +79,7 @@ def run_cell(
         BenchError: Data, storage or the run failed; finished stages are kept.
     """
     resolved = resolve(request, source=source)
-    done = run_resolved(
-        resolved, StageContext(store, progress or Progress(), cache or SessionCache(), resolved.device)
-    )
+    done = run_resolved(resolved, StageContext(store, progress or Progress(), cache or SessionCache(), resolved.device))
     if source is None and place() == 0:
         remember_finished(request, store, done)
     return done

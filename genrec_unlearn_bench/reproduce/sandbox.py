@@ -67,7 +67,9 @@ def run_apart(
         command = [*python, str(inputs), str(out)]
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(command, capture_output=True, timeout=seconds, env=environment, cwd=inputs, check=False)
+        done = subprocess.run(  # noqa: S603 - the interpreter, with arguments made here
+            command, capture_output=True, timeout=seconds, env=environment, cwd=inputs, check=False
+        )
     except subprocess.TimeoutExpired:
         raise BenchError(f"the method was still running after {seconds:.0f} s, and was ended") from None
     if done.returncode:
@@ -93,7 +95,7 @@ def sandbox_fault() -> str:
     if shutil.which("bwrap") is None:
         return "bubblewrap (bwrap) is not installed"
     try:
-        done = subprocess.run([*_bwrap(), "--", "true"], capture_output=True, timeout=60, check=False)
+        done = subprocess.run([*_bwrap(), "--", "true"], capture_output=True, timeout=60, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as fault:
         return f"bwrap cannot be run: {fault}"
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()

@@ -69,9 +69,7 @@ open(f"{out}/found", "w").write(" ".join(found + [name for name in os.environ if
 
 
 def again(record: RunRecord, bench: Bench, method: Path, isolated: Isolation) -> Repetition:
-    return repeat_record(
-        record, method=str(method), cache_dir=bench.root / "cache", progress=Told(), isolated=isolated
-    )
+    return repeat_record(record, method=str(method), cache_dir=bench.root / "cache", progress=Told(), isolated=isolated)
 
 
 @needs_sandbox

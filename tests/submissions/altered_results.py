@@ -252,7 +252,7 @@ RESULTS: dict[str, tuple[str, str, Alteration]] = {
     "tables swapped between seeds": ("rescored", "tables were swapped", swapped_tables),
     "a stream told as one request": ("command", "the command has --requests 4, the record is of 1", asked_in_four),
     "seeds relabelled": ("command", "the command has --seed 0, the record is of 1", relabelled_seeds),
-    "a seed copied": ("twins", "the seeds 0 and 1 have the same per-user table", copied_seed),
+    "a seed copied": ("twins", "the seeds 0 and 1 have the same lists: 100%", copied_seed),
     "a seed left out": ("same-seeds", "the cell has the seeds 0, the submission declares 0, 1", one_seed_less),
     "seeds picked": ("same-seeds", "not 0, 1, 2 … without gaps", picked_seeds),
     "reported at a tuning seed": ("reported-seeds", "seed 9000, which is for tuning", tuning_seed),

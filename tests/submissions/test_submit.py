@@ -12,7 +12,7 @@ from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
 from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.spec import STATEMENTS, Submission
 from genrec_unlearn_bench.submissions.submit import pull_request, submit
-from genrec_unlearn_bench.submissions.verification import trusted_badge, write_verification
+from genrec_unlearn_bench.submissions.verification import trusted, write_verification
 from tests.submissions.honest import METHOD, request
 
 
@@ -124,16 +124,18 @@ def test_the_pull_request_says_what_was_written_and_does_nothing(home: Path, tmp
 
 def test_a_badge_is_believed_for_its_own_content_alone(home: Path, tmp_path: Path) -> None:
     done = submit(request(home, out=tmp_path))
-    assert trusted_badge(done.folder) is Badge.SELF_REPORTED
+    assert trusted(done.folder) is None
     write_verification(done.folder, done.verification)
-    assert trusted_badge(done.folder) is Badge.RE_SCORED
+    believed = trusted(done.folder)
+    assert believed is not None
+    assert believed.badge is Badge.RE_SCORED
     content = json.loads((done.folder / "verification.json").read_text())
     (done.folder / "verification.json").write_text(json.dumps({**content, "passed": False}))
-    assert trusted_badge(done.folder) is Badge.SELF_REPORTED
+    assert trusted(done.folder) is None
     write_verification(done.folder, done.verification)
     with (done.folder / "method.py").open("a") as file:
         file.write("\n")
-    assert trusted_badge(done.folder) is Badge.SELF_REPORTED
+    assert trusted(done.folder) is None
 
 
 @pytest.mark.parametrize(

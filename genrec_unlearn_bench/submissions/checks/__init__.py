@@ -1,3 +1,1 @@
 """Checks of ``bench verify``, one subject a file. Each check gives faults in the author's terms; none stops another."""
-
-from __future__ import annotations
