@@ -11,10 +11,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
 from pydantic import ValidationError
@@ -43,17 +42,9 @@ from genrec_unlearn_bench.submissions.pull_index import (
     named_files,
 )
 
-__all__ = [
-    "Place",
-    "Pulled",
-    "check_protocol",
-    "find_place",
-    "pull_results",
-]
+__all__ = ["Place", "Pulled", "check_protocol", "find_place", "pull_results"]
 
 SITE = "site"
-PARTS = ".pulling"
-"""Folder in the results folder for files of results that are not complete yet."""
 INDEX_BYTES = 256 << 20
 TIMEOUT = 30.0
 """Seconds without a byte."""
@@ -67,100 +58,78 @@ Outcome = Literal["new", "here already", "kept", "failed"]
 """``kept``: something else lies under that name here, and stays."""
 
 
-class Place(Protocol):
-    """Where results are pulled from."""
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where results are pulled from: a folder's path, or its address on a web server."""
 
     index: PullIndex
+    base: str
+    wait: Callable[[float], None]
 
     def fetch(self, place: str, name: str, offered: OfferedFile, target: Path) -> None:
-        """Have one file of a result at ``target``, its digest checked; parts of it stay there for the next call.
+        """Have one file of a result at ``target``, its digest checked.
 
         Raises DataMissing where it cannot be had, CorruptArtefact where it is another file than the index says.
         """
-        ...
+        path = _safe_path(place, name)
+        source = f"{self.base}/{quote(path) if _is_web(self.base) else path}"
+        for _ in range(2):
+            _copy(source, target, offered.size, self.wait)
+            if file_digest(target) == offered.digest:
+                return
+            target.unlink()
+        hint = "the place is being changed, or cannot be trusted: try again later"
+        raise CorruptArtefact("the file is another one than the index says", where=source, hint=hint)
 
 
 def find_place(text: str, wait: Callable[[float], None] = time.sleep) -> Place:
-    """The place of that path or address, its index read.
+    """The place of that path or address, its index read; a folder without one is searched for results.
 
     Raises:
         UsageError: There is no such folder, or the address is of another kind.
         DataMissing: There is no index, or the server cannot be reached.
         CorruptArtefact: The index cannot be read.
     """
-    scheme = urlsplit(text).scheme
-    if scheme in ("http", "https"):
-        return _WebPlace(text, wait)
-    if "://" in text:
-        raise UsageError(f"{scheme}: is no address to pull from", where=text, hint="give a folder, or http(s)://…")
-    return _FolderPlace(Path(text))
-
-
-class _FolderPlace:
-    """A folder on this machine; one without an index is searched for results."""
-
-    def __init__(self, folder: Path) -> None:
-        if not folder.is_dir():
-            raise UsageError("there is no such folder", where=str(folder), hint="give a folder, or http(s)://…")
-        found = next((path for path in (folder / INDEX, folder / SITE / INDEX) if path.is_file()), None)
-        self.index = index_of(folder) if found is None else _read_index(found, str(found))
-        start = folder if found is None else found.parent
-        self._base = start.parent if self.index.base == ".." else start
-
-    def fetch(self, place: str, name: str, offered: OfferedFile, target: Path) -> None:
-        path = self._base / _safe_path(place, name)
-        try:
-            if path.stat().st_size != offered.size:
-                raise CorruptArtefact("the file has another size than the index says", where=str(path))
-            shutil.copyfile(path, target)
-        except FileNotFoundError:
-            raise DataMissing("the index names a file that is not there", where=str(path)) from None
-        if file_digest(target) != offered.digest:
-            target.unlink()
-            raise CorruptArtefact("the file is another one than the index says", where=str(path))
-
-
-class _WebPlace:
-    """The same behind a web server. Transfers are resumed and repeated where that can help (``data.transfer``)."""
-
-    def __init__(self, address: str, wait: Callable[[float], None]) -> None:
-        self._wait = wait
-        top = address.rstrip("/").removesuffix(f"/{INDEX}")
-        fault: DataMissing | None = None
-        for start in (top, f"{top}/{SITE}"):
-            try:
-                self.index = self._fetch_index(f"{start}/{INDEX}")
-            except DataMissing as missing:
-                fault = fault or missing
-                continue
-            self._base = start.rpartition("/")[0] if self.index.base == ".." else start
-            return
-        raise DataMissing(
-            f"there is no index to pull by: {fault.what if fault else ''}",
-            where=f"{top}/{INDEX}",
-            hint="whoever serves the folder makes one with `bench pull FOLDER --write-index`",
+    if "://" in text and not _is_web(text):
+        raise UsageError(
+            f"{urlsplit(text).scheme}: is no address to pull from", where=text, hint="give a folder, or http(s)://…"
         )
+    if not _is_web(text) and not Path(text).is_dir():
+        raise UsageError("there is no such folder", where=text, hint="give a folder, or http(s)://…")
+    top = text.rstrip("/").removesuffix(f"/{INDEX}")
+    faults = []
+    for start in (top, f"{top}/{SITE}"):
+        try:
+            index = _fetch_index(f"{start}/{INDEX}", wait)
+        except DataMissing as missing:
+            faults.append(missing.what)
+            continue
+        return Place(index, start.rpartition("/")[0] if index.base == ".." else start, wait)
+    if not _is_web(text):
+        return Place(index_of(Path(text)), text, wait)
+    raise DataMissing(
+        f"there is no index to pull by: {faults[0]}",
+        where=f"{top}/{INDEX}",
+        hint="whoever serves the folder makes one with `bench pull FOLDER --write-index`",
+    )
 
-    def fetch(self, place: str, name: str, offered: OfferedFile, target: Path) -> None:
-        url = f"{self._base}/{quote(_safe_path(place, name))}"
-        for last in (False, True):
-            fetch_part(url, target, _Bounded(offered.size, url), self._wait, TIMEOUT)
-            note_path(target).unlink(missing_ok=True)
-            if file_digest(target) == offered.digest:
-                return
-            target.unlink()
-            if last:
-                raise CorruptArtefact(
-                    "the file is another one than the index says",
-                    where=url,
-                    hint="the place is being changed, or cannot be trusted: try again later",
-                )
 
-    def _fetch_index(self, url: str) -> PullIndex:
-        with tempfile.TemporaryDirectory(prefix="bench-pull-") as folder:
-            path = Path(folder) / INDEX
-            fetch_part(url, path, _Bounded(INDEX_BYTES, url), self._wait, TIMEOUT)
-            return _read_index(path, url)
+def _is_web(text: str) -> bool:
+    return urlsplit(text).scheme in ("http", "https")
+
+
+def _copy(source: str, target: Path, most: int, wait: Callable[[float], None]) -> None:
+    """Copy or download a file of at most so many bytes; a transfer is resumed and repeated where that can help."""
+    if _is_web(source):
+        fetch_part(source, target, _Bounded(most, source), wait, TIMEOUT)
+        note_path(target).unlink(missing_ok=True)
+        return
+    try:
+        if Path(source).stat().st_size > most:
+            raise CorruptArtefact("the file is larger than the index says", where=source)
+        shutil.copyfile(source, target)
+    except FileNotFoundError:
+        raise DataMissing("there is no such file", where=source) from None
 
 
 class _Bounded(Progress):
@@ -179,20 +148,22 @@ class _Bounded(Progress):
             yield block
 
 
-def _read_index(path: Path, where: str) -> PullIndex:
-    try:
-        return PullIndex.model_validate_json(path.read_bytes())
-    except ValidationError as fault:
-        first = fault.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise CorruptArtefact(f"the index cannot be read: {place}: {first['msg']}", where=where) from None
+def _fetch_index(source: str, wait: Callable[[float], None]) -> PullIndex:
+    with tempfile.TemporaryDirectory(prefix="bench-pull-") as folder:
+        path = Path(folder) / INDEX
+        _copy(source, path, INDEX_BYTES, wait)
+        try:
+            return PullIndex.model_validate_json(path.read_bytes())
+        except ValidationError as fault:
+            first = fault.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise CorruptArtefact(f"the index cannot be read: {place}: {first['msg']}", where=source) from None
 
 
 def _safe_path(place: str, name: str) -> str:
     """The path of a file below the base. Raises CorruptArtefact for one that might lead out of it."""
     for path in (place, name):
-        fault = unsafe(path)
-        if fault is not None:
+        if fault := unsafe(path):
             raise CorruptArtefact(f"the index names a path that is not taken: {fault.what}", where=fault.where)
     return f"{place}/{name}"
 
@@ -239,9 +210,6 @@ def pull_results(
         finally:
             for future in waiting:
                 future.cancel()
-    with suppress(OSError):
-        # Empty unless something failed.
-        (results_dir / PARTS).rmdir()
     missing = {one.place for one in wanted} - {one.what for one in done}
     done += [Pulled(what, "failed", "not tried any more") for what in sorted(missing)]
     return tuple(sorted(done, key=lambda one: one.what))
@@ -270,7 +238,7 @@ def _pull(place: Place, offered: OfferedResult, results_dir: Path) -> Outcome:
             f"the index names a result that is not taken: {fault.what if fault else 'it has no record'}",
             where=offered.place,
         )
-    target, parts = results_dir / folder, results_dir / PARTS / offered.files[RECORD].digest
+    target = results_dir / folder
     if target.exists():
         same = all(
             (target / name).is_file() and file_digest(target / name) == file.digest
@@ -278,16 +246,17 @@ def _pull(place: Place, offered: OfferedResult, results_dir: Path) -> Outcome:
         )
         return "here already" if same else "kept"
     with atomic_folder(target, "--results-dir") as draft:
-        parts.mkdir(parents=True, exist_ok=True)
-        _fetch_files(place, offered.place, {RECORD: offered.files[RECORD]}, draft, parts)
+        place.fetch(offered.place, RECORD, offered.files[RECORD], draft / RECORD)
         _check_names(draft / RECORD, offered)
-        _fetch_files(place, offered.place, offered.files, draft, parts)
+        for name in offered.files.keys() - {RECORD}:
+            _safe_path(offered.place, name)
+            (draft / name).parent.mkdir(parents=True, exist_ok=True)
+            place.fetch(offered.place, name, offered.files[name], draft / name)
         record = read_record(draft)
         if (record.key, record.protocol_version) != (offered.key, offered.protocol_version) or (
             result_folder(results_dir, record) != target
         ):
             raise CorruptArtefact("the record is of another run than the index says", where=offered.place)
-    shutil.rmtree(parts, ignore_errors=True)
     return "new"
 
 
@@ -300,21 +269,3 @@ def _check_names(path: Path, offered: OfferedResult) -> None:
     for name in sorted(offered.files.keys() ^ named):
         lacking = "index" if name in named else "record"
         raise CorruptArtefact(f"the {lacking} does not name the file {name!a} of this result", where=offered.place)
-
-
-def _fetch_files(place: Place, at: str, files: dict[str, OfferedFile], draft: Path, parts: Path) -> None:
-    """Fetch files of a result into a draft.
-
-    Each lies in ``parts`` by its digest until the result is complete, so that an interrupted pull goes on with it.
-    """
-    for name in files:
-        _safe_path(at, name)
-    for name, offered in files.items():
-        part = parts / f"{offered.digest}.part"
-        whole = parts / f"{offered.digest}.whole"
-        if not whole.is_file():
-            place.fetch(at, name, offered, part)
-            part.replace(whole)
-        target = draft / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(whole, target)
