@@ -20,8 +20,6 @@ from genrec_unlearn_bench.reporting.results import find_records
 __all__ = ["INDEX", "OfferedFile", "OfferedResult", "PullIndex", "index_of", "named_files", "site_index"]
 
 INDEX = "pull.json"
-SHORT = 16
-"""Digits of a stage's key in the index."""
 
 
 class OfferedFile(StrictModel):
@@ -48,8 +46,6 @@ class OfferedResult(StrictModel):
     protocol_version: int
     files: dict[str, OfferedFile]
     """By path relative to its folder."""
-    stages: tuple[str, ...] = ()
-    """First digits of the keys of the stages that it was computed from."""
 
 
 class PullIndex(StrictModel):
@@ -59,14 +55,12 @@ class PullIndex(StrictModel):
     base: Literal[".", ".."] = "."
     """Where places are relative to: the index's own folder, or the one above it (a leaderboard's site)."""
     results: tuple[OfferedResult, ...] = ()
-    stages: tuple[object, ...] = ()
-    """Empty; earlier versions offered stages of a store."""
 
     def text(self) -> str:
         """The file, one result a line, so that its changes can be read."""
-        head = self.model_dump_json(exclude={"results", "stages"})[:-1]
+        head = self.model_dump_json(exclude={"results"})[:-1]
         results = ",".join(f"\n{one.model_dump_json(exclude_defaults=True)}" for one in self.results)
-        return f'{head},\n"results":[{results}],\n"stages":[]}}\n'
+        return f'{head},\n"results":[{results}]}}\n'
 
 
 def index_of(root: Path) -> PullIndex:
@@ -96,7 +90,6 @@ def _offered_result(folder: Path, root: Path) -> OfferedResult:
             name: OfferedFile(digest=file_digest(folder / name), size=(folder / name).stat().st_size)
             for name in (RECORD, *named_files(record))
         },
-        stages=tuple(stage.key[:SHORT] for stage in record.stages),
     )
 
 
