@@ -62,16 +62,15 @@ def strict_yaml(content: bytes, where: str) -> Any:
     """The one YAML document in ``content``, as plain values. Raises Refused."""
     text = decoded(content, where)
     try:
-        _scan(text, where)
+        _Scan(text, where).get_single_node()
         content = plain_yaml(text)
         _encoded(content)
     except (yaml.YAMLError, ValueError, RecursionError) as fault:
         mark: Any = getattr(fault, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         problem = getattr(fault, "problem", None) or "it cannot be parsed"
-        raise Refused(
-            f"not valid YAML: {problem}", where=f"{where}{line}", hint="fix the line (indentation, quotes)"
-        ) from None
+        hint = "fix the line (indentation, quotes)"
+        raise Refused(f"not valid YAML: {problem}", where=f"{where}{line}", hint=hint) from None
     return content
 
 
@@ -93,48 +92,34 @@ def _depth(text: str) -> int:
     return deepest
 
 
-class _Open:
-    """A mapping or sequence that is being read: the keys seen, and whether a key comes next."""
+class _Scan(yaml.SafeLoader):
+    """Composes a document, refusing what a plain file does not need before it can expand or nest."""
 
-    def __init__(self, *, mapping: bool) -> None:
-        self.keys: set[str] | None = set() if mapping else None
-        self.at_key = True
+    def __init__(self, text: str, where: str) -> None:
+        super().__init__(text)
+        self._where = where
+        self._nodes = self._level = 0
 
-
-def _scan(text: str, where: str) -> None:
-    """Walk through the parser's events, which expand nothing, and refuse what a plain file does not need."""
-    open_: list[_Open] = []
-    nodes = 0
-    event: Any
-    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        line = f"{where}, line {event.start_mark.line + 1}"
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()
+        line = f"{self._where}, line {event.start_mark.line + 1}"
+        if isinstance(event, yaml.AliasEvent) or event.anchor:
             raise Refused("YAML anchors and aliases are not read", where=line, hint="write the value out")
-        if isinstance(event, yaml.CollectionEndEvent):
-            open_.pop()
-            continue
-        if not isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
-            continue
-        nodes += 1
-        _check_node(event, open_, line)
-        if nodes > NODES:
-            raise Refused(f"the YAML holds more than {NODES} values", where=where, hint="shorten the file")
-        if isinstance(event, yaml.CollectionStartEvent):
-            open_.append(_Open(mapping=isinstance(event, yaml.MappingStartEvent)))
-            if len(open_) > DEPTH:
-                raise Refused(f"the YAML is nested deeper than {DEPTH} levels", where=line, hint="flatten the file")
-
-
-def _check_node(event: Any, open_: list[_Open], line: str) -> None:
-    if event.tag:
-        raise Refused(f"the YAML tag {event.tag[:60]!r} is not read", where=line, hint="write a plain value")
-    inside = open_[-1] if open_ else None
-    if inside is None or inside.keys is None:
-        return
-    if inside.at_key:
-        if not isinstance(event, yaml.ScalarEvent):
-            raise Refused("a YAML key is not a plain word", where=line, hint="use a word as the key")
-        if event.value in inside.keys:
-            raise Refused(f"the key {event.value[:60]!r} stands there twice", where=line, hint="keep one of the two")
-        inside.keys.add(event.value)
-    inside.at_key = not inside.at_key
+        if event.tag:
+            raise Refused(f"the YAML tag {event.tag[:60]!r} is not read", where=line, hint="write a plain value")
+        self._nodes, self._level = self._nodes + 1, self._level + 1
+        if self._nodes > NODES:
+            raise Refused(f"the YAML holds more than {NODES} values", where=self._where, hint="shorten the file")
+        if self._level > DEPTH:
+            raise Refused(f"the YAML is nested deeper than {DEPTH} levels", where=line, hint="flatten the file")
+        node = super().compose_node(parent, index)
+        self._level -= 1
+        seen = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            line = f"{self._where}, line {key.start_mark.line + 1}"
+            if not isinstance(key, yaml.ScalarNode):
+                raise Refused("a YAML key is not a plain word", where=line, hint="use a word as the key")
+            if key.value in seen:
+                raise Refused(f"the key {key.value[:60]!r} stands there twice", where=line, hint="keep one of the two")
+            seen.add(key.value)
+        return node
