@@ -101,7 +101,7 @@ class _Scan(yaml.SafeLoader):
         self._nodes = self._level = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event: Any = self.peek_event()
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         line = f"{self._where}, line {event.start_mark.line + 1}"
         if isinstance(event, yaml.AliasEvent) or event.anchor:
             raise Refused("YAML anchors and aliases are not read", where=line, hint="write the value out")

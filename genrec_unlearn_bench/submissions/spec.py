@@ -23,9 +23,9 @@ __all__ = [
     "SPEC",
     "STATEMENTS",
     "Author",
-    "MethodPlace",
     "Paper",
     "Submission",
+    "SubmittedMethod",
     "Tuning",
     "parse_submission",
     "read_spec",
@@ -125,25 +125,12 @@ class Tuning(StrictModel):
     note: Page = ""
 
 
-class MethodPlace(StrictModel):
-    """The method: a file beside submission.yaml, or a public place with its commit."""
+class SubmittedMethod(StrictModel):
+    """The method: its name, and its file beside submission.yaml, so that any cell can be run again."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+-]*$", max_length=60)]
-    """As results call it; its variants begin with it."""
-    file: Literal["method.py"] | None = None
-    requirement: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9._+!-]+$", max_length=120)] | None = None
-    """A package and its version, as in ``my-method==1.2``."""
-    repository: Url | None = None
-    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
-
-    @model_validator(mode="after")
-    def _one_place(self) -> MethodPlace:
-        places = [self.file, self.requirement, self.repository]
-        if sum(place is not None for place in places) != 1:
-            raise ValueError("give one of: file, requirement, repository (with its commit)")
-        if (self.repository is None) != (self.commit is None):
-            raise ValueError("a repository needs the commit that was run, and a commit its repository")
-        return self
+    """As results call it; variants are those that the file declares."""
+    file: Literal["method.py"]
 
 
 class Submission(StrictModel):
@@ -161,7 +148,7 @@ class Submission(StrictModel):
     """SPDX id of the method's licence."""
     paper: Paper | None = None
     code: Url | None = None
-    method: MethodPlace
+    method: SubmittedMethod
     rulesets: Annotated[tuple[Literal["fixed", "tuned", "default"], ...], Field(min_length=1)]
     tuning: Tuning
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1, max_length=1000)]

@@ -51,12 +51,8 @@ def check_method_file(bundle: Bundle) -> Iterator[Finding]:
     """The file parses, is the one that the results were made with, and the lint finds nothing."""
     if bundle.spec is None:
         return
-    listed = bundle.spec.method.file is not None
-    if listed != (METHOD_FILE in bundle.inventory.digests):
-        what = "the method's file is not there" if listed else "there is a method file that submission.yaml lacks"
-        yield METHOD_FILE, what, "name it in submission.yaml (method: file: method.py) and put it there"
-        return
-    if not listed:
+    if METHOD_FILE not in bundle.inventory.digests:
+        yield METHOD_FILE, "the method's file is not there", "submit it: `bench submit` copies it"
         return
     content = (bundle.root / METHOD_FILE).read_bytes()
     digest = blake2b(content, digest_size=32).hexdigest()
