@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -32,7 +33,8 @@ PUBLISHED = ("results", "grids", "submissions", "published", "site", "health")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf.d", "/etc/localtime")
 KEPT = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUBLAS_WORKSPACE_CONFIG", "LANG")
 """Environment variables that may change a number or a text."""
-SHOWN = 15
+SHOWN = 2000
+"""Last bytes of what a failed process wrote."""
 
 
 def run_apart(
@@ -66,16 +68,26 @@ def run_apart(
     else:
         command = [*python, str(inputs), str(out)]
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(  # noqa: S603 - the interpreter, with arguments made here
-            command, capture_output=True, timeout=seconds, env=environment, cwd=inputs, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise BenchError(f"the method was still running after {seconds:.0f} s, and was ended") from None
-    if done.returncode:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()[-SHOWN:]
-        last = "".join(f"\n  | {printable(line)[:200]}" for line in lines)
-        raise BenchError(f"the method's process failed with exit code {done.returncode}:{last}")
+    # Not into memory: whoever writes there may never stop.
+    with tempfile.TemporaryFile() as log:
+        try:
+            done = subprocess.run(  # noqa: S603 - the interpreter, with arguments made here
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                timeout=seconds,
+                env=environment,
+                cwd=inputs,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise BenchError(f"the method was still running after {seconds:.0f} s, and was ended") from None
+        if done.returncode:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - SHOWN))
+            lines = log.read().decode("utf-8", "replace").strip().splitlines()
+            last = "".join(f"\n  | {printable(line)[:200]}" for line in lines)
+            raise BenchError(f"the method's process failed with exit code {done.returncode}:{last}")
 
 
 def check_sandbox() -> None:

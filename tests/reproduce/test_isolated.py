@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,16 @@ def test_what_fails_inside_is_reported_and_cannot_act_on_the_terminal(tmp_path: 
         run_apart("import time; time.sleep(60)", tmp_path, tmp_path / "out", sandboxed=True, seconds=1)
 
 
+@needs_sandbox
+def test_what_is_left_running_inside_ends_with_the_method(tmp_path: Path) -> None:
+    """A process in waiting could read the oracle that is made afterwards."""
+    (tmp_path / "out").mkdir()
+    code = "import os, sys, time\nif not os.fork():\n    time.sleep(1.5)\n    open(f'{sys.argv[2]}/late', 'w')"
+    run_apart(code, tmp_path, tmp_path / "out", sandboxed=True, seconds=100)
+    time.sleep(2)
+    assert not list((tmp_path / "out").iterdir())
+
+
 def test_without_bubblewrap_nothing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "sandbox_fault", lambda: "bubblewrap (bwrap) is not installed")
     with pytest.raises(UsageError, match="no sandbox to run a submitted method in") as refusal:
@@ -136,6 +147,26 @@ def test_a_method_that_serves_the_retrained_model_is_not_reproduced(trained: Ben
     done = again(record, trained, path, "sandbox")
     assert not done.matches
     assert "found" not in done.now.report
+
+
+@pytest.mark.slow
+@needs_sandbox
+def test_stages_that_are_not_the_methods_own_are_not_taken_over(trained: Bench, tmp_path: Path) -> None:
+    """A forged original, or oracle, in the output folder would be what the row is measured against."""
+    path = tmp_path / "mine.py"
+    path.write_text(OWN)
+    record = trained.run(f"{path}:Mine").record
+    forging = """
+        import pathlib, shutil
+        for one in pathlib.Path("/inputs/cache/stages").iterdir():
+            shutil.copytree(one, f"/out/stages/{one.name}", dirs_exist_ok=True)
+            for file in pathlib.Path(f"/out/stages/{one.name}").rglob("*.safetensors"):
+                file.write_bytes(b"forged")
+        return model
+"""
+    path.write_text(OWN.replace("        return model\n", forging.lstrip("\n")))
+    done = again(record, trained, path, "sandbox")
+    assert set(done.counts) == {"identical"}
 
 
 @pytest.mark.slow
