@@ -95,13 +95,7 @@ def repeat_record(
         UsageError: The method, task, encoder or device is not here, or a configuration does not fit today's code.
         BenchError: The run failed.
     """
-    if record.protocol_version != PROTOCOL_VERSION:
-        raise ProtocolMismatch(
-            f"the record follows protocol {record.protocol_version}, and this suite is protocol {PROTOCOL_VERSION}",
-            where=record.key[:10],
-            hint=f"repeat it with the suite that made it: version {record.suite_version}, commit "
-            f"{record.environment.git_commit or 'unknown'}",
-        )
+    _check_protocol(record)
     with tempfile.TemporaryDirectory(prefix="bench-repeat-") as place:
         aside = Path(place)
         request = request_of(
@@ -123,10 +117,19 @@ def repeat_record(
         if isolated is None:
             done = run_cell(request, store, progress, source=source)
         else:
-            seconds = SHORTEST_LIMIT + PATIENCE * record.cost.unlearn_seconds
-            sandboxed = isolated == "sandbox"
-            done = run_isolated(request, source, store, progress, sandboxed=sandboxed, seconds=seconds)
+            limit = SHORTEST_LIMIT + PATIENCE * record.cost.unlearn_seconds
+            done = run_isolated(request, source, store, progress, sandboxed=isolated == "sandbox", seconds=limit)
     return compare(record, done.record, floors=floors, redo=redo, own=own)
+
+
+def _check_protocol(record: RunRecord) -> None:
+    if record.protocol_version != PROTOCOL_VERSION:
+        raise ProtocolMismatch(
+            f"the record follows protocol {record.protocol_version}, and this suite is protocol {PROTOCOL_VERSION}",
+            where=record.key[:10],
+            hint=f"repeat it with the suite that made it: version {record.suite_version}, commit "
+            f"{record.environment.git_commit or 'unknown'}",
+        )
 
 
 def measure_floor(

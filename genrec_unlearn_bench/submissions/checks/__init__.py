@@ -1,1 +1,3 @@
-"""Checks of ``bench verify``, one subject a file. Each check gives faults in the author's terms; none stops another."""
+"""Checks of ``bench verify``, one subject a file; none stops another."""
+
+from __future__ import annotations
