@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any
 
 import yaml
@@ -17,8 +16,6 @@ from genrec_unlearn_bench.config import plain_yaml
 from genrec_unlearn_bench.submissions.faults import DEPTH, NODES, Refused
 
 __all__ = ["decoded", "plain_json", "strict_yaml"]
-
-_MARKS = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
 
 
 def decoded(content: bytes, where: str) -> str:
@@ -33,8 +30,7 @@ def plain_json(content: bytes, where: str) -> Any:
     """The one JSON value in ``content``. Raises Refused."""
     text = decoded(content, where)
     again = "write it with `bench submit` again, and leave it as it is"
-    if _depth(text) > DEPTH:
-        raise Refused(f"the JSON is nested deeper than {DEPTH} levels", where=where, hint=again)
+    deep = Refused(f"the JSON is nested deeper than {DEPTH} levels", where=where, hint=again)
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         content: dict[str, Any] = {}
@@ -53,8 +49,12 @@ def plain_json(content: bytes, where: str) -> Any:
     try:
         content = json.loads(text, object_pairs_hook=pairs, parse_constant=number, parse_float=number)
         _encoded(content)
-    except (ValueError, RecursionError) as fault:
+    except RecursionError:
+        raise deep from None
+    except ValueError as fault:
         raise Refused(f"the file is not valid JSON: {fault}", where=where, hint=again) from None
+    if _is_deep(content, DEPTH):
+        raise deep
     return content
 
 
@@ -79,17 +79,9 @@ def _encoded(content: Any) -> None:
     json.dumps(content, ensure_ascii=False, default=str).encode()
 
 
-def _depth(text: str) -> int:
-    """Levels of brackets outside of strings, in one pass: a pattern for whole strings takes hours on a bad one."""
-    deepest = level = 0
-    inside = False
-    for mark in _MARKS.findall(text):
-        if mark == '"':
-            inside = not inside
-        elif not inside and len(mark) == 1:
-            level += 1 if mark in "[{" else -1
-            deepest = max(deepest, level)
-    return deepest
+def _is_deep(content: Any, levels: int) -> bool:
+    parts = content.values() if isinstance(content, dict) else content if isinstance(content, list) else None
+    return parts is not None and (levels == 0 or any(_is_deep(part, levels - 1) for part in parts))
 
 
 class _Scan(yaml.SafeLoader):

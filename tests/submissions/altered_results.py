@@ -249,7 +249,7 @@ RESULTS: dict[str, tuple[str, str, Alteration]] = {
         "js_forget holds an infinite number",
         on_table(lambda f: f.assign(js_forget=f["js_forget"].where(f["js_forget"].isna(), np.inf)), rescore=False),
     ),
-    "tables swapped between seeds": ("rescored", "tables were swapped", swapped_tables),
+    "tables swapped between seeds": ("rescored", "more aggregates do not follow from the table", swapped_tables),
     "a stream told as one request": ("command", "the command has --requests 4, the record is of 1", asked_in_four),
     "seeds relabelled": ("command", "the command has --seed 0, the record is of 1", relabelled_seeds),
     "a seed copied": ("twins", "the seeds 0 and 1 have the same lists: 100%", copied_seed),

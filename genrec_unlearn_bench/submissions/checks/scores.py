@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
@@ -39,12 +39,6 @@ def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld
         elif difference := _difference(recorded[key], value):
             wrong.append((key, difference))
     wrong += [(key, "is not measured by the suite") for key in recorded if key[0] in users and key not in found]
-    if not wrong:
-        return
-    if other := _owner(bundle, result, found):
-        what = f"the per-user table gives the numbers of another result, {other}: tables were swapped"
-        yield result.table_path, what, "put each table beside its own record, as `bench run` wrote them"
-        return
     yield from ((where, f"{_name(key)} {what}") for key, what in wrong[:_SHOWN])
     if len(wrong) > _SHOWN:
         yield where, f"{len(wrong) - _SHOWN} more aggregates do not follow from the table"
@@ -110,20 +104,6 @@ def _difference(recorded: MetricValue, found: MetricValue) -> str | None:
         return f"has the interval {recorded.interval} in the record, the table gives none"
     if max(abs(one - other) for one, other in zip(recorded.interval, found.interval, strict=True)) > 1e-9:
         return f"has the interval {recorded.interval} in the record, the table gives {found.interval}"
-    return None
-
-
-def _owner(bundle: Bundle, result: Result, found: Mapping[Key, MetricValue]) -> str | None:
-    """Another result of the same task whose ranking metrics this table gives."""
-    sample = [(key, value.value) for key, value in found.items() if key[0] in ("hr@10", "ndcg@10", "concept-rate@10")]
-    if not any(value for _, value in sample):
-        return None
-    for other in bundle.results:
-        if other is result or other.record.cell.task != result.record.cell.task:
-            continue
-        recorded = by_key(other.record.metrics)
-        if all(key in recorded and recorded[key].value == value for key, value in sample):
-            return other.place
     return None
 
 
