@@ -1,7 +1,8 @@
 """Pull published results from a folder or over http(s), each into the folder that its own record names.
 
-Only the files that both the index and the record of a result name are taken, each with its digest; what lies in the
-results folder already is never written over.
+A static web server is all it takes to publish results: only the index (``pull.json``) has to be made, which lists each
+file with its size and digest. Only the files that both the index and the record of a result name are taken; what
+lies in the results folder already is never written over.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.download import fetch_part, note_path
 from genrec_unlearn_bench.errors import (
     BenchError,
@@ -30,19 +32,26 @@ from genrec_unlearn_bench.errors import (
 )
 from genrec_unlearn_bench.files import atomic_folder, file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.results import RECORD, read_record, result_folder
+from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, read_record, result_folder, table_place
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.submissions.inventory import unsafe
-from genrec_unlearn_bench.submissions.pull_index import (
-    INDEX,
-    OfferedFile,
-    OfferedResult,
-    PullIndex,
-    index_of,
-    named_files,
-)
 
-__all__ = ["Place", "Pulled", "check_protocol", "find_place", "pull_results"]
+__all__ = [
+    "INDEX",
+    "OfferedFile",
+    "OfferedResult",
+    "Place",
+    "PullIndex",
+    "Pulled",
+    "check_protocol",
+    "find_place",
+    "index_of",
+    "pull_results",
+    "site_index",
+]
+
+INDEX = "pull.json"
 
 SITE = "site"
 INDEX_BYTES = 256 << 20
@@ -56,6 +65,83 @@ GIVING_UP = 8
 T = TypeVar("T")
 Outcome = Literal["new", "here already", "kept", "failed"]
 """``kept``: something else lies under that name here, and stays."""
+
+
+class OfferedFile(StrictModel):
+    """One file."""
+
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """blake2b-256."""
+    size: int = Field(ge=0)
+
+
+class OfferedResult(StrictModel):
+    """One result: its cell, and where its files lie."""
+
+    place: str
+    """Its folder, relative to the index's base, with ``/``."""
+    key: str
+    task: str
+    backbone: str
+    method: str
+    seed: int
+    scale: str
+    suite: str
+    ruleset: str
+    protocol_version: int
+    files: dict[str, OfferedFile]
+    """By path relative to its folder."""
+
+
+class PullIndex(StrictModel):
+    """The results that may be pulled from a place."""
+
+    version: Literal[1] = 1
+    base: Literal[".", ".."] = "."
+    """Where places are relative to: the index's own folder, or the one above it (a leaderboard's site)."""
+    results: tuple[OfferedResult, ...] = ()
+
+    def text(self) -> str:
+        """The file, one result a line, so that its changes can be read."""
+        head = self.model_dump_json(exclude={"results"})[:-1]
+        results = ",".join(f"\n{one.model_dump_json(exclude_defaults=True)}" for one in self.results)
+        return f'{head},\n"results":[{results}]}}\n'
+
+
+def index_of(root: Path) -> PullIndex:
+    """The index of all results below a folder. Raises OSError or ValidationError where a record cannot be read."""
+    return PullIndex(results=_offered([root], root))
+
+
+def site_index(folders: Iterable[Path], root: Path) -> bytes:
+    """The index in the site of a leaderboard, one folder below its ``root``."""
+    return PullIndex(base="..", results=_offered(folders, root)).text().encode("utf-8")
+
+
+def _offered(folders: Iterable[Path], root: Path) -> tuple[OfferedResult, ...]:
+    found = [_offered_result(path.parent, root) for folder in folders for path in find_records(folder)]
+    return tuple(sorted(found, key=lambda one: one.place))
+
+
+def _offered_result(folder: Path, root: Path) -> OfferedResult:
+    record = RunRecord.model_validate_json((folder / RECORD).read_bytes())
+    cell = record.cell
+    return OfferedResult(
+        place=folder.relative_to(root).as_posix(),
+        key=record.key,
+        **cell.model_dump(include={"task", "backbone", "method", "seed", "scale", "suite", "ruleset"}),
+        protocol_version=record.protocol_version,
+        files={
+            name: OfferedFile(digest=file_digest(folder / name), size=(folder / name).stat().st_size)
+            for name in (RECORD, *_named_files(record))
+        },
+    )
+
+
+def _named_files(record: RunRecord) -> tuple[str, ...]:
+    """The files that belong to a record, by their paths beside it."""
+    per_user = (PER_USER,) if record.per_user_digest else ()
+    return (*per_user, *(table_place(name) for name in record.tables))
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +349,7 @@ def _pull(place: Place, offered: OfferedResult, results_dir: Path) -> Outcome:
 def _check_names(path: Path, offered: OfferedResult) -> None:
     """The index lists the files that the record names, and no others. Raises CorruptArtefact."""
     try:
-        named = {RECORD, *named_files(RunRecord.model_validate_json(path.read_bytes()))}
+        named = {RECORD, *_named_files(RunRecord.model_validate_json(path.read_bytes()))}
     except ValidationError:
         raise CorruptArtefact("the record cannot be read", where=offered.place) from None
     for name in sorted(offered.files.keys() ^ named):

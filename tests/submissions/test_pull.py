@@ -20,8 +20,16 @@ from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.results import record_text, result_folder
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.submissions import pull
-from genrec_unlearn_bench.submissions.pull import Place, Pulled, find_place, pull_results
-from genrec_unlearn_bench.submissions.pull_index import INDEX, PullIndex, index_of, site_index
+from genrec_unlearn_bench.submissions.pull import (
+    INDEX,
+    Place,
+    Pulled,
+    PullIndex,
+    find_place,
+    index_of,
+    pull_results,
+    site_index,
+)
 from tests.reporting.boards import make_records
 
 

@@ -84,10 +84,12 @@ def check_copies(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Findin
     folders = {(result.record.cell.task, result.record.cell.backbone) for result in bundle.results}
     published = [(root, *one) for root in roots for folder in sorted(folders) for one in _published(root, *folder)]
     for result in bundle.results:
-        own = tables.get(result.place)
+        if result.place not in tables:
+            continue
+        own = tables[result.place]
         known = [one for one in published if _setting(one[1]) == _setting(result.record)]
         originals = {(root, other.cell.seed): ranks for root, other, _, ranks in known if other.cell.method == ORIGINAL}
-        for root, other, place, ranks in known if own is not None else ():
+        for root, other, place, ranks in known:
             # Whoever submits a published method again has its very file; and nothing is gained by having no effect.
             if other.method_digest == result.record.method_digest or other.cell.method == ORIGINAL:
                 continue
