@@ -1,4 +1,4 @@
-"""``bench check``: all rules of the contract, from the method's file to its calls on every backbone.
+"""``bench method check``: all rules of the contract, from the method's file to its calls on every backbone.
 
 The recommenders are the backbones' smoke presets on the demo, shortened to train in a second or two. They are made by
 the same stages as those of a run, so the cache has them after the first check.

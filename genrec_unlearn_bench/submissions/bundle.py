@@ -180,7 +180,7 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
         except Refused as fault:
             faults["submission"].append(fault.fault)
         except ConfigError as fault:
-            hint = "fix the field; `bench submit --help` says what each one is"
+            hint = "fix the field; `bench submission new --help` says what each one is"
             faults["submission"] += as_faults(((SPEC, line) for line in fault.faults), hint)
     results, manifests = [], {}
     for path in inventory.digests:
@@ -216,5 +216,5 @@ def _model(model: type[M], root: Path, path: str) -> M:
         raise Refused(
             f"the file does not fit its schema: {place}: {first['msg']}{more}",
             where=path,
-            hint="publish it with `bench submit` from the results of `bench run`",
+            hint="publish it with `bench submission new` from the results of `bench run`",
         ) from None

@@ -42,7 +42,7 @@ _SUBMISSION = re.compile(
     rf"^(submission\.yaml|verification\.json|method\.py|manifests/[a-z0-9_.-]+\.json|results/{_CELL})$"
 )
 _TREE = re.compile(rf"^(README\.md|verification\.json|manifests/[a-z0-9_.-]+\.json|{_CELL})$")
-_PACK = "pack the folder with `bench submit`"
+_PACK = "pack the folder with `bench submission new`"
 _SMALLER = "withhold columns (--withhold similarity)"
 
 
@@ -79,7 +79,7 @@ def _layout_fault(path: str, *, tree: bool) -> Fault | None:
         return None
     if tree and path.endswith(("losses.jsonl", "/manifest.json")):
         what = "this is a result as `bench run` wrote it, not in its published form"
-        return Fault(what=what, where=path, hint="publish it with `bench submit`, and verify that")
+        return Fault(what=what, where=path, hint="publish it with `bench submission new`, and verify that")
     place = "manifests/<task>.json and <task>/<backbone>/<method>/<run>/"
     layout = place if tree else "submission.yaml, method.py, verification.json and results/<task>/<backbone>/…"
     hint = f"remove it; what belongs here: {layout}"

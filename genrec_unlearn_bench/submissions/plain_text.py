@@ -29,7 +29,7 @@ def decoded(content: bytes, where: str) -> str:
 def plain_json(content: bytes, where: str) -> Any:
     """The one JSON value in ``content``. Raises Refused."""
     text = decoded(content, where)
-    again = "write it with `bench submit` again, and leave it as it is"
+    again = "write it with `bench submission new` again, and leave it as it is"
     deep = Refused(f"the JSON is nested deeper than {DEPTH} levels", where=where, hint=again)
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:

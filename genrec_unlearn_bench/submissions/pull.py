@@ -196,7 +196,7 @@ def find_place(text: str, wait: Callable[[float], None] = time.sleep) -> Place:
     raise DataMissing(
         f"there is no index to pull by: {faults[0]}",
         where=f"{top}/{INDEX}",
-        hint="whoever serves the folder makes one with `bench pull FOLDER --write-index`",
+        hint="whoever serves the folder makes one with `bench results pull FOLDER --write-index`",
     )
 
 

@@ -175,14 +175,14 @@ def parse_submission(content: bytes, where: str = SPEC) -> Submission:
     """Read the file. Raises Refused (not readable) or ConfigError (with every fault at once)."""
     plain = strict_yaml(content, where)
     if not isinstance(plain, dict):
-        raise Refused("a mapping is expected", where=where, hint="make the file with `bench submit`")
+        raise Refused("a mapping is expected", where=where, hint="make the file with `bench submission new`")
     return parse(Submission, {str(key): value for key, value in plain.items()}, where=where)
 
 
 def submission_text(submission: Submission) -> str:
     """The file's text, in the order of the model; what is empty is left out."""
     content: dict[str, Any] = submission.model_dump(mode="json", exclude_none=True)
-    header = "# Made by `bench submit`, which renews seeds, rulesets and contents and keeps your words.\n"
+    header = "# Made by `bench submission new`, which renews seeds, rulesets and contents and keeps your words.\n"
     return header + yaml.safe_dump(content, sort_keys=False, width=110, allow_unicode=True)
 
 

@@ -1,4 +1,4 @@
-"""Puts a submission together: gathers a method's results, publishes them, and checks all that ``bench verify`` will.
+"""Puts a submission together: gathers results, publishes them, and checks all that ``bench submission verify`` will.
 
 The folder is written whole or not at all. What the authors wrote into an earlier submission.yaml is kept.
 """
@@ -43,7 +43,7 @@ _SHOWN = 12
 
 
 class SubmitRequest(StrictModel):
-    """One call of ``bench submit``; a field that is None stays as an earlier submission.yaml has it."""
+    """One call of ``bench submission new``; a field that is None stays as an earlier submission.yaml has it."""
 
     name: str
     """The submission's name, and its folder's."""
@@ -86,7 +86,7 @@ def submit(request: SubmitRequest) -> Submitted:
 
     Raises:
         UsageError: There are no results, or words that submission.yaml needs are missing (all are named at once).
-        BenchError: The submission would not pass ``bench verify``; nothing was written.
+        BenchError: The submission would not pass ``bench submission verify``; nothing was written.
         StorageError: The file system refuses.
     """
     if not SLUG.match(request.name):
@@ -208,7 +208,8 @@ def _refuse(verification: Verification, target: Path) -> None:
     listing = "".join(f"\n- {fault.text()}" for fault in faults[:_SHOWN])
     more = f"\n… and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     raise BenchError(
-        f"the submission would not pass `bench verify`, and was not written:{listing}{more}", where=str(target)
+        f"the submission would not pass `bench submission verify`, and was not written:{listing}{more}",
+        where=str(target),
     )
 
 

@@ -1,4 +1,4 @@
-"""The outcome of ``bench verify``, the badge that follows, and the sources of a leaderboard with their badges."""
+"""The outcome of ``bench submission verify``, the badge that follows, and a leaderboard's sources with theirs."""
 
 from __future__ import annotations
 

@@ -38,10 +38,12 @@ def _each(check: Callable[[Bundle, Result], Iterable[Finding]]) -> Find:
 
 
 _RUN_AGAIN = "run the cell again with this version of the suite"
-_PUBLISH = "publish the result again with `bench submit`"
+_PUBLISH = "publish the result again with `bench submission new`"
 _UNEDITED = "numbers are not edited: submit what `bench run` wrote"
-_TABLES = "tables are written by `bench run` and published by `bench submit`, and not edited: run the cell again"
-_RENEW = "if the change is meant, renew the list with `bench submit`; otherwise restore the file"
+_TABLES = (
+    "tables are written by `bench run` and published by `bench submission new`, and not edited: run the cell again"
+)
+_RENEW = "if the change is meant, renew the list with `bench submission new`; otherwise restore the file"
 _MANIFEST = "submit the manifest as `bench run` wrote it, and only results that were made on it"
 _USES = "a method uses the recommender and the request it is given, and nothing else (leaderboard/RULES.md)"
 _COPY = "submit the method's own runs; a method that is published is not submitted under another name"
@@ -55,7 +57,9 @@ CHECKS = {
     "tables-there": Check("every record has its per-user table", _PUBLISH, files.check_pairs),
     "versions": Check("protocol and schema are this suite's", _RUN_AGAIN, _each(records.check_versions)),
     "place": Check(
-        "folders are where their records say", "leave folders as `bench submit` writes them", _each(records.check_place)
+        "folders are where their records say",
+        "leave folders as `bench submission new` writes them",
+        _each(records.check_place),
     ),
     "task": Check("results belong to their manifests", _MANIFEST, _each(files.check_task)),
     "command": Check(
@@ -74,7 +78,7 @@ CHECKS = {
     "derived": Check("gaps and changes follow from their parts", _UNEDITED, _each(scores.check_derived)),
     "table": Check("per-user tables can be read", _RUN_AGAIN),
     "rows": Check("tables have every test example once, in order", _TABLES),
-    "users": Check("tables name no user and no target", "publish with `bench submit`, which leaves them out"),
+    "users": Check("tables name no user and no target", "publish with `bench submission new`, which leaves them out"),
     "ranges": Check("tables hold what lists can give", _TABLES),
     "withheld": Check("withheld columns are withheld wholly", _TABLES),
     "rescored": Check("aggregates follow from the per-user tables", _UNEDITED),
@@ -127,7 +131,7 @@ CHECKS = {
     ),
     "names": Check("names are free", "give the method a name of its own, and run it again", methods.check_names),
     "claim": Check(
-        "verification.json is of this content", "make it anew with `bench verify PATH --write`, or remove it"
+        "verification.json is of this content", "make it anew with `bench submission verify PATH --write`, or remove it"
     ),
 }
 """Every check by name, in the order in which they are shown."""

@@ -1,3 +1,3 @@
-"""Checks of ``bench verify``, one subject a file; none stops another."""
+"""Checks of ``bench submission verify``, one subject a file; none stops another."""
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def check_method_file(bundle: Bundle) -> Iterator[Finding]:
     if bundle.spec is None:
         return
     if METHOD_FILE not in bundle.inventory.digests:
-        yield METHOD_FILE, "the method's file is not there", "submit it: `bench submit` copies it"
+        yield METHOD_FILE, "the method's file is not there", "submit it: `bench submission new` copies it"
         return
     content = (bundle.root / METHOD_FILE).read_bytes()
     digest = blake2b(content, digest_size=32).hexdigest()

@@ -29,7 +29,7 @@ __all__ = [
     "check_versions",
 ]
 
-_PUBLISH = "publish the result again with `bench submit`"
+_PUBLISH = "publish the result again with `bench submission new`"
 _MOST = {
     "unlearn_seconds": 1e8,
     "retrain_seconds": 1e8,

@@ -33,7 +33,7 @@ def check_declared(bundle: Bundle) -> Iterator[Finding]:
     found = {result.record.cell.ruleset for result in bundle.results}
     if bundle.results and found != set(spec.rulesets):
         what = f"the results are of the rulesets {', '.join(sorted(found))}, not {', '.join(sorted(spec.rulesets))}"
-        yield f"{SPEC}: rulesets", what, "renew the file with `bench submit`"
+        yield f"{SPEC}: rulesets", what, "renew the file with `bench submission new`"
     names = {spec.method.name, *bundle.variants}
     for result in bundle.results:
         if result.record.cell.method not in names:
