@@ -53,9 +53,9 @@ frozen: install
 
 # The published results are sound, and the published pages are what they make, byte for byte.
 leaderboard: install
-	$(BIN)/bench verify leaderboard/results --no-demo
-	$(BIN)/bench verify leaderboard/grids/small-cpu --no-demo
-	$(BIN)/bench site --check
+	$(BIN)/bench submission verify leaderboard/results --no-demo
+	$(BIN)/bench submission verify leaderboard/grids/small-cpu --no-demo
+	$(BIN)/bench submission site --check
 
 # More than three minutes a test, or real data (GENREC_UNLEARN_BENCH_DATA).
 huge: install

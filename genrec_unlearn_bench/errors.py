@@ -82,7 +82,7 @@ class UnknownName(UsageError):
         names = sorted(known)
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         listing = ", ".join(names) if len(names) <= 12 else f"see `bench ls {kind}s`"
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known {kind}s: {listing}"
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {listing}"
         super().__init__(f"unknown {kind} {name!r}", hint=hint)
 
 

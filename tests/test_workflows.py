@@ -121,9 +121,9 @@ def test_a_submission_is_judged_by_the_base_branch() -> None:
 
 STUB = """#!/usr/bin/env bash
 # A bench that publishes the names of submissions, and refuses those whose submission.yaml says so.
-case $1 in
-  site) mkdir -p "$5/tables"; ls "$3/submissions" > "$5/tables/main.md" ;;
-  verify) echo "- looked at $(basename "$2")"; ! grep -q refuse "$2/submission.yaml" ;;
+case $2 in
+  site) mkdir -p "$6/tables"; ls "$4/submissions" > "$6/tables/main.md" ;;
+  verify) echo "- looked at $(basename "$3")"; ! grep -q refuse "$3/submission.yaml" ;;
 esac
 """
 
@@ -192,10 +192,10 @@ def fault(words: list[str]) -> str:
 
 
 def test_calls_are_found_and_faults_in_them() -> None:
-    text = 'run: "$bench" verify "$place" --leaderboard "$board" > x\nbench sweep --resume && echo\n# bench nothing\n'
-    assert list(calls(text)) == [["verify", "$place", "--leaderboard", "$board"], ["sweep", "--resume"]]
-    assert fault(["sweep", "smoke", "--processes", "2"]) == ""
-    assert fault(["new", "method", "x", "--dir", "y"]) == ""
+    text = 'run: "$bench" submission verify "$place" --out "$board" > x\nbench grid --resume && echo\n# bench nothing\n'
+    assert list(calls(text)) == [["submission", "verify", "$place", "--out", "$board"], ["grid", "--resume"]]
+    assert fault(["grid", "run", "smoke", "--processes", "2"]) == ""
+    assert fault(["method", "new", "x", "--out", "y"]) == ""
     assert "no verb 'smoke'" in fault(["smoke"])
     assert "--metod" in fault(["run", "--metod", "x"])
 
@@ -207,13 +207,13 @@ def test_workflows_call_verbs_and_options_that_exist(path: Path) -> None:
 
 
 def test_the_submissions_script_runs_what_a_person_runs() -> None:
-    verbs = [words[0] for words in calls((ROOT / ".ci/submission").read_text(encoding="utf-8"))]
-    assert sorted(set(verbs)) == ["site", "verify"]
+    verbs = [" ".join(words[:2]) for words in calls((ROOT / ".ci/submission").read_text(encoding="utf-8"))]
+    assert sorted(set(verbs)) == ["submission site", "submission verify"]
 
 
 def test_the_action_checks_and_runs() -> None:
     verbs = [words[0] for script in scripts(ACTION) for words in calls(script)]
-    assert verbs == ["doctor", "check", "run"]
+    assert verbs == ["doctor", "method", "run"]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -221,6 +221,27 @@ def test_documents_call_verbs_and_options_that_exist(path: Path) -> None:
     found = re.findall(r"^```(\w*)\n(.*?)^```", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     blocks = [text for language, text in found if language in ("", "bash", "sh", "console")]
     assert [told for block in blocks for told in map(fault, calls(block)) if told] == []
+
+
+TEXTS = [
+    *DOCUMENTS,
+    ROOT / "Makefile",
+    *(ROOT / "genrec_unlearn_bench").rglob("*.py"),
+    *(ROOT / "methods").glob("*.py"),
+]
+
+
+def test_calls_quoted_in_a_sentence_hint_or_docstring_exist() -> None:
+    """Between backquotes or after ``hint=``: the verb, and every option that is named with it."""
+    wrong = []
+    for path in TEXTS:
+        for quoted in re.findall(
+            r"`bench ([a-z][^`\n]*)`|hint=\"bench ([a-z][^\"\n]*)\"", path.read_text(encoding="utf-8")
+        ):
+            words = re.split(r"[\s,;]+", (quoted[0] or quoted[1]).replace("…", " "))
+            told = fault([word for word in words if re.match(r"-{0,2}[A-Za-z.{]", word)])
+            wrong += [f"{path.relative_to(ROOT)}: {told}"] if told else []
+    assert wrong == []
 
 
 def test_the_workflow_in_the_guide_is_one() -> None:

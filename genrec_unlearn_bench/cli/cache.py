@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Option
 
-from genrec_unlearn_bench.cli.console import handled, print_first, print_json, print_line, progressing, stdout
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug, examples
-from genrec_unlearn_bench.errors import UsageError, printable
+from genrec_unlearn_bench.cli.command import Output, sheet
+from genrec_unlearn_bench.cli.console import first_lines, print_line, progressing
+from genrec_unlearn_bench.cli.options import CacheDir
+from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,13 +18,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.store.collection import Collected
     from genrec_unlearn_bench.store.inventory import Listing
 
-__all__ = ["app"]
-
-app = typer.Typer(
-    help="Look after the store of computed stages.",
-    epilog=examples("bench cache ls", "bench cache gc --keep-results results --yes"),
-    no_args_is_help=True,
-)
+__all__ = ["gc", "ls", "verify"]
 
 _REMOVED = {
     "older": "not read for so long",
@@ -36,46 +30,27 @@ _REMOVED = {
 }
 
 
-@app.command("ls", epilog=examples("bench cache ls", "bench cache ls --cache-dir /shared/cache --json"))
-@handled
-def ls(cache_dir: CacheDir = None, as_json: AsJson = False, debug: Debug = False) -> None:
+def ls(cache_dir: CacheDir = None) -> Output:
     """List what the store holds, by kind of stage and backbone: how many, how large, how old, when last read."""
     from genrec_unlearn_bench.store.inventory import list_store
 
-    root = _root(cache_dir)
-    found = list_store(root)
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-    else:
-        stdout().print(_listing_table(found))
-    _notice_old(root)
+    found = list_store(_root(cache_dir))
+    _notice_old(found.root)
+    return Output(found.model_dump(mode="json"), _listing(found))
 
 
-@app.command(
-    "gc",
-    epilog=examples(
-        "bench cache gc --keep-results results",
-        "bench cache gc --older-than 30d --max-size 20G --yes",
-        "bench cache gc --old --yes",
-    ),
-)
-@handled
 def gc(
     older_than: Annotated[str | None, Option(help="Stages not read for so long may go: 12h, 30d, 8w.")] = None,
-    keep_results: Annotated[
+    results_dir: Annotated[
         list[Path] | None,
-        Option(help="Keep what the results of a folder were made from; alone, all else may go.", metavar="DIR"),
+        Option(help="Keep what these results were made from; all else may go.", metavar="DIR"),
     ] = None,
-    max_size: Annotated[
-        str | None, Option(help="Let stages go, those read longest ago first, until so much is left: 500M, 20G.")
-    ] = None,
+    max_size: Annotated[str | None, Option(help="Remove what was read longest ago until so much is left: 20G.")] = None,
     recent: Annotated[bool, Option("--recent", help="Also stages that were read within the last day.")] = False,
     old: Annotated[bool, Option("--old", help="Remove stages of an older recipe, which nothing reads.")] = False,
     yes: Annotated[bool, Option("--yes", help="Do it; without, only report what would be done.")] = False,
     cache_dir: CacheDir = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
-) -> None:
+) -> Output:
     """Free space: leftovers of killed processes, and stages that a policy gives up, with the time they took to compute.
 
     Nothing that a process has locked goes, and nothing that was read within the last day unless --recent is given.
@@ -88,31 +63,22 @@ def gc(
     policy = Policy(
         older_than=parse_seconds(older_than, where="--older-than") if older_than else None,
         max_size=parse_bytes(max_size, where="--max-size") if max_size else None,
-        keep=keys_of_results(keep_results) if keep_results else None,
+        keep=keys_of_results(results_dir) if results_dir else None,
         old=old,
         **({"spare": 0.0} if recent else {}),
     )
     with progressing() as progress:
         collected = collect(root, policy, progress, yes=yes)
-    if as_json:
-        print_json(collected.model_dump(mode="json"))
-    else:
-        _print_collected(collected)
     if not old:
         _notice_old(root)
+    return Output(collected.model_dump(mode="json"), _collected_lines(collected))
 
 
-@app.command("verify", epilog=examples("bench cache verify", "bench cache verify --stage original --json"))
-@handled
 def verify(
-    stage: Annotated[
-        list[str] | None, Option("--stage", help="Kind of stage, as `bench cache ls` names it; repeat it.")
-    ] = None,
+    stage: Annotated[list[str] | None, Option("--stage", help="Kind of stage (bench cache ls); several.")] = None,
     keep: Annotated[bool, Option("--keep", help="Leave damaged stages where they are.")] = False,
     cache_dir: CacheDir = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
-) -> None:
+) -> Output:
     """Check every byte of the store against its digest; damaged stages are moved to quarantine/.
 
     Exit code 1 where something was damaged, which is computed again when it is next needed, or could not be read.
@@ -121,19 +87,16 @@ def verify(
 
     with progressing() as progress:
         found = verify_store(_root(cache_dir), progress, only=stage or (), quarantine=not keep)
-    if as_json:
-        parts = {"damaged": found.damaged, "unreadable": found.unreadable}
-        print_json({"stages": found.stages, **{name: [vars(one) for one in part] for name, part in parts.items()}})
-    else:
-        for one in found.damaged:
-            end = "moved to quarantine" if one.moved else "still there"
-            print_line(f"damaged: {one.name} {one.key[:16]}: {one.what} ({end})")
-        for one in found.unreadable:
-            print_line(f"not readable: {one.name} {one.key[:16]}: {one.what}")
-        unread = f", {len(found.unreadable)} not readable" if found.unreadable else ""
-        print(f"{found.stages} stages, {len(found.damaged)} damaged{unread}")
-    if found.damaged or found.unreadable:
-        raise typer.Exit(1)
+    lines = [
+        f"damaged: {one.name} {one.key[:16]}: {one.what} ({'moved to quarantine' if one.moved else 'still there'})"
+        for one in found.damaged
+    ]
+    lines += [f"not readable: {one.name} {one.key[:16]}: {one.what}" for one in found.unreadable]
+    unread = f", {len(found.unreadable)} not readable" if found.unreadable else ""
+    lines.append(f"{found.stages} stages, {len(found.damaged)} damaged{unread}")
+    parts = {"damaged": found.damaged, "unreadable": found.unreadable}
+    content = {"stages": found.stages, **{name: [vars(one) for one in part] for name, part in parts.items()}}
+    return Output(content, lines, exit_code=int(bool(found.damaged or found.unreadable)))
 
 
 def _root(cache_dir: Path | None) -> Path:
@@ -152,41 +115,37 @@ def _notice_old(root: Path) -> None:
         print_line(line, stderr=True)
 
 
-def _listing_table(found: Listing) -> Table:
+def _listing(found: Listing) -> list[str | Table]:
     """Stages by kind and backbone, and their sum."""
-    from rich.table import Table
-
     from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds
 
-    unreadable = f"{found.unreadable} whose manifest cannot be read: see `bench cache verify`"
-    caption = unreadable if found.unreadable else None
-    table = Table("stage", "backbone", title=printable(str(found.root)), title_justify="left", caption=caption)
-    for name in ("stages", "size", "to compute", "oldest", "last read"):
-        table.add_column(name, justify="right")
-    for row in found.rows:
-        times = (format_seconds(row.seconds), format_seconds(row.oldest), f"{format_seconds(row.last_read)} ago")
-        table.add_row(row.stage, printable(row.backbone) or "–", str(row.stages), format_bytes(row.size), *times)
-    table.add_section()
+    rows = [
+        (
+            *(row.stage, row.backbone or "–", str(row.stages), format_bytes(row.size), format_seconds(row.seconds)),
+            *(format_seconds(row.oldest), f"{format_seconds(row.last_read)} ago"),
+        )
+        for row in found.rows
+    ]
     stages, size, seconds = (sum(getattr(row, name) for row in found.rows) for name in ("stages", "size", "seconds"))
-    table.add_row("all", "", str(stages), format_bytes(size), format_seconds(seconds))
-    return table
+    rows.append(("all", "", str(stages), format_bytes(size), format_seconds(seconds), "", ""))
+    numbers = ("stages", "size", "to compute", "oldest", "last read")
+    table = sheet(rows, ("stage", "backbone", *numbers), title=str(found.root), right=numbers)
+    unreadable = f"{found.unreadable} whose manifest cannot be read: see `bench cache verify`"
+    return [table, unreadable] if found.unreadable else [table]
 
 
-def _print_collected(collected: Collected) -> None:
+def _collected_lines(collected: Collected) -> list[str]:
     from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds
 
     if not collected.stages and not collected.leftovers:
-        print_line(f"{collected.root}: nothing to remove, {collected.kept} stages stay")
-        return
+        return [f"{collected.root}: nothing to remove, {collected.kept} stages stay"]
     verb = "removed" if collected.removed else "would be removed"
     freed = f"{collected.kept} stay; {format_bytes(collected.size)} freed"
-    print_line(f"{collected.root}: {collected.stages} stages {verb}, {freed}")
     texts = {**collected.reasons, **collected.leftovers}
-    for reason in [*sorted(collected.reasons), *sorted(collected.leftovers)]:
-        print(f"  {texts[reason]} {_REMOVED[reason]}")
+    lines = [f"{collected.root}: {collected.stages} stages {verb}, {freed}"]
+    lines += [f"  {texts[reason]} {_REMOVED[reason]}" for reason in texts]
     if total := sum(collected.seconds.values()):
         parts = ", ".join(f"{name} {format_seconds(part)}" for name, part in list(collected.seconds.items())[:6])
-        print_line(f"  computing them again would take {format_seconds(total)}: {parts}")
-    print_first([f"{name} is in use, or belongs to somebody else" for name in collected.refused], "  left")
-    if not collected.removed:
-        print("nothing was removed: add --yes to do it")
+        lines.append(f"  computing them again would take {format_seconds(total)}: {parts}")
+    lines += first_lines([f"  left: {name} is in use, or belongs to somebody else" for name in collected.refused])
+    return lines if collected.removed else [*lines, "nothing was removed: add --yes to do it"]

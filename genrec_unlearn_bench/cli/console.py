@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
-import signal
 import sys
 import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrec_unlearn_bench.errors import printable
 from genrec_unlearn_bench.launch import place
-from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
 from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
@@ -32,13 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BarProgress",
-    "Card",
     "LineProgress",
-    "Sheet",
     "duration",
-    "handled",
+    "first_lines",
     "open_store",
-    "print_first",
     "print_json",
     "print_line",
     "progressing",
@@ -46,11 +35,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-P = ParamSpec("P")
-R = TypeVar("R")
-
-INTERRUPTED = 130
-_AFTER_INTERRUPT = "interrupted: nothing half-written was left; run the same command again to go on where it stopped"
 
 PIPED_WIDTH = 120
 """Columns assumed where output is piped and nothing says otherwise; rich would take 80 and wrap tables."""
@@ -64,66 +48,6 @@ a log of hours stays readable."""
 
 _NOT_SHOWN = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Control and bidi characters that JSON allows in a string."""
-
-
-def handled(verb: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a verb: every exception becomes a message on stderr and a stable exit code.
-
-    0 done, 1 a cell failed, 2 the call is wrong, 3 protocols do not match, 130 interrupted. The verb's option ``debug``
-    shows tracebacks.
-    """
-
-    @functools.wraps(verb)
-    def call(*arguments: P.args, **options: P.kwargs) -> R:
-        try:
-            with _interruptible():
-                result = verb(*arguments, **options)
-                sys.stdout.flush()
-                return result
-        except (typer.Exit, typer.Abort):
-            raise
-        except BrokenPipeError:
-            # Whoever read our output has gone (`bench ls | head`); flushing at exit would only fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
-        except KeyboardInterrupt as fault:
-            _report(fault, _AFTER_INTERRUPT, options)
-            raise typer.Exit(INTERRUPTED) from None
-        except Exception as fault:
-            error = to_user_error(fault)
-            _report(fault, f"error: {error.render()}", options)
-            raise typer.Exit(error.exit_code) from None
-
-    return call
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """While a verb runs, Ctrl-C and a polite kill raise KeyboardInterrupt, so that drafts and locks are cleaned up.
-
-    Before and after, the console script's own handlers end the process at once (start.py), also where the interpreter
-    is shutting down. Handlers that somebody else has installed stay.
-    """
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    ours = [number for number, handler in before.items() if getattr(handler, "__module__", "").endswith("cli.start")]
-    for number in ours:
-        signal.signal(number, _interrupt)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, before[number])
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _report(fault: BaseException, message: str, options: dict[str, object]) -> None:
-    if options.get("debug"):
-        traceback.print_exception(fault)
-    # Plain print: a path in the message must not be wrapped or read as markup.
-    print(message, file=sys.stderr)
 
 
 def stdout() -> Console:
@@ -158,11 +82,10 @@ def print_line(text: str, *, stderr: bool = False) -> None:
     print(printable(text, keep="\n\t"), file=sys.stderr if stderr else sys.stdout, flush=stderr)
 
 
-def print_first(texts: Sequence[str], label: str, *, stderr: bool = False) -> None:
-    """Ten lines of a list at most, each after its label, and how many more there are."""
-    more = [f"… and {len(texts) - MOST_LINES} more"] if len(texts) > MOST_LINES else []
-    for text in [*texts[:MOST_LINES], *more]:
-        print_line(f"{label}: {text}", stderr=stderr)
+def first_lines(texts: Sequence[str], *, most: int = MOST_LINES, more: str = "") -> list[str]:
+    """The first of many lines, and how many are left out; ``more`` says where they are."""
+    left = len(texts) - most
+    return [*texts[:most], *([f"  … and {left} more{more and f' ({more})'}"] if left > 0 else [])]
 
 
 def duration(seconds: float) -> str:
@@ -262,55 +185,6 @@ def _started_bars() -> RichBars:
     return bars
 
 
-@dataclass(frozen=True)
-class Sheet:
-    """One table of a card; the first column is never wrapped."""
-
-    title: str
-    rows: tuple[tuple[str, ...], ...]
-    columns: tuple[str, ...] = ()
-
-    def draw(self, console: Console) -> None:
-        """Print it."""
-        from rich import box
-        from rich.table import Table
-
-        style = box.SIMPLE_HEAD if self.columns else box.SIMPLE
-        table = Table(
-            title=self.title or None, title_justify="left", box=style, show_header=bool(self.columns), padding=(0, 1)
-        )
-        for index in range(len(self.rows[0]) if self.rows else 0):
-            table.add_column(self.columns[index] if self.columns else "", no_wrap=index == 0, overflow="fold")
-        for row in self.rows:
-            table.add_row(*row)
-        console.print(table)
-
-
-@dataclass(frozen=True)
-class Card:
-    """Title, text and tables about one thing; ``content`` is the same as plain values."""
-
-    title: str
-    content: Any
-    text: str = ""
-    sheets: tuple[Sheet, ...] = ()
-
-    def draw(self, console: Console) -> None:
-        """Print it."""
-        console.print(self.title, style="bold")
-        if self.text:
-            console.print("\n" + "\n\n".join(map(_unwrapped, self.text.strip().split("\n\n"))))
-        for sheet in self.sheets:
-            sheet.draw(console)
-
-    def show(self, *, as_json: bool) -> None:
-        """Print it on stdout, or its content as JSON."""
-        if as_json:
-            print_json(self.content)
-        else:
-            self.draw(stdout())
-
-
 def _state(done: int, total: int | None, seconds: float) -> str:
     if not total:
         return f"{done}, {duration(seconds)}"
@@ -323,9 +197,3 @@ def _length(sequence: Iterable[Any]) -> int | None:
         return len(sequence)  # type: ignore[arg-type]
     except TypeError:
         return None
-
-
-def _unwrapped(paragraph: str) -> str:
-    """Prose without its source's line breaks, so that the terminal breaks it; lists and code keep theirs."""
-    lines = paragraph.split("\n")
-    return paragraph if any(line.startswith((" ", "-", "*", "|", ">")) for line in lines) else " ".join(lines)

@@ -1,92 +1,55 @@
-"""``bench data``: prepare a dataset, import your own, see what is in one."""
+"""``bench data``: prepare a dataset, import your own, see what is in one, and what its semantic IDs are like."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, handled, open_store, print_json, print_line, progressing, stdout
-from genrec_unlearn_bench.cli.options import examples
-from genrec_unlearn_bench.cli.show import dataset_card, is_local, manifest_sheet
-from genrec_unlearn_bench.config import one_of
+from genrec_unlearn_bench.cli.command import Output, card, sheet
+from genrec_unlearn_bench.cli.console import open_store, progressing
+from genrec_unlearn_bench.cli.show import dataset_card, is_local
+from genrec_unlearn_bench.config import one_of, overrides
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.dataset import Dataset
     from genrec_unlearn_bench.data.spec import FormatName, SplitName
+    from genrec_unlearn_bench.sids.health import Collisions, SidHealth
 
-__all__ = ["app"]
+__all__ = ["import_", "info", "prepare", "sids"]
 
-app = typer.Typer(
-    help="Prepare a dataset, import your own, see what is in one.",
-    epilog=examples("bench data prepare demo", "bench data import my-shop --name my-shop"),
-    no_args_is_help=True,
-)
+Name = Annotated[str, Argument(help="Dataset (bench ls datasets).")]
+Served = Annotated[bool, Option("--served", help="The IDs the original serves with; may train it.")]
 
 
-@app.command(
-    "prepare", epilog=examples("bench data prepare demo", "bench data prepare industrial --data-dir data/industrial")
-)
-@handled
-def prepare(
-    name: Annotated[str, Argument(help="Dataset (bench ls datasets).")],
-    data_dir: options.DataDir = None,
-    cache_dir: options.CacheDir = None,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+def prepare(name: Name, data_dir: options.DataDir = None, cache_dir: options.CacheDir = None) -> Output:
     """Read, filter and split a dataset, and say what was dropped. Public files that are missing are downloaded."""
-    _print(_prepared(name, data_dir, cache_dir), as_json=as_json)
+    return _card(_prepared(name, data_dir, cache_dir))
 
 
-@app.command("info", epilog=examples("bench data info demo", "bench data info steam --data-dir data --json"))
-@handled
-def info(
-    name: Annotated[str, Argument(help="Dataset (bench ls datasets).")],
-    data_dir: options.DataDir = None,
-    cache_dir: options.CacheDir = None,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+def info(name: Name, data_dir: options.DataDir = None, cache_dir: options.CacheDir = None) -> Output:
     """Say what a dataset is, where its files are looked for, and, if they are there, what it holds."""
     from genrec_unlearn_bench.data.catalogue import find_dataset
 
-    card = dataset_card(name, data_dir)
-    there = is_local(find_dataset(name, data_dir), data_dir)
-    found = _prepared(name, data_dir, cache_dir) if there else None
-    if as_json:
-        print_json({**card.content, "manifest": found.manifest.model_dump(mode="json") if found else None})
-        return
-    card.draw(stdout())
-    if found:
-        _print(found, as_json=False)
+    shown = dataset_card(name, data_dir)
+    if not is_local(find_dataset(name, data_dir), data_dir):
+        return Output({**shown.content, "manifest": None}, shown.parts)
+    found = _card(_prepared(name, data_dir, cache_dir))
+    return Output({**shown.content, "manifest": found.content}, [*shown.parts, *found.parts])
 
 
-@app.command(
-    "import",
-    epilog=examples(
-        "bench data import my-shop --name my-shop",
-        "bench data import reviews --name shop --k-core 5 --split global-time",
-    ),
-)
-@handled
 def import_(
     folder: Annotated[Path, Argument(help="Folder with items.jsonl and interactions.tsv or sequences.tsv.")],
     name: Annotated[str, Option(help="What the dataset is to be called; its tasks are NAME-brand and so on.")],
     format_: Annotated[
-        str, Option("--format", help="folder, minionerec, letter, amazon-2018 or amazon-2023.")
+        str, Option("--format", help="folder, minionerec, letter, amazon-2018, amazon-2023.")
     ] = "folder",
-    split: Annotated[
-        str | None, Option(help="global-time or leave-one-out (default: by time where there are dates).")
-    ] = None,
+    split: Annotated[str | None, Option(help="global-time or leave-one-out (default: by time if dated).")] = None,
     k_core: Annotated[int, Option(help="Drop users and items with fewer interactions.", min=0)] = 0,
     title: Annotated[str | None, Option(help="A title for tables (default: the name).")] = None,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
     from typing import get_args
 
@@ -99,9 +62,9 @@ def import_(
         spec, found = import_folder(
             folder, name, progress, format_name=format_name, split=split_name, k_core=k_core, title=title
         )
-    _print(found, as_json=as_json)
-    if not as_json:
-        print_line(f"Imported. Try: bench run --task {spec.name}-brand --method tracer --data-dir {folder}")
+    shown = _card(found)
+    hint = f"Imported. Try: bench run --task {spec.name}-brand --method tracer --data-dir {folder}"
+    return Output(shown.content, [*shown.parts, hint])
 
 
 def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Dataset:
@@ -117,5 +80,69 @@ def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Datas
         return found
 
 
-def _print(found: Dataset, *, as_json: bool) -> None:
-    Card(found.name, found.manifest.model_dump(mode="json"), sheets=(manifest_sheet(found),)).show(as_json=as_json)
+def _card(found: Dataset) -> Output:
+    manifest = found.manifest.model_dump(mode="json")
+    return card(found.name, manifest, view=manifest)
+
+
+def sids(
+    task: options.Task,
+    backbone: options.Backbone = "tiger",
+    scale: options.Scale = None,
+    data_dir: options.DataDir = None,
+    encoder: options.Encoder = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    set_sid: options.SetSid = None,
+    served: Served = False,
+    cache_dir: options.CacheDir = None,
+) -> Output:
+    """Make a task's semantic IDs, or read them from the cache, and report on them.
+
+    Codes used and their perplexity by level, collisions, quantisation error, and how far prefixes coincide with brands,
+    categories and the task's concept.
+    """
+    from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.pipeline.token_health import token_health
+
+    request = RunRequest(
+        task=task,
+        method="original",
+        backbone=backbone,
+        scale=scale,
+        data_dir=data_dir,
+        encoder=encoder,
+        device=device,
+        threads=threads,
+        sid_set=overrides(set_sid or [], where="--set-sid"),
+    )
+    with open_store(cache_dir) as (store, progress):
+        found = token_health(request, store, progress, served=served)
+    return _sids_card(found, task)
+
+
+def _sids_card(found: SidHealth, task: str) -> Output:
+    levels = ("level", "codes used", "perplexity", "largest code", "prefixes", "error", "nearest code")
+    collisions = [
+        ("on the codebooks' levels", *_counts(found.quantised_collisions)),
+        ("on whole IDs", *_counts(found.collisions)),
+    ]
+    prefixes = [
+        (str(one.length), str(one.shared), *map(_share, (one.brand_pure, one.category_pure, one.concept_shared)))
+        for one in found.prefixes
+    ]
+    shared = ("length", "prefixes", "one brand", "one category", "concept items that share it with a retain item")
+    sheets = [
+        sheet(found.rows(), levels, title="Levels"),
+        sheet(collisions, ("", "groups", "items", "excess", "largest group"), title="Collisions"),
+        sheet(prefixes, shared, title="Prefixes with two or more items"),
+    ]
+    return card(f"Semantic IDs of {task}: {found.items} items", found.model_dump(mode="json"), sheets=sheets)
+
+
+def _counts(of: Collisions) -> tuple[str, str, str, str]:
+    return str(of.groups), str(of.items), str(of.excess), str(of.largest)
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"

@@ -5,15 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, NamedTuple
 
-import typer
 from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Sheet, handled, print_json, stdout
+from genrec_unlearn_bench.cli.command import Output, sheet
 from genrec_unlearn_bench.cli.show import local_folder
 
 __all__ = ["doctor"]
@@ -21,34 +19,26 @@ __all__ = ["doctor"]
 HUB = "https://huggingface.co"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The state of one thing that runs need."""
+class Finding(NamedTuple):
+    """The state of one thing that runs need: ``ok``, ``note`` or ``fault``."""
 
     subject: str
-    state: Literal["ok", "note", "fault"]
+    state: str
     says: str
 
 
-@handled
 def doctor(
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
     network: Annotated[bool, Option("--network", help="Also ask whether the model hub can be reached.")] = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Look at versions, threads, devices, disk, cache, data and encoders; exit code 1 if something is at fault."""
     from genrec_unlearn_bench.store.store import default_cache
 
     parts = (_versions(), _machine(), _storage(cache_dir or default_cache()), _data(data_dir), _encoders())
     found = [finding for part in (*parts, _hub() if network else ()) for finding in part]
-    if as_json:
-        print_json([asdict(finding) for finding in found])
-    else:
-        Sheet("", tuple((finding.subject, finding.state, finding.says) for finding in found)).draw(stdout())
-    if any(finding.state == "fault" for finding in found):
-        raise typer.Exit(1)
+    faulty = any(finding.state == "fault" for finding in found)
+    return Output([finding._asdict() for finding in found], [sheet(found)], exit_code=int(faulty))
 
 
 def _versions() -> Iterator[Finding]:

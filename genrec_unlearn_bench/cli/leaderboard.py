@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genrec_unlearn_bench.cli import options, results
-from genrec_unlearn_bench.cli.console import handled, stdout
+from genrec_unlearn_bench.cli import results
+from genrec_unlearn_bench.cli.command import AsJson
+from genrec_unlearn_bench.cli.console import print_line, stdout
 from genrec_unlearn_bench.config import named, one_of
-from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.outputs import Output, Report
+    from genrec_unlearn_bench.reporting.selection import Selection
 
-__all__ = ["give", "known_formats", "leaderboard"]
-
-SUFFIXES = {".md": "md", ".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html", ".txt": "terminal"}
-"""Of a file that --out names, with the format that it stands for."""
+__all__ = ["give", "leaderboard", "make"]
 
 
-@handled
 def leaderboard(
     results_dir: results.ResultsDirs = None,
     published: results.Published = False,
@@ -39,27 +37,43 @@ def leaderboard(
     standalone: results.Standalone = False,
     bib: results.Bib = False,
     skip_broken: results.SkipBroken = False,
-    debug: options.Debug = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make tables of results: on the terminal, or as markdown, CSV, JSON, LaTeX or a page of HTML.
 
     What every mark means, which tests were made, how many seeds there are and what was left out stands below a table.
     """
-    formats = known_formats(format_, out)
+    from genrec_unlearn_bench.reporting.outputs import FORMATS
+
+    formats = results.known_formats("json" if as_json else format_, out, FORMATS)
     if compare is not None:
         one_of("comparison", compare, ["reported"])
+    found = results.gathered(results_dir, published=published, skip_broken=skip_broken)
+    wanted = results.selection(task, backbone, method, ruleset, scale, suite)
+    report = make(found, wanted, layout, named(metric), beam, baseline, reported=compare is not None)
+    give(report, formats, out, standalone=standalone, bib=bib)
+
+
+def make(
+    found: results.Gathered,
+    wanted: Selection,
+    layout: str,
+    columns: Sequence[str],
+    beam: int | None,
+    baseline: str | None,
+    *,
+    reported: bool = False,
+) -> Report:
+    """Tables of the selected results in a layout, or of the columns where some are named."""
     from genrec_unlearn_bench.reporting import selection
     from genrec_unlearn_bench.reporting.layouts import find_layout
     from genrec_unlearn_bench.reporting.outputs import make_report
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 
     protocol = statistics_protocol()
-    columns = named(metric)
     shape = selection.chosen_layout(columns, beam=beam or protocol.beam) if columns else find_layout(layout)
-    found = results.gathered(results_dir, published=published, skip_broken=skip_broken)
-    wanted = results.selection(task, backbone, method, ruleset, scale, suite)
-    report = make_report(
-        found.with_faults(selection.selected_board(found.results, protocol, wanted)),
+    return make_report(
+        found.board(protocol, wanted),
         shape,
         protocol,
         kinds=selection.task_kinds(found.results),
@@ -67,28 +81,8 @@ def leaderboard(
         wanted=wanted,
         beam=beam,
         baseline=baseline,
-        compare_reported=compare is not None,
+        compare_reported=reported,
     )
-    give(report, formats, out, standalone=standalone, bib=bib)
-
-
-def known_formats(text: str | None, out: Path | None) -> list[str]:
-    """The formats asked for; of a file's name where none are."""
-    from genrec_unlearn_bench.reporting.outputs import FORMATS
-
-    of_file = SUFFIXES.get(out.suffix.lower()) if out is not None and not out.is_dir() else None
-    formats = list(dict.fromkeys(part.strip().lower() for part in (text or of_file or "terminal").split(",")))
-    for name in formats:
-        one_of("format", name, FORMATS)
-    if len(formats) > 1 and (out is None or of_file is not None):
-        where = "go to one file" if of_file is not None else "be printed at once"
-        raise UsageError(f"{len(formats)} formats cannot {where}", hint="name a folder for them (--out DIR)")
-    if of_file is not None and formats != [of_file]:
-        raise UsageError(
-            f"the file {str(out)!r} is {of_file} by its name, and --format says {formats[0]}",
-            hint="change one of them, or name a folder (--out DIR)",
-        )
-    return formats
 
 
 def give(report: Report, formats: list[str], out: Path | None, *, standalone: bool, bib: bool) -> None:
@@ -110,7 +104,7 @@ def give(report: Report, formats: list[str], out: Path | None, *, standalone: bo
 def _write(made: dict[str, tuple[Output, ...]], out: Path) -> None:
     from genrec_unlearn_bench.files import atomic_bytes
 
-    single = not out.is_dir() and out.suffix.lower() in SUFFIXES
+    single = not out.is_dir() and out.suffix.lower() in results.SUFFIXES
     for files in made.values():
         for file in files:
             if single and file.role == "further":
@@ -124,4 +118,4 @@ def _write(made: dict[str, tuple[Output, ...]], out: Path) -> None:
                 place = out.with_suffix(".bib") if file.name.endswith(".bib") else out.with_name(file.name)
             content = file.content if isinstance(file.content, bytes) else file.content.encode("utf-8")
             atomic_bytes(place, content, "--out")
-            print(place)
+            print_line(str(place))

@@ -2,56 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Sheet, handled, print_json, stdout
+from genrec_unlearn_bench.cli.command import Output, sheet, text_of
 from genrec_unlearn_bench.errors import UnknownName
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from genrec_unlearn_bench.registry import Entry
 
 __all__ = ["KINDS", "Listing", "listing", "ls"]
 
-
-@handled
-def ls(
-    kind: Annotated[
-        str | None,
-        Argument(help="tasks, methods, backbones, datasets, measurements, metrics or grids; all where none is given."),
-    ] = None,
-    data_dir: options.DataDir = None,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
-    """List tasks, methods, backbones, datasets, measurements, metrics or grids."""
-    if kind is None:
-        _overview([listing(name, data_dir) for name in KINDS], as_json=as_json)
-        return
-    found = listing(kind, data_dir)
-    if as_json:
-        print_json(list(found.records))
-        return
-    Sheet("", found.rows, found.columns).draw(stdout())
-
-
-def _overview(found: list[Listing], *, as_json: bool) -> None:
-    if as_json:
-        print_json({part.kind: [row[0] for row in part.rows] for part in found})
-        return
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console = stdout()
-    for part in found:
-        names = [row[0] for row in part.rows]
-        # Ninety-nine metrics would push everything else off the screen.
-        shown = names if len(names) <= 40 else [*names[:8], "…"]
-        console.print(Text.assemble((part.kind, "bold"), f" ({len(names)})"))
-        console.print(Padding(Text(", ".join(shown)), (0, 0, 1, 2)))
-    console.print("More about a kind: bench ls tasks. About one thing: bench show demo-brand.")
+PROSE = 40
+"""Characters from which a column may be wrapped."""
+NARROWEST = 24
+"""Characters that a wrapped column needs: a title is longer than its longest word."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +31,79 @@ class Listing:
     """One kind of thing.
 
     Attributes:
-        rows: One tuple of texts for each thing, its name first.
-        records: The same things as JSON, in the same order.
+        columns: Headings of its table, and the field of a record below each.
+        records: The things as JSON.
     """
 
     kind: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    columns: Mapping[str, str]
     records: tuple[dict[str, Any], ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        return [record["name"] for record in self.records]
+
+    def rows(self) -> list[list[str]]:
+        """The cells of the table."""
+        return [[text_of(_field(record, path)) for path in self.columns.values()] for record in self.records]
+
+
+def _field(record: Mapping[str, Any], path: str) -> Any:
+    name, _, rest = path.partition(".")
+    return _field(record[name], rest) if rest else record[name]
+
+
+def ls(
+    kind: Annotated[
+        str | None,
+        Argument(help="tasks, methods, backbones, datasets, measurements, metrics or grids."),
+    ] = None,
+    data_dir: options.DataDir = None,
+) -> Output:
+    """List tasks, methods, backbones, datasets, measurements, metrics or grids."""
+    if kind is not None:
+        found = listing(kind, data_dir)
+        return Output(list(found.records), [lambda console: _draw(found, console)])
+    return Output(
+        lambda: {name: listing(name, data_dir).names for name in KINDS},
+        [lambda console: _draw_overview(data_dir, console)],
+    )
+
+
+def _draw(found: Listing, console: Console) -> None:
+    """A table; where words would be broken in it, one paragraph for each thing."""
+    rows = found.rows()
+    longest = [max(map(len, cells)) for cells in zip(found.columns, *rows, strict=True)]
+    needed = sum(min(length, NARROWEST) if length > PROSE else length for length in longest[1:])
+    if longest[0] + needed + 3 * len(longest) + 1 <= console.width:
+        table = sheet(rows, list(found.columns))
+        for column, length in zip(table.columns[1:], longest[1:], strict=True):
+            column.no_wrap = length <= PROSE
+        console.print(table)
+        return
+    for name, *rest in rows:
+        console.print(name, style="bold")
+        _draw_indented(" · ".join(text for text in rest if text not in ("", "–")), console)
+
+
+def _draw_overview(data_dir: Path | None, console: Console) -> None:
+    for kind in KINDS:
+        if kind == "metrics":
+            # Hundreds, and their declarations are the one thing here that imports numpy.
+            console.print(kind, style="bold")
+            _draw_indented("hundreds: bench ls metrics, or bench show hr@10 for one of them", console)
+            continue
+        names = listing(kind, data_dir).names
+        console.print(f"{kind} ({len(names)})", style="bold")
+        _draw_indented(", ".join(names), console)
+    console.print("More about a kind: bench ls tasks. About one thing: bench show demo-brand.")
+
+
+def _draw_indented(text: str, console: Console) -> None:
+    from rich.padding import Padding
+
+    console.print(Padding(text, (0, 0, 1, 2)))
 
 
 def listing(kind: str, data_dir: Path | None = None) -> Listing:
@@ -74,91 +111,84 @@ def listing(kind: str, data_dir: Path | None = None) -> Listing:
     name = kind if kind in KINDS else f"{kind}s"
     if name not in KINDS:
         raise UnknownName("kind", kind, KINDS)
-    return KINDS[name](data_dir)
+    columns, records = KINDS[name]
+    return Listing(name, columns, tuple(records(data_dir)))
 
 
-def _tasks(data_dir: Path | None) -> Listing:
+def _tasks(data_dir: Path | None) -> Iterator[dict[str, Any]]:
     from genrec_unlearn_bench.data.tasks import tasks
 
-    found = list(tasks().values())
-    rows = tuple((task.name, task.dataset, task.concept.kind, task.title) for task in found)
-    records = tuple(task.model_dump(mode="json") for task in found)
-    return Listing("tasks", ("task", "dataset", "forgets", "title"), rows, records)
+    for task in tasks().values():
+        yield task.model_dump(mode="json")
 
 
-def _methods(data_dir: Path | None) -> Listing:
+def _methods(data_dir: Path | None) -> Iterator[dict[str, Any]]:
     from genrec_unlearn_bench.registry import methods
 
-    found = list(methods().values())
-    rows = tuple(
-        (entry.name, "variant" if entry.variant_of else entry.kind, ", ".join(entry.requires) or "–", entry.summary)
-        for entry in found
-    )
-    records = tuple({**asdict(entry), "source": str(entry.source) if entry.source else None} for entry in found)
-    return Listing("methods", ("method", "kind", "requires", "summary"), rows, records)
+    for entry in methods().values():
+        source = str(entry.source) if entry.source else None
+        yield {**asdict(entry), "role": _role(entry), "source": source}
 
 
-def _backbones(data_dir: Path | None) -> Listing:
+def _role(entry: Entry) -> str:
+    """``variant``, ``reference``, ``method``, or ``control`` where that is the first word of the method's file."""
+    if entry.variant_of:
+        return "variant"
+    if entry.source is not None and entry.source.read_text(encoding="utf-8").startswith('"""Control '):
+        return "control"
+    return entry.kind
+
+
+def _backbones(data_dir: Path | None) -> Iterator[dict[str, Any]]:
     from genrec_unlearn_bench.backbones.catalogue import backbones
     from genrec_unlearn_bench.registry import summary
 
-    records = tuple({"name": name, "class": place, "summary": summary(place)} for name, place in backbones().items())
-    rows = tuple((record["name"], record["summary"]) for record in records)
-    return Listing("backbones", ("backbone", "summary"), rows, records)
+    for name, place in backbones().items():
+        yield {"name": name, "class": place, "summary": summary(place)}
 
 
-def _datasets(data_dir: Path | None) -> Listing:
+def _datasets(data_dir: Path | None) -> Iterator[dict[str, Any]]:
     from genrec_unlearn_bench.data.catalogue import datasets
 
-    found = list(datasets(data_dir).values())
-    rows = tuple((spec.name, spec.format, spec.split, str(spec.k_core or "–"), spec.title) for spec in found)
-    records = tuple(spec.model_dump(mode="json") for spec in found)
-    return Listing("datasets", ("dataset", "format", "split", "k-core", "title"), rows, records)
+    for spec in datasets(data_dir).values():
+        yield spec.model_dump(mode="json")
 
 
-def _measurements(data_dir: Path | None) -> Listing:
-    from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+def _measurements(data_dir: Path | None) -> Iterator[dict[str, Any]]:
     from genrec_unlearn_bench.evaluation.suites import measurements
 
-    metrics = {name: [metric for metric in metric_specs() if metric.startswith(f"{name}.")] for name in measurements()}
-    rows = tuple((name, str(len(metrics[name])), asks) for name, asks in measurements().items())
-    records = tuple({"name": name, "metrics": metrics[name], "asks": asks} for name, asks in measurements().items())
-    return Listing("measurements", ("measurement", "metrics", "what it asks"), rows, records)
+    for name, asks in measurements().items():
+        yield {"name": name, "asks": asks}
 
 
-def _metrics(data_dir: Path | None) -> Listing:
+def _metrics(data_dir: Path | None) -> Iterator[dict[str, Any]]:
     from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 
-    rows, records = [], []
     for spec in metric_specs().values():
-        better = ", ".join(f"{group.value} {way.value}" for group, way in spec.better.items())
-        rows.append((spec.name, spec.title, better, spec.unit, spec.level.value))
         # An open end of a range has no number in JSON.
         low, high = (None if abs(end) == float("inf") else end for end in spec.range)
-        records.append({**spec.model_dump(mode="json", exclude={"range"}), "range": [low, high]})
-    return Listing("metrics", ("metric", "title", "better", "unit", "level"), tuple(rows), tuple(records))
+        yield {**spec.model_dump(mode="json", exclude={"range"}), "range": [low, high]}
 
 
-def _grids(data_dir: Path | None) -> Listing:
+def _grids(data_dir: Path | None) -> Iterator[dict[str, Any]]:
     from genrec_unlearn_bench.grid.grid_file import read_text, ready_grids
 
     # Not their cells, which take a second to work out: `bench show` has them.
-    records = []
     for name, path in ready_grids().items():
         content = read_text(path, path.name).content
-        records.append(
-            {"name": name, "file": str(path), "description": content["description"], "cost": content["cost"]}
-        )
-    rows = tuple((record["name"], record["description"], record["cost"]) for record in records)
-    return Listing("grids", ("grid", "what it is", "cost"), rows, tuple(records))
+        yield {"name": name, "file": str(path), "description": content["description"], "cost": content["cost"]}
 
 
-KINDS: dict[str, Callable[[Path | None], Listing]] = {
-    "tasks": _tasks,
-    "methods": _methods,
-    "backbones": _backbones,
-    "datasets": _datasets,
-    "measurements": _measurements,
-    "metrics": _metrics,
-    "grids": _grids,
+KINDS: Mapping[str, tuple[Mapping[str, str], Callable[[Path | None], Iterator[dict[str, Any]]]]] = {
+    "tasks": ({"task": "name", "dataset": "dataset", "forgets": "concept.kind", "title": "title"}, _tasks),
+    "methods": ({"method": "name", "kind": "role", "requires": "requires", "summary": "summary"}, _methods),
+    "backbones": ({"backbone": "name", "summary": "summary"}, _backbones),
+    "datasets": (
+        {"dataset": "name", "format": "format", "split": "split", "k-core": "k_core", "title": "title"},
+        _datasets,
+    ),
+    "measurements": ({"measurement": "name", "what it asks": "asks"}, _measurements),
+    "metrics": ({"metric": "name", "title": "title", "better": "better", "unit": "unit", "level": "level"}, _metrics),
+    "grids": ({"grid": "name", "what it is": "description", "cost": "cost"}, _grids),
 }
+"""Kind -> columns of its table, each with the field of the records that it shows; and a function that reads them."""

@@ -1,25 +1,48 @@
-"""``bench``: one thin verb a file. Nothing heavy is imported before a verb needs it."""
+"""``bench``: registers every verb. Nothing heavy is imported before a verb needs it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Option
+from typer.core import TyperGroup
 
 from genrec_unlearn_bench import __version__
-from genrec_unlearn_bench.cli import cache, check, data
-from genrec_unlearn_bench.cli.options import examples
+from genrec_unlearn_bench.cli.command import as_command
+from genrec_unlearn_bench.errors import UsageError
 
 __all__ = ["app", "run"]
 
-VERBS = (
-    *("run", "tune", "ls", "show", "sids", "reproduce", "leaderboard", "compare", "examples", "export", "figures"),
-    *("plan", "check", "submit", "verify", "pull", "site", "sweep", "status", "collect", "doctor"),
-)
-"""In the order of the help; each is a function in the module of its name."""
+ABOUT = "Can a generative recommender forget a brand, a price band, an item or some interactions, and at what cost?"
+
+VERBS = {
+    "run": "run",
+    "tune": "tune",
+    "ls": "ls",
+    "show": "show",
+    **dict.fromkeys(("data prepare", "data info", "data import", "data sids"), "data"),
+    **dict.fromkeys(("method new", "method check"), "method"),
+    **{f"grid {verb}": f"grid_{verb}" for verb in ("plan", "run", "status", "collect")},
+    **{f"results {verb}": f"results_{verb}" for verb in ("compare", "figures", "examples", "export", "pull")},
+    "leaderboard": "leaderboard",
+    **{f"submission {verb}": f"submission_{verb}" for verb in ("new", "verify", "reproduce", "site")},
+    **dict.fromkeys(("cache ls", "cache gc", "cache verify"), "cache"),
+    "doctor": "doctor",
+}
+"""Verb -> the module of this folder with a function of the verb's name; in the order of the help."""
+
+GROUPS = {
+    "data": "Prepare a dataset, import your own, see what is in one, and its semantic IDs.",
+    "method": "Write a method of your own, and check it.",
+    "grid": "Plan, run, watch and collect many cells.",
+    "results": "Compare, draw, show, export and fetch results.",
+    "submission": "Submit results to the leaderboard, check submissions, repeat runs, make the site.",
+    "cache": "Look after the store of computed stages.",
+}
 
 EXAMPLES = """
 bench run --task demo-brand --method tracer
@@ -27,55 +50,107 @@ bench run --task steam-price --method retrain-full,filter,tracer --seed 0 --seed
 bench tune --task demo-brand --method tracer
 bench tune --task demo-brand --method tracer,filter --seed 9000 --seed 9001 --fixed fixed.yaml
 bench ls
-bench ls tasks --json
 bench show tracer
 bench show steam-price --data-dir data
-bench sids --task demo-brand
-bench sids --task industrial-brand --scale paper --data-dir data --json
-bench reproduce letter-instruments --data-dir data --minutes 10
-bench reproduce results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0
+bench data prepare demo
+bench data info demo
+bench data import my-shop --name my-shop
+bench data import reviews --name shop --k-core 5 --split global-time
+bench data sids --task demo-brand
+bench method new my-method --out ~/my-methods
+bench method check path/to/my_method.py
+bench grid plan paper-main --processes 2
+bench grid plan grid.yaml --explain "tiger tracer seed0"
+bench grid run smoke
+bench grid run paper-main --only '*/tiger/*' --processes 2 --minutes 120 --data-dir data
+bench grid status paper-main --failed --once
+bench grid collect paper-main
+bench grid collect smoke --format latex,md --out paper
+bench results compare tracer npo --published --task industrial-brand --backbone tiger
+bench results compare tracer retrain --task industrial-brand --backbone tiger --published --users --seed 0
+bench results figures --kind pareto --task industrial-brand --width page --format pdf --out paper/figures
+bench results examples --task demo-brand --method tracer,npo --top 5
+bench results examples --task demo-brand --method tracer --group retain --out examples.html
+bench results export results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0 --out trec
+bench results pull https://example.org/leaderboard --task industrial-brand
 bench leaderboard --layout main --ruleset tuned
 bench leaderboard --results-dir results --format latex,md,html --out tables --bib
-bench compare tracer npo --metric forget:hr@10,retain:ndcg@10
-bench compare tracer retrain --task industrial-brand --users --seed 0
-bench examples --task demo-brand --method tracer,npo --top 5
-bench examples --task demo-brand --method tracer --group retain --output examples.html
-bench export results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0 --output trec
-bench export a8e952dce0 8bd0714732 --ids rows --output trec
-bench figures results --kind probing,relearning --method filter,npo,tracer
-bench figures --kind pareto --task industrial-brand --width page --format pdf --output paper/figures
-bench plan paper-main --processes 2
-bench plan grid.yaml --explain "tiger tracer seed0"
-bench check path/to/my_method.py
-bench check npo --backbone mor --json
-bench submit mine --title "Mine" --author "Ada Example | A University" --contact ada@example.org \
+bench submission new mine --title "Mine" --author "Ada Example | A University" --contact ada@example.org \
 --licence MIT --affirm-rules
-bench submit mine --method path/to/mine.py --results-dir results --withhold similarity
-bench verify leaderboard/submissions/mine --write
-bench verify mine.zip --no-demo --json
-bench pull https://example.org/leaderboard --task industrial-brand
-bench pull ../shared/results --backbone tiger
-bench site
-bench site --leaderboard leaderboard --check
-bench sweep smoke
-bench sweep paper-main --only '*/tiger/*' --processes 2 --minutes 120 --data-dir data
-bench status
-bench status paper-main --failed --once
-bench collect paper-main
-bench collect smoke --format latex,md --out paper
-bench doctor
-bench doctor --network --json
+bench submission new mine --method path/to/mine.py --results-dir results --withhold similarity
+bench submission verify leaderboard/submissions/mine --write
+bench submission reproduce letter-instruments --data-dir data --minutes 10
+bench submission reproduce results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0
+bench submission site --leaderboard leaderboard --check
+bench cache ls --cache-dir /shared/cache
+bench cache gc --results-dir results
+bench cache gc --older-than 30d --max-size 20G --yes
+bench cache verify --stage original
+bench doctor --network
 """
-"""By verb, for the end of its help."""
+"""For the end of each verb's help."""
 
-app = typer.Typer(
-    name="bench",
-    help="Can a generative recommender forget a brand, a price band, an item or some interactions, and at what cost?",
-    epilog=examples("bench run --task demo-brand --method tracer", "bench ls tasks"),
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=True,
-)
+
+OLD_VERBS = {
+    "sids": "data sids",
+    "new": "method new",
+    "check": "method check",
+    "plan": "grid plan",
+    "sweep": "grid run",
+    "status": "grid status",
+    "collect": "grid collect",
+    "compare": "results compare",
+    "figures": "results figures",
+    "examples": "results examples",
+    "export": "results export",
+    "pull": "results pull",
+    "submit": "submission new",
+    "verify": "submission verify",
+    "reproduce": "submission reproduce",
+    "site": "submission site",
+}
+
+OLD_OPTIONS = {
+    ("tune", "--out"): "--tuned-dir",
+    ("method new", "--dir"): "--out",
+    ("grid run", "--retry"): "--retries",
+    ("results figures", "--output"): "--out",
+    ("results examples", "--output"): "--out",
+    ("results export", "--output"): "--out",
+    ("cache gc", "--keep-results"): "--results-dir",
+}
+"""What was called otherwise before the first release: verbs, and options of verbs."""
+
+
+def _epilog(words: str) -> str:
+    """One example a paragraph, so that none is wrapped into the next."""
+    lines = [line for line in EXAMPLES.strip().splitlines() if f"{line} ".startswith(f"bench {words} ")]
+    return "\n\n".join(["Examples:", *(f"  $ {line}" for line in lines[:2])])
+
+
+def _current_name(words: Sequence[str]) -> str:
+    """Say what an old verb or option in a call is called now; empty where there is none."""
+    if words and words[0] in OLD_VERBS:
+        return f"bench {words[0]} is now bench {OLD_VERBS[words[0]]}"
+    given = {word.partition("=")[0] for word in words}
+    for (verb, old), new in OLD_OPTIONS.items():
+        if old in given and verb.split() == list(words[: len(verb.split())]):
+            return f"{old} of bench {verb} is now {new}"
+    return ""
+
+
+class Bench(TyperGroup):
+    """Lists the verbs in the table's order, and answers to names that verbs and options had before."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(dict.fromkeys(words.split()[0] for words in VERBS))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if answer := _current_name(args):
+            typer.echo(f"error: {UsageError(answer).render()}", err=True)
+            raise typer.Exit(UsageError.exit_code)
+        found: list[str] = super().parse_args(ctx, args)
+        return found
 
 
 def _version(wanted: bool) -> None:
@@ -84,20 +159,27 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+app = typer.Typer(
+    name="bench", cls=Bench, help=ABOUT, epilog=_epilog("run"), no_args_is_help=True, pretty_exceptions_enable=False
+)
+
+
 @app.callback()
 def bench(
     version: Annotated[
         bool, Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Can a generative recommender forget a brand, a price band, an item or some interactions, and at what cost?"""
+    """Hold the options of ``bench`` itself."""
 
 
-for _verb in VERBS:
-    _own = [line for line in EXAMPLES.strip().splitlines() if line.split()[1] == _verb]
-    app.command(_verb, epilog=examples(*_own))(getattr(import_module(f"genrec_unlearn_bench.cli.{_verb}"), _verb))
-for _name, _group in {"cache": cache.app, "data": data.app, "new": check.new}.items():
-    app.add_typer(_group, name=_name)
+_GROUPS = {name: typer.Typer(help=text, no_args_is_help=True) for name, text in GROUPS.items()}
+for _words, _module in VERBS.items():
+    _group, _, _name = _words.rpartition(" ")
+    _function = getattr(import_module(f"genrec_unlearn_bench.cli.{_module}"), "import_" if _name == "import" else _name)
+    (_GROUPS[_group] if _group else app).command(_name, epilog=_epilog(_words))(as_command(_function))
+for _name, _typer in _GROUPS.items():
+    app.add_typer(_typer, name=_name, epilog=_epilog(_name))
 
 
 def run() -> None:

@@ -7,18 +7,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-import typer
-
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import handled, open_store, print_json, stdout
+from genrec_unlearn_bench.cli.command import Output
+from genrec_unlearn_bench.cli.console import open_store
 from genrec_unlearn_bench.config import named, one_of, overrides
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, DataMissing, StorageError, UsageError
 from genrec_unlearn_bench.files import guarded
-from genrec_unlearn_bench.launch import launched, place
+from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import Console
 
     from genrec_unlearn_bench.executors.trackers import Tracking
     from genrec_unlearn_bench.pipeline.request import RunRequest
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["changed_fields", "chosen_names", "run"]
+__all__ = ["changed_fields", "check_beam", "chosen_names", "run"]
 
 FIRST_ROWS = ("original", "retrain")
 """Computed on the way to every other row, so they stand in every table."""
@@ -35,7 +36,6 @@ FIRST_ROWS = ("original", "retrain")
 Failed = list[tuple["RunRequest", BenchError]]
 
 
-@handled
 def run(
     task: options.Task,
     method: options.Method,
@@ -63,17 +63,16 @@ def run(
     results_dir: options.ResultsDir = Path("results"),
     cache_dir: options.CacheDir = None,
     shared_cache: options.SharedCache = None,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Run methods on a task: data, semantic IDs, recommender, unlearning, measurements, result.
 
     Finished stages are kept, so that a second method on the same task pays for itself alone, and an interrupted run
-    goes on where it stopped. The rows original and retrain come along with every method.
+    goes on where it stopped. The rows original and retrain come along with every method. Options that take
+    several values are repeated, or given them with commas.
     """
     from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
 
-    _check_beam(beam)
+    check_beam(beam)
     shared = RunRequest(
         task=task,
         method="original",
@@ -95,23 +94,21 @@ def run(
     cells = _cells(shared, *chosen_names(shared, backbone, method), seed or [0])
     with open_store(cache_dir, shared_cache) as (store, progress):
         finished, failed = _run_all(cells, store, progress, _tracking(named(tracker), tracker_dir))
-    _conclude(finished, failed, beam=beam, as_json=as_json)
+    return _outcome(finished, failed, beam)
 
 
-def _conclude(finished: Sequence[FinishedRun], failed: Failed, *, beam: int, as_json: bool) -> None:
-    """Print the results, then what failed, and exit with the worst code of that; a method that diverged counts."""
+def _outcome(finished: Sequence[FinishedRun], failed: Failed, beam: int) -> Output:
+    """Results, what failed on stderr, and the worst exit code of that; a method that diverged counts."""
     diverged = [done.record.cell for done in finished if done.record.diverged]
-    if place() == 0:
-        _print_results(finished, beam=beam, as_json=as_json)
-        for cell in diverged:
-            typer.echo(f"diverged: {cell.backbone}, {cell.method}, seed {cell.seed}: not finite, see the row", err=True)
-    for request, fault in failed:
-        typer.echo(f"error: {request.backbone}, {request.method}, seed {request.seed}: {fault.render()}", err=True)
-    if failed or diverged:
-        raise typer.Exit(max([1, *(fault.exit_code for _, fault in failed)]))
+    faults = [f"diverged: {one.backbone}, {one.method}, seed {one.seed}: not finite, see the row" for one in diverged]
+    faults += [f"error: {one.backbone}, {one.method}, seed {one.seed}: {fault.render()}" for one, fault in failed]
+    code = max(int(bool(faults)), *(fault.exit_code for _, fault in failed), 0)
+    parts = [lambda console: _draw(finished, beam, console)] if finished else []
+    return Output(lambda: [_document(done) for done in finished], parts, code, faults)
 
 
-def _check_beam(beam: int) -> None:
+def check_beam(beam: int) -> None:
+    """Raise UsageError for a beam width that results have no lists of."""
     if beam not in (10, 50):
         raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")
 
@@ -210,7 +207,10 @@ def _run_all(
             finished.append(done)
             continue
         try:
-            session = session or _new_session()
+            # Only here: results that are there need no torch.
+            from genrec_unlearn_bench.pipeline.stage import SessionCache
+
+            session = session or SessionCache()
             finished.append(_run_one(request, store, progress, tracking, session))
         except (DataMissing, StorageError):
             raise
@@ -225,15 +225,9 @@ def _run_all(
     return finished, failed
 
 
-def _print_results(finished: Sequence[FinishedRun], *, beam: int, as_json: bool) -> None:
+def _draw(finished: Sequence[FinishedRun], beam: int, console: Console) -> None:
     from genrec_unlearn_bench.cli.run_table import full_table, run_table, stream_table
 
-    if as_json:
-        print_json([_document(done) for done in finished])
-        return
-    if not finished:
-        return
-    console = stdout()
     records = [done.record for done in finished]
     console.print(run_table(records, beam=beam))
     for further in (full_table(records), stream_table((done.record, done.folder) for done in finished)):
@@ -289,13 +283,6 @@ def _check_folder(folder: Path) -> None:
     for one in missing:
         with suppress(OSError):
             one.rmdir()
-
-
-def _new_session() -> SessionCache:
-    """Memory that cells share. Imported only here: results that are there need no torch."""
-    from genrec_unlearn_bench.pipeline.stage import SessionCache
-
-    return SessionCache()
 
 
 def _run_one(

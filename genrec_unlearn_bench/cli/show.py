@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store
+from genrec_unlearn_bench.cli.command import Output, card, describe
+from genrec_unlearn_bench.cli.console import open_store
 from genrec_unlearn_bench.cli.ls import KINDS, listing
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from genrec_unlearn_bench.data.dataset import Dataset
     from genrec_unlearn_bench.data.spec import DatasetSpec
-    from genrec_unlearn_bench.data.tasks import TaskSpec
 
-__all__ = ["dataset_card", "is_local", "kind_of_file", "local_folder", "manifest_sheet", "show"]
+__all__ = ["dataset_card", "is_local", "kind_of_file", "local_folder", "show"]
 
 
-@handled
 def show(
     name: Annotated[
         str,
@@ -34,21 +33,15 @@ def show(
     ] = None,
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Show one thing: a task's concept and what it resolves to, a method's configuration, a metric's definition …"""
-    from genrec_unlearn_bench.cli.grid_card import grid
-
     found = _kind_of(name, kind, data_dir)
     if found == "tasks":
-        card = _task(name, data_dir, cache_dir)
-    elif found in ("datasets", "grids"):
-        card = {"datasets": dataset_card, "grids": grid}[found](name, data_dir)
-    else:
-        cards = {"methods": _method, "backbones": _backbone, "measurements": _measurement, "metrics": _metric}
-        card = cards[found](name)
-    card.show(as_json=as_json)
+        return _task(name, data_dir, cache_dir)
+    if found in ("datasets", "grids"):
+        return {"datasets": dataset_card, "grids": _grid}[found](name, data_dir)
+    cards = {"methods": _method, "backbones": _backbone, "measurements": _measurement, "metrics": _metric}
+    return cards[found](name)
 
 
 def _kind_of(name: str, kind: str | None, data_dir: Path | None) -> str:
@@ -61,7 +54,7 @@ def _kind_of(name: str, kind: str | None, data_dir: Path | None) -> str:
         return "methods"
     known: list[str] = []
     for candidate in KINDS:
-        names = [row[0] for row in listing(candidate, data_dir).rows]
+        names = listing(candidate, data_dir).names
         if name in names:
             return candidate
         known += names
@@ -88,28 +81,34 @@ def kind_of_file(path: Path) -> str:
     return "grids" if isinstance(content, dict) and "axes" in content else "tasks"
 
 
-def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Card:
+def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Output:
     """A task's fields, and what they resolve to where its data is on this machine."""
     from genrec_unlearn_bench.data.catalogue import find_dataset
     from genrec_unlearn_bench.data.tasks import find_task
+    from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
+    from genrec_unlearn_bench.pipeline.stages.data import dataset_stage, task_stage
 
     spec = find_task(name, data_dir)
     source = find_dataset(spec.dataset, data_dir)
-    content: dict[str, Any] = {"kind": "task", "spec": spec.model_dump(mode="json"), "manifest": None}
-    fixed = [("version", str(spec.version)), ("dataset", spec.dataset), ("seed of the draw", str(spec.seed))]
-    fixed += [(key, _text(value)) for key, value in spec.concept.model_dump(mode="json").items() if value is not None]
-    sheets = [Sheet("What it fixes", tuple(fixed))]
-    text = spec.description
+    fields = spec.model_dump(mode="json")
+    view = {field: value for field, value in fields.items() if field not in ("name", "title", "description")}
+    text, manifest, sheets = spec.description, None, []
     if is_local(source, data_dir):
-        manifest, sheet = _resolved(spec, source, data_dir, cache_dir)
-        content["manifest"] = manifest
-        sheets.append(sheet)
+        with open_store(cache_dir) as (store, progress):
+            context = StageContext(store, progress)
+            task = task_stage(spec, dataset_stage(source, data_dir, progress))
+            materialise(task, context)
+            manifest = context.load(task).manifest.model_dump(mode="json")
+        counted = {field: len(manifest[field]) for field in ("forget_items", "forget_interactions")}
+        sheets = describe({**manifest, **counted})
+        sheets[0].title = "What it resolves to"
     else:
-        text += f"\n\nThe data of {spec.dataset!r} is not at hand, so what it resolves to is not shown (--data-dir)."
-    return Card(f"{spec.name}: {spec.title}", content, text.strip(), tuple(sheets))
+        text += f"\n\nThe data of {spec.dataset!r} is not here, so what it resolves to is not shown (--data-dir)."
+    content = {"kind": "task", "spec": fields, "manifest": manifest}
+    return card(f"{spec.name}: {spec.title}", content, text, view=view, sheets=sheets)
 
 
-def _method(name: str) -> Card:
+def _method(name: str) -> Output:
     """A method's docstring, requirements, configuration and variants."""
     from genrec_unlearn_bench.registry import find_method, load_class, source_digest
     from genrec_unlearn_bench.unlearning.method import UnlearningMethod
@@ -117,31 +116,20 @@ def _method(name: str) -> Card:
     entry = find_method(name)
     content: dict[str, Any] = {"kind": entry.kind, "name": entry.name, "digest": source_digest(entry)}
     if entry.kind == "reference":
-        return Card(f"{entry.name}: a reference row", {**content, "doc": entry.summary}, entry.summary)
+        return card(f"{entry.name}: a reference row", {**content, "doc": entry.summary}, entry.summary)
     found: type[UnlearningMethod[Any]] = load_class(entry, UnlearningMethod)  # type: ignore[type-abstract]
-    doc = _doc(found)
-    requires = sorted(found.requires)
-    content |= {
-        "doc": doc,
-        "requires": requires,
+    view = {
+        "requires": sorted(found.requires),
         "source": str(entry.source or entry.target),
+        "variant": entry.summary if entry.variant_of else "",
         "config": _fields(found.Config),
-        "variants": {variant: dict(fields) for variant, fields in found.variants.items()},
-        "fields": dict(entry.fields),
+        "variants": [{"name": variant, "changes": dict(fields)} for variant, fields in found.variants.items()],
     }
-    facts = [("requires", ", ".join(requires) or "nothing"), ("source", str(entry.source or entry.target))]
-    if entry.variant_of:
-        facts.insert(0, ("variant", entry.summary))
-    sheets = [Sheet("", tuple(facts)), _config_sheet(content["config"])]
-    if found.variants:
-        changes = {
-            each: ", ".join(f"{key}={value}" for key, value in set_.items()) for each, set_ in found.variants.items()
-        }
-        sheets.append(Sheet("Variants", tuple(changes.items()), ("name", "changes")))
-    return Card(f"{entry.name}: a method", content, doc, tuple(sheets))
+    content |= {"doc": _doc(found), **view, "variants": dict(found.variants), "fields": dict(entry.fields)}
+    return card(f"{entry.name}: a method", content, _doc(found), view=view)
 
 
-def dataset_card(name: str, data_dir: Path | None) -> Card:
+def dataset_card(name: str, data_dir: Path | None) -> Output:
     """A dataset's specification, and where its files were looked for."""
     from genrec_unlearn_bench.data.catalogue import find_dataset
     from genrec_unlearn_bench.data.locate import candidate_folders
@@ -155,25 +143,20 @@ def dataset_card(name: str, data_dir: Path | None) -> Card:
         "looked_in": folders,
         "found_in": str(found) if found else None,
     }
-    facts = [
-        ("format", spec.format),
-        ("split", spec.split),
-        ("k-core", str(spec.k_core or "–")),
-        ("item text", ", ".join(spec.text_fields)),
-        ("terms", spec.terms),
-        ("how to get it", spec.where),
-        ("cite", ", ".join(citation.key for citation in spec.citations)),
-        ("found in", str(found) if found else "generated" if not folders else "nowhere"),
-        ("looked in", "\n".join(folders)),
-    ]
-    files = tuple((file.role, " or ".join(file.names), file.url or "no public address") for file in spec.files)
-    sheets = [Sheet("", tuple((name, value) for name, value in facts if value))]
-    if files:
-        sheets.append(Sheet("Files", files, ("role", "name", "address")))
-    return Card(f"{spec.name}: {spec.title}", content, "\n".join(spec.notes), tuple(sheets))
+    view = {
+        **{field: getattr(spec, field) for field in ("format", "split", "k_core", "text_fields", "terms", "where")},
+        "cite": [citation.key for citation in spec.citations],
+        "found in": str(found) if found else "generated" if not folders else "nowhere",
+        "looked in": folders,
+        "files": [
+            {"role": file.role, "name": " or ".join(file.names), "address": file.url or "no public address"}
+            for file in spec.files
+        ],
+    }
+    return card(f"{spec.name}: {spec.title}", content, "\n".join(spec.notes), view=view)
 
 
-def _backbone(name: str) -> Card:
+def _backbone(name: str) -> Output:
     """A backbone's docstring, capabilities and presets by scale."""
     from genrec_unlearn_bench.backbones.backbone import Scale
     from genrec_unlearn_bench.backbones.catalogue import load_backbone
@@ -184,86 +167,65 @@ def _backbone(name: str) -> Card:
     flags = {scale.value: sorted(found.capabilities(found.presets[scale], found.sid_presets[scale])) for scale in Scale}
     content = {"kind": "backbone", "name": name, "doc": _doc(found), "capabilities": flags}
     content |= {"presets": presets, "sid_presets": sids}
-    rows = tuple((scale, ", ".join(names) or "none") for scale, names in flags.items())
-    sheets = (
-        Sheet("Capabilities", rows, ("scale", "what methods may rely on")),
-        _preset_sheet("Recommender (--set-backbone)", presets),
-        _preset_sheet("SIDs (--set-sid)", sids),
-    )
-    return Card(f"{name}: a backbone", content, _doc(found), sheets)
+    view = {"capabilities": flags, "Recommender (--set-backbone)": presets, "SIDs (--set-sid)": sids}
+    return card(f"{name}: a backbone", content, _doc(found), view=view)
 
 
-def _doc(found: object) -> str:
-    return inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""
+def _measurement(name: str) -> Output:
+    """A measurement of the full suite: docstring, configurations by scale and metrics."""
+    from genrec_unlearn_bench.backbones.backbone import Scale
+    from genrec_unlearn_bench.evaluation.suites import find_measurement
+
+    found = find_measurement(name)
+    presets = {scale.value: found.config(scale.value).model_dump(mode="json") for scale in Scale}
+    models = ["the run", "the original", "every oracle" if found.oracles == 0 else "the first oracle"]
+    models += ["a model with random weights"] if found.untrained else []
+    content = {"kind": "measurement", "name": name, "doc": _doc(found), "models": models, "presets": presets}
+    content["metrics"] = [spec.name for spec in found.specs]
+    view = {
+        "taken of": models,
+        "suite": "full",
+        f"Configuration (--set-measure {name}.FIELD=VALUE)": presets,
+        "metrics": [{"metric": spec.name, "title": spec.title, "what it is": spec.description} for spec in found.specs],
+    }
+    return card(f"{name}: a measurement", content, _doc(found), view=view)
 
 
-def _metric(name: str) -> Card:
+def _metric(name: str) -> Output:
     """A metric's declaration."""
     from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 
     spec = metric_spec(name)
-    low, high = spec.range
-    facts = (
-        ("unit", spec.unit),
-        ("range", f"{low:g} to {high:g}"),
-        ("level", spec.level.value),
-        *((f"better, {group.value}", way.value) for group, way in spec.better.items()),
-        ("source", spec.source),
-    )
     record = next(record for record in listing("metrics").records if record["name"] == name)
-    return Card(f"{spec.name}: {spec.title}", {"kind": "metric", **record}, spec.description, (Sheet("", facts),))
+    view = {field: record[field] for field in ("unit", "range", "level", "better", "source")}
+    return card(f"{spec.name}: {spec.title}", {"kind": "metric", **record}, spec.description, view=view)
 
 
-def _config_sheet(fields: list[dict[str, Any]]) -> Sheet:
-    rows = tuple(
-        (field["name"], _text(field["default"]), _text(field["search"]) if field["search"] else "–", field["doc"])
-        for field in fields
-    )
-    columns = ("field", "default", "search", "what it is")
-    return Sheet("Configuration", rows or (("nothing to set", "", "", ""),), columns)
+def _grid(place: str, data_dir: Path | None) -> Output:
+    """A grid's axes, how many cells it has of what, what it leaves out and changes."""
+    from genrec_unlearn_bench.grid.expand import expand
+    from genrec_unlearn_bench.grid.grid_file import find_grid
+    from genrec_unlearn_bench.grid.spec import read_grid
+
+    spec = read_grid(place, data_dir)
+    cells = expand(spec, data_dir=data_dir, results_dir=Path("results"), tuned_dir=Path("tuned"), device=None)
+    counts = {
+        axis: dict(Counter(str(cell.axes[axis]) for cell in cells)) for axis in ("task", "backbone", "method", "seed")
+    }
+    fields = spec.model_dump(mode="json")
+    content = {"kind": "grid", "file": str(find_grid(place)), "cells": len(cells), "counts": counts, "spec": fields}
+    given = spec.model_dump(mode="json", exclude_unset=True)
+    view = {
+        # Tasks and methods out of files by their own names.
+        "axes": given["axes"] | {axis: list(counts[axis]) for axis in ("task", "method")},
+        "cells": [{"method": method, "cells": count} for method, count in counts["method"].items()],
+        **{name: given.get(name) for name in ("settings", "resources", "vary", "exclude", "overrides", "cost")},
+    }
+    return card(f"{spec.name}: a grid of {len(cells)} cells", content, spec.description, view=view)
 
 
-def manifest_sheet(content: Dataset) -> Sheet:
-    """Counts of a prepared dataset, and of what was dropped while it was read."""
-    manifest = content.manifest
-    rows = [
-        ("items", f"{manifest.items} ({manifest.with_brand} with a brand, {manifest.with_price} with a price)"),
-        ("users", str(manifest.users)),
-        ("interactions", str(manifest.interactions)),
-        ("examples", f"{manifest.train} train, {manifest.valid} validation, {manifest.test} test"),
-        ("split", f"{manifest.split}, {manifest.k_core}-core" if manifest.k_core else manifest.split),
-        *((f"dropped: {reason}", str(count)) for reason, count in manifest.dropped.items()),
-        *(("file", f"{source.name} ({source.size} bytes, {source.digest})") for source in manifest.sources),
-        ("digest", manifest.digest),
-        *(("note", note) for note in manifest.notes),
-    ]
-    return Sheet(f"Dataset {manifest.name}", tuple(rows))
-
-
-def _resolved(
-    spec: TaskSpec, source: DatasetSpec, data_dir: Path | None, cache_dir: Path | None
-) -> tuple[dict[str, Any], Sheet]:
-    from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
-    from genrec_unlearn_bench.pipeline.stages.data import dataset_stage, task_stage
-
-    with open_store(cache_dir) as (store, progress):
-        context = StageContext(store, progress)
-        task = task_stage(spec, dataset_stage(source, data_dir, progress))
-        materialise(task, context)
-        manifest = context.load(task).manifest
-    missed = "" if manifest.within_tolerance else " (none within the tolerance: the nearest)"
-    shown = list(manifest.concepts[:12]) + (["…"] if len(manifest.concepts) > 12 else [])
-    rows = [
-        ("concepts", f"{len(manifest.concepts)}: {', '.join(shown)}" if shown else "–"),
-        ("forget items", str(len(manifest.forget_items))),
-        ("forget interactions", str(len(manifest.forget_interactions))),
-        ("share of train targets", f"{manifest.train_share:.2%}"),
-        ("retain histories with concept", f"{manifest.retain_history_share:.2%}"),
-        ("draws", f"{manifest.draws}{missed}"),
-        *((name.replace("_", ", "), str(count)) for name, count in manifest.counts.items()),
-        ("digest", manifest.digest),
-    ]
-    return manifest.model_dump(mode="json"), Sheet("What it resolves to", tuple(rows))
+def _doc(found: object) -> str:
+    return inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""
 
 
 def _fields(model: type[BaseModel]) -> list[dict[str, Any]]:
@@ -277,48 +239,6 @@ def _fields(model: type[BaseModel]) -> list[dict[str, Any]]:
         doc = " ".join((info.description or "").split())
         out.append({"name": name, "default": default, "search": extra.get("search"), "doc": doc})
     return out
-
-
-def _preset_sheet(title: str, presets: dict[str, dict[str, Any]]) -> Sheet:
-    """Presets by scale as columns; names of nested fields with dots."""
-    flat = {scale: dict(_flat(preset)) for scale, preset in presets.items()}
-    names = list(dict.fromkeys(name for preset in flat.values() for name in preset))
-    rows = tuple((name, *(_text(preset.get(name)) for preset in flat.values())) for name in names)
-    return Sheet(title, rows, ("field", *presets))
-
-
-def _flat(content: dict[str, Any], above: str = "") -> list[tuple[str, Any]]:
-    out = []
-    for name, value in content.items():
-        place = f"{above}{name}"
-        out += _flat(value, f"{place}.") if isinstance(value, dict) else [(place, value)]
-    return out
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "–"
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _measurement(name: str) -> Card:
-    """A measurement of the full suite: docstring, configurations by scale and metrics."""
-    from genrec_unlearn_bench.backbones.backbone import Scale
-    from genrec_unlearn_bench.evaluation.suites import find_measurement
-
-    found = find_measurement(name)
-    presets = {scale.value: found.config(scale.value).model_dump(mode="json") for scale in Scale}
-    models = ["the run", "the original", "every oracle" if found.oracles == 0 else "the first oracle"]
-    models += ["a model with random weights"] if found.untrained else []
-    content = {"kind": "measurement", "name": name, "doc": _doc(found), "models": models, "presets": presets}
-    content["metrics"] = [spec.name for spec in found.specs]
-    metrics = tuple((spec.name, spec.title, spec.description) for spec in found.specs)
-    sheets = (
-        Sheet("", (("taken of", ", ".join(models)), ("suite", "full"))),
-        _preset_sheet(f"Configuration (--set-measure {name}.FIELD=VALUE)", presets),
-        Sheet("Metrics", metrics, ("metric", "title", "what it is")),
-    )
-    return Card(f"{name}: a measurement", content, _doc(found), sheets)
 
 
 def local_folder(spec: DatasetSpec, data_dir: Path | None) -> Path | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import handled, open_store, print_json, print_line, stdout
+from genrec_unlearn_bench.cli.command import Output, sheet
+from genrec_unlearn_bench.cli.console import open_store
 from genrec_unlearn_bench.cli.run import changed_fields, chosen_names
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
 from genrec_unlearn_bench.launch import launched, place
@@ -27,17 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["tune"]
 
-Set = Annotated[
-    list[str] | None, Option("--set", help="Keep a field of the method at a value in all trials: key=value.")
-]
-Seeds = Annotated[
-    list[int] | None, Option("--seed", help="Tuning seed, never reported; repeat for several (default: 9000).", min=0)
-]
-Out = Annotated[Path, Option(help="Where choices are written.", metavar="DIR")]
+Set = Annotated[list[str] | None, Option("--set", help="Keep a field at a value in all trials: key=value.")]
+Seeds = Annotated[list[int] | None, Option("--seed", help="Tuning seeds, never reported (default: 9000).", min=0)]
+TunedDir = Annotated[Path, Option(help="Where choices are written.", metavar="DIR")]
 Fixed = Annotated[Path | None, Option(help="Also put the choices into this file of the ruleset fixed.", metavar="FILE")]
 
 
-@handled
 def tune(
     task: options.Task,
     method: options.Method,
@@ -52,12 +47,10 @@ def tune(
     set_: Set = None,
     set_backbone: options.SetBackbone = None,
     set_sid: options.SetSid = None,
-    out: Out = Path("tuned"),
+    tuned_dir: TunedDir = Path("tuned"),
     fixed: Fixed = None,
     cache_dir: options.CacheDir = None,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Try at most 12 configurations of a method and take the one that forgets most while it keeps 97 % of the rest.
 
     Validation data decides, at seeds that are not reported. Finished trials are kept: the same call goes on after an
@@ -85,17 +78,15 @@ def tune(
             f"tuning uses seeds of its own ({', '.join(map(str, seeds))}), which no result reports: "
             "an original is trained for each of them first, unless it is in the cache"
         )
-        tuned, failed = _tune(requests, store, progress, out)
-    if place() == 0:
-        if fixed is not None and tuned:
-            from genrec_unlearn_bench.tuning.fixed_rules import update_fixed
+        tuned, failed = _tune(requests, store, progress, tuned_dir)
+    if fixed is not None and tuned and place() == 0:
+        from genrec_unlearn_bench.tuning.fixed_rules import update_fixed
 
-            update_fixed(fixed, [(one.choice, dict(one.changes)) for one, _ in tuned])
-        _show(tuned, as_json=as_json)
-    for request, fault in failed:
-        typer.echo(f"error: {request.run.backbone}, {request.run.method}: {fault.render()}", err=True)
-    if failed:
-        raise typer.Exit(max(fault.exit_code for _, fault in failed))
+        update_fixed(fixed, [(one.choice, dict(one.changes)) for one, _ in tuned])
+    parts = [part for one, path in tuned for part in (_table(one.choice), f"  {path}\n")]
+    content = [{"file": str(path), "choice": one.choice.model_dump(mode="json")} for one, path in tuned]
+    faults = [f"error: {one.run.backbone}, {one.run.method}: {fault.render()}" for one, fault in failed]
+    return Output(content, parts, max([0, *(fault.exit_code for _, fault in failed)]), faults)
 
 
 def _tune(
@@ -127,38 +118,18 @@ def _tune(
     return tuned, failed
 
 
-def _show(tuned: Sequence[tuple[Tuned, Path]], *, as_json: bool) -> None:
-    if as_json:
-        print_json([{"file": str(path), "choice": one.choice.model_dump(mode="json")} for one, path in tuned])
-        return
-    for one, path in tuned:
-        stdout().print(_table(one.choice))
-        print_line(f"  {path}\n")
-
-
 def _table(choice: Choice) -> RenderableType:
     """The original first, then every trial in the order of trying; ``◀`` marks the choice."""
-    from rich import box
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
     from genrec_unlearn_bench.tuning.selection import is_feasible
 
     seeds = f"seed{'s' if len(choice.seeds) > 1 else ''} {', '.join(map(str, choice.seeds))}"
-    table = Table(
-        title=" · ".join((choice.method, choice.task, choice.backbone, choice.scale, seeds)),
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        title_justify="left",
-    )
     varying = [name for name in choice.searched if len({repr(one.config[name]) for one in choice.trials}) > 1]
-    table.add_column("trial", no_wrap=True)
-    for name in varying:
-        table.add_column(name, justify="right")
-    for head in ("forget\nHR@10", "retain\nNDCG@10", "of the\noriginal", "seconds", "feasible", ""):
-        table.add_column(head, justify="right", no_wrap=True)
+    heads = ("forget\nHR@10", "retain\nNDCG@10", "of the\noriginal", "seconds", "feasible")
+    title = " · ".join((choice.method, choice.task, choice.backbone, choice.scale, seeds))
+    table = sheet([], ["trial", *varying, *heads, ""], title=title, right=[*varying, *heads])
     before = choice.original
     numbers = [_number(before.forget_hr), _number(before.retain_ndcg), "1.000", "", "", ""]
     table.add_row("original", *([""] * len(varying)), *numbers, end_section=True)

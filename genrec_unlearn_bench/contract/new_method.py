@@ -23,7 +23,7 @@ MAX_LENGTH = 24
 
 
 class MethodFiles(NamedTuple):
-    """The written files, and the argument for ``--method`` and ``bench check``."""
+    """The written files, and the argument for ``--method`` and ``bench method check``."""
 
     method: Path
     test: Path
@@ -47,7 +47,7 @@ def new_method(name: str, *, folder: Path | None, in_tree: bool, year: int) -> M
     if in_tree and root is None:
         raise UsageError(
             "the suite is installed as a package here, and a method of its own belongs into a clone",
-            hint="leave out --in-tree (--dir says where the files go), or clone the repository",
+            hint="leave out --in-tree (--out says where the files go), or clone the repository",
         )
     place = folder or Path()
     method = root / "methods" / f"{module}.py" if root else place / f"{module}.py"
@@ -65,7 +65,7 @@ def new_method(name: str, *, folder: Path | None, in_tree: bool, year: int) -> M
     texts = [_rendered(part, words, in_tree=in_tree, year=year) for part in ("method", "test_method")]
     _check_class(words["cls"], texts[0])
     for path, text in zip((method, test), texts, strict=True):
-        with guarded(path, "--dir"):
+        with guarded(path, "--out"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     return MethodFiles(method, test, name if in_tree else str(method))

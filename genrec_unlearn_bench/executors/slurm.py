@@ -117,7 +117,7 @@ def _failed_need(job: Job, folder: SweepFolder) -> str:
         if not silent:
             return ""
         if time.monotonic() > until:
-            return f"needs {silent[0]!r}, which ended without a word (see `bench status`)"
+            return f"needs {silent[0]!r}, which ended without a word (see `bench grid status`)"
         time.sleep(LOOK)
 
 

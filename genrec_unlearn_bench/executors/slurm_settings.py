@@ -83,7 +83,7 @@ class SlurmOverride(StrictModel):
 
 
 class SlurmSettings(SlurmOptions):
-    """``bench sweep --executor slurm --slurm FILE``."""
+    """``bench grid run --executor slurm --slurm FILE``."""
 
     minutes: float | None = Field(default=MINUTES, gt=0)
     """Time limit of a job for which the grid names none."""

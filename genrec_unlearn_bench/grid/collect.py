@@ -83,7 +83,7 @@ def read_collected(out: Path) -> Collected | None:
         return None
     except ValidationError:
         raise UsageError(
-            f"the folder has a {FILE} that bench collect did not write",
+            f"the folder has a {FILE} that bench grid collect did not write",
             where=str(path),
             hint="name another folder (--out)",
         ) from None

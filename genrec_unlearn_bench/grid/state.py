@@ -110,7 +110,7 @@ class JobState(StrictModel):
 
 
 class SweepFacts(StrictModel):
-    """One call of ``bench sweep``; a later call of the same grid replaces it."""
+    """One call of ``bench grid run``; a later call of the same grid replaces it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -254,7 +254,7 @@ def find_sweep(cache: Path, grid: str | None) -> SweepFolder:
     known = sweeps(cache)
     if not known:
         raise UsageError(
-            "no sweep was started with this cache", where=str(cache), hint="bench sweep GRID, or name its --cache-dir"
+            "no sweep was started with this cache", where=str(cache), hint="bench grid run GRID, or name a --cache-dir"
         )
     if grid is None:
         return known[0]

@@ -55,7 +55,7 @@ def to_user_error(fault: BaseException) -> BenchError:
         return BenchError(
             f"the method failed: {line}: {type(fault).__name__}: {_first_line(fault)}",
             where=f"{frame.filename}:{frame.lineno}",
-            hint="fix the method's file (bench check tries it on small cases); --debug shows the traceback",
+            hint="fix the method's file (bench method check tries it on small cases); --debug shows the traceback",
         )
     if isinstance(fault, OSError) and fault.filename is not None:
         return StorageError(

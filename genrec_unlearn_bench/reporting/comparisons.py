@@ -27,13 +27,13 @@ Checkpoints = Sequence[tuple[BlockKey, Sequence[CheckpointPair]]]
 
 
 def pairs_document(found: Iterable[PairedBlock], protocol: StatisticsProtocol) -> dict[str, Any]:
-    """The document of ``bench compare --json``: differences are first minus second, numbers have six digits."""
+    """The document of ``bench results compare --json``: differences are first minus second, numbers have six digits."""
     head = {"kind": "genrec-unlearn-bench comparison", "schema_version": SCHEMA_VERSION}
     return {**head, "protocol": protocol.model_dump(mode="json"), "blocks": [_block(each) for each in found]}
 
 
 def users_document(found: Checkpoints, protocol: StatisticsProtocol) -> dict[str, Any]:
-    """The document of ``bench compare --users --json``; p-values are not corrected."""
+    """The document of ``bench results compare --users --json``; p-values are not corrected."""
     comparisons = [
         {
             **_cell(key),

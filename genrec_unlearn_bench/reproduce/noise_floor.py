@@ -1,9 +1,9 @@
 """Noise floor of a run: how far repetitions on one GPU lie apart though nothing differs.
 
 Kernels that add in no fixed order round another way each time, and a training follows. How much that is cannot be
-derived, so it is measured: ``bench reproduce RUN --floor N`` repeats a run N times and keeps every number. Another run
-in the same environment may then differ from the record by what two of them differ at 95 %: t √2 sd, with the quantile
-t of Student's distribution for N - 1 degrees of freedom, as the spread itself is known from N runs alone.
+derived, so it is measured: ``bench submission reproduce RUN --floor N`` repeats a run N times and keeps every number.
+Another run in the same environment may then differ from the record by what two of them differ at 95 %: t √2 sd, with
+the quantile t of Student's distribution for N - 1 degrees of freedom, as the spread itself is known from N runs alone.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def read_floors(folder: Path) -> tuple[NoiseFloor, ...]:
         raise CorruptArtefact(
             f"the noise floor cannot be read: {fault.errors()[0]['msg']}",
             where=str(path),
-            hint="remove it, and measure it again: bench reproduce RUN --floor N",
+            hint="remove it, and measure it again: bench submission reproduce RUN --floor N",
         ) from None
 
 

@@ -54,7 +54,7 @@ def rests_on(metric: str) -> str | None:
 
 
 _WITHHELD = b"withheld"
-_AGAIN = "publish the result again with `bench submit`; tables are not written by hand"
+_AGAIN = "publish the result again with `bench submission new`; tables are not written by hand"
 
 
 def published_bytes(per_user: pd.DataFrame, withhold: Iterable[str] = ()) -> bytes:

@@ -13,13 +13,11 @@ import typer
 from rich.table import Table
 
 from genrec_unlearn_bench.cli import console
+from genrec_unlearn_bench.cli.command import Output, as_command, card, sheet
 from genrec_unlearn_bench.cli.console import (
     BarProgress,
-    Card,
     LineProgress,
-    Sheet,
     duration,
-    handled,
     print_json,
     print_line,
     progressing,
@@ -120,7 +118,7 @@ def test_control_and_bidi_characters_are_escaped(capsys: pytest.CaptureFixture[s
     print_line(f"{EVIL}\nnext")
     LineProgress().info(EVIL)
     BarProgress().info(EVIL)
-    Card(EVIL, {}, EVIL, (Sheet("", ((EVIL,),)),)).draw(stdout())
+    card(EVIL, {}, EVIL, sheets=[sheet([[EVIL]])]).show(as_json=False)
     found = capsys.readouterr()
     assert not any(char in found.out + found.err for char in "\x1b\u202e\x9b")
     assert "a\\x1b[31m\\u202eb\\x9b\nnext\n" in found.out
@@ -161,8 +159,8 @@ CASES: list[tuple[BaseException, int, str]] = [
 def test_faults_become_words_and_a_code(
     fault: BaseException, code: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    @handled
-    def verb(debug: bool = False) -> None:
+    @as_command
+    def verb() -> None:
         raise fault
 
     with pytest.raises(typer.Exit) as end:
@@ -178,8 +176,8 @@ def test_faults_become_words_and_a_code(
 
 
 def test_an_unexpected_fault_names_its_place(capsys: pytest.CaptureFixture[str]) -> None:
-    @handled
-    def verb(debug: bool = False) -> None:
+    @as_command
+    def verb() -> None:
         raise ZeroDivisionError("division by zero")
 
     with pytest.raises(typer.Exit):
@@ -216,8 +214,8 @@ def test_an_exception_in_the_users_method_is_shown_as_the_methods(
     path.write_text(METHOD, encoding="utf-8")
     mine: Any = load_class(find_method(str(path)), UnlearningMethod)  # type: ignore[type-abstract]
 
-    @handled
-    def verb(debug: bool = False) -> None:
+    @as_command
+    def verb() -> None:
         mine(mine.Config()).unlearn(7, None, None)
 
     with pytest.raises(typer.Exit) as end:
@@ -229,14 +227,14 @@ def test_an_exception_in_the_users_method_is_shown_as_the_methods(
     assert "fault of the suite" not in told
 
 
-def test_exits_and_results_pass() -> None:
-    @handled
-    def verb(code: int, debug: bool = False) -> str:
-        if code:
-            raise typer.Exit(code)
-        return "done"
+def test_output_is_shown_and_ends_with_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+    @as_command
+    def verb(code: int) -> Output:
+        return Output({"code": code}, ["done"], code, ["a fault"])
 
-    assert verb(0) == "done"
+    verb(code=0)
+    assert capsys.readouterr() == ("done\n", "a fault\n")
     with pytest.raises(typer.Exit) as end:
-        verb(3)
+        verb(code=3, as_json=True)
     assert end.value.exit_code == 3
+    assert json.loads(capsys.readouterr().out) == {"code": 3}

@@ -52,8 +52,8 @@ def test_a_card_counts_cells_and_says_what_is_left_out_and_why(grid: Path) -> No
     for words in (
         "A grid of the test's own.",
         "kind: interaction; method: filter it blocks items",
-        "method: tracer; backbone: tiger method_set.neighbours: 1, 3",
-        "backbone: mor resources.memory_mib=900. it is larger",
+        "method_set.neighbours: 1, 3 method: tracer; backbone: tiger",
+        "backbone: mor resources.memory_mib: 900 it is larger",
         "threads 1",
     ):
         assert words in shown

@@ -9,7 +9,7 @@ from genrec_unlearn_bench.cli.main import app
 
 
 def test_the_health_of_the_demo(tmp_path: Path) -> None:
-    call = ["sids", "--task", "demo-brand", "--threads", "1", "--cache-dir", str(tmp_path)]
+    call = ["data", "sids", "--task", "demo-brand", "--threads", "1", "--cache-dir", str(tmp_path)]
     table = CliRunner().invoke(app, call)
     assert table.exit_code == 0, table.output
     assert "Semantic IDs of demo-brand: 400 items" in table.stdout

@@ -29,7 +29,7 @@ TRACER = ("--set", "soft_epochs=1", "--set", "hard_epochs=0", "--trials", "2")
 
 
 def test_a_choice_is_made_shown_written_and_run(root: Path) -> None:
-    out = ("--out", str(root / "tuned"))
+    out = ("--tuned-dir", str(root / "tuned"))
     result = bench(root, "tune", "tracer", *TRACER, *out)
     assert result.exit_code == 0, result.output
     path = root / "tuned" / "demo-brand" / "tiger" / "smoke" / "tracer.json"
@@ -57,14 +57,14 @@ def test_a_choice_is_made_shown_written_and_run(root: Path) -> None:
 
 def test_several_methods_go_into_one_file_of_rules(root: Path, tmp_path: Path) -> None:
     fixed = tmp_path / "fixed.yaml"
-    result = bench(root, "tune", "filter,filter-history", "--out", str(tmp_path), "--fixed", str(fixed))
+    result = bench(root, "tune", "filter,filter-history", "--tuned-dir", str(tmp_path), "--fixed", str(fixed))
     assert result.exit_code == 0, result.output
     assert result.stdout.count("there is nothing to tune") == 2
     assert parse_fixed(fixed.read_text(), "fixed").methods == {"filter": {}, "filter-history": {}}
 
 
 def test_a_method_that_cannot_be_tuned_does_not_stop_the_others(root: Path, tmp_path: Path) -> None:
-    result = bench(root, "tune", "original,filter", "--out", str(tmp_path))
+    result = bench(root, "tune", "original,filter", "--tuned-dir", str(tmp_path))
     assert result.exit_code == 2
     assert "reference row" in result.stderr
     assert (tmp_path / "demo-brand" / "tiger" / "smoke" / "filter.json").is_file()

@@ -33,30 +33,6 @@ def told(result: Result, code: int) -> str:
     return result.stderr
 
 
-VERBS = [
-    ("run",),
-    ("ls",),
-    ("show",),
-    ("tune",),
-    ("data",),
-    ("data", "prepare"),
-    ("data", "import"),
-    ("data", "info"),
-    ("leaderboard",),
-    ("compare",),
-    ("doctor",),
-    ("examples",),
-    ("export",),
-]
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_every_verb_has_two_examples_in_its_help(verb: tuple[str, ...]) -> None:
-    result = bench(*verb, "--help")
-    assert result.exit_code == 0
-    assert result.output.count("$ bench ") == 2
-
-
 @pytest.mark.parametrize("kind", ["tasks", "methods", "backbones", "datasets", "metrics", "grids", "task"])
 def test_lists_read_as_json_and_as_tables(kind: str) -> None:
     records = json.loads(bench("ls", kind, "--json").stdout)

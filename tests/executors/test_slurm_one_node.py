@@ -229,14 +229,14 @@ def results(root: Path) -> dict[str, Any]:
 def test_a_grid_comes_out_as_it_does_in_one_process(
     tmp_path: Path, slurm_conf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`bench sweep --executor slurm`, left alone, collected later; and the same grid in one process."""
+    """`bench grid run --executor slurm`, left alone, collected later; and the same grid in one process."""
     monkeypatch.setenv("SLURM_CONF", str(slurm_conf))
     (tmp_path / "grid.yaml").write_text(GRID)
     (tmp_path / "slurm.yaml").write_text(
         "partition: batch\noverrides: [{where: {until: dataset}, set: {minutes: 10}}]\n"
     )
     cache, own = tmp_path / "slurm", tmp_path / "own"
-    call = ["sweep", str(tmp_path / "grid.yaml"), "--slurm", str(tmp_path / "slurm.yaml"), "--executor"]
+    call = ["grid", "run", str(tmp_path / "grid.yaml"), "--slurm", str(tmp_path / "slurm.yaml"), "--executor"]
     places = ["--cache-dir", str(cache / "cache"), "--results-dir", str(cache / "results")]
     began = time.monotonic()
     bench(*call, "slurm", *places)

@@ -118,7 +118,7 @@ def test_the_command_gathers_and_shows_the_table(
     plan = Plan((*results, planned("late", reason="it is not unlearned yet")))
     monkeypatch.setattr("genrec_unlearn_bench.grid.plan.make_plan", lambda cells, build, store, progress: plan)
     out = tmp_path / "out"
-    call = ["collect", "smoke", "--cache-dir", str(tmp_path / "cache"), "--out", str(out)]
+    call = ["grid", "collect", "smoke", "--cache-dir", str(tmp_path / "cache"), "--out", str(out)]
     done = CliRunner().invoke(app, call)
     assert done.exit_code == 0, done.output
     assert "4 cells: 3 there, 1 missing" in done.output
@@ -129,5 +129,5 @@ def test_the_command_gathers_and_shows_the_table(
     assert {path.suffix for path in (out / "tables").iterdir()} >= {".md", ".csv"}
     content = json.loads(CliRunner().invoke(app, [*call, "--json"]).stdout)
     assert content["counts"] == {"there": 3, "missing": 1}
-    failed = CliRunner().invoke(app, ["collect", "smok", "--cache-dir", str(tmp_path / "cache")])
+    failed = CliRunner().invoke(app, ["grid", "collect", "smok", "--cache-dir", str(tmp_path / "cache")])
     assert failed.exit_code == 2

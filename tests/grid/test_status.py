@@ -34,7 +34,7 @@ def sweep(
     tmp_path: Path, jobs: Sequence[Job], states: Sequence[JobState] = (), grid: str = "mine", **facts: Any
 ) -> SweepFolder:
     folder = SweepFolder.of(tmp_path / "cache", grid)
-    given = {"grid": grid, "started": 1.0, "host": "h", "command": "bench sweep mine", "results_dir": "results"}
+    given = {"grid": grid, "started": 1.0, "host": "h", "command": "bench grid run mine", "results_dir": "results"}
     folder.begin(SweepFacts.model_validate({**given, **facts}), jobs)
     for state in states:
         folder.write(state)
@@ -132,10 +132,10 @@ def test_the_command_prints_tables_lines_and_json(tmp_path: Path) -> None:
         os.utime(older.root / name, (1, 1))
     folder.log("b").parent.mkdir()
     folder.log("b").write_text("Traceback\nno such thing\n")
-    call = ["status", "--cache-dir", str(tmp_path / "cache")]
+    call = ["grid", "status", "--cache-dir", str(tmp_path / "cache")]
     text = CliRunner().invoke(app, call)
     assert text.exit_code == 0, text.output
-    for part in ("cells ready: 3 of 5", "b, attempt 3: failed: no such thing", "goes on with: bench sweep mine"):
+    for part in ("cells ready: 3 of 5", "b, attempt 3: failed: no such thing", "goes on with: bench grid run mine"):
         assert part in text.stdout
     assert "other sweeps of this cache: older" in text.stdout
     assert "where: here" not in text.stdout
@@ -148,7 +148,7 @@ def test_the_command_prints_tables_lines_and_json(tmp_path: Path) -> None:
     wrong = CliRunner().invoke(app, [*call, "mien"])
     assert wrong.exit_code == 2
     assert "did you mean mine" in wrong.output
-    assert "no sweep was started" in CliRunner().invoke(app, ["status", "--cache-dir", str(tmp_path)]).output
+    assert "no sweep was started" in CliRunner().invoke(app, ["grid", "status", "--cache-dir", str(tmp_path)]).output
 
 
 def big_sweep(tmp_path: Path, count: int) -> SweepFolder:
@@ -165,7 +165,7 @@ def big_sweep(tmp_path: Path, count: int) -> SweepFolder:
 
 
 def seconds_of_status(tmp_path: Path) -> tuple[float, dict[str, Any]]:
-    """CPU time of ``bench status`` in a process of its own, and what it says."""
+    """CPU time of ``bench grid status`` in a process of its own, and what it says."""
     program = (
         "import resource, sys; from genrec_unlearn_bench.cli.main import app\n"
         "try: app(sys.argv[1:])\n"
@@ -173,7 +173,7 @@ def seconds_of_status(tmp_path: Path) -> tuple[float, dict[str, Any]]:
         "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime + used.ru_stime, file=sys.stderr)\n"
         "print('torch' in sys.modules, file=sys.stderr)"
     )
-    call = [sys.executable, "-c", program, "status", "--json", "--cache-dir", str(tmp_path / "cache")]
+    call = [sys.executable, "-c", program, "grid", "status", "--json", "--cache-dir", str(tmp_path / "cache")]
     done = subprocess.run(call, capture_output=True, text=True, check=True)
     seconds, torch = done.stderr.split()
     assert torch == "False"

@@ -83,10 +83,10 @@ def test_what_results_were_made_from_stays_with_its_inputs(tmp_path: Path) -> No
     record = {"cell": {"task": "demo-brand"}, "stages": [{"key": kept.key}, {"key": "gone"}]}
     (folder / "result.json").write_text(json.dumps(record))
     assert keys_of_results([results]) == {kept.key, "gone"}
-    assert gc(root, "--keep-results", str(results), "--yes")["reasons"] == {"not kept": 1}
+    assert gc(root, "--results-dir", str(results), "--yes")["reasons"] == {"not kept": 1}
     assert keys(root) == {kept.key, sids.key}
-    assert gc(root, "--keep-results", str(results), "--older-than", "1d", "--yes")["stages"] == 0
-    assert gc(root, "--keep-results", str(results), "--max-size", "0", "--yes")["stages"] == 0
+    assert gc(root, "--results-dir", str(results), "--older-than", "1d", "--yes")["stages"] == 0
+    assert gc(root, "--results-dir", str(results), "--max-size", "0", "--yes")["stages"] == 0
     with pytest.raises(DataMissing):
         keys_of_results([tmp_path / "resluts"])
     (folder / "result.json").write_text("[" * 100_000)
@@ -97,7 +97,7 @@ def test_what_results_were_made_from_stays_with_its_inputs(tmp_path: Path) -> No
 def test_a_mistyped_place_of_results_frees_nothing(tmp_path: Path) -> None:
     aged(tmp_path, 0, 40)
     done = CliRunner().invoke(
-        app, ["cache", "gc", "--cache-dir", str(tmp_path), "--keep-results", "no-such-folder", "--yes"]
+        app, ["cache", "gc", "--cache-dir", str(tmp_path), "--results-dir", "no-such-folder", "--yes"]
     )
     assert done.exit_code == 2, done.output
     assert len(keys(tmp_path)) == 1

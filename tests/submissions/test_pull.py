@@ -148,7 +148,7 @@ def test_a_folder_without_an_index_is_looked_through_and_a_server_is_not(
     with pytest.raises(DataMissing, match="no index") as told:
         find_place(served, wait=lambda seconds: None)
     assert "--write-index" in str(told.value.hint)
-    assert bench("pull", str(offered), "--write-index").exit_code == 0
+    assert bench("results", "pull", str(offered), "--write-index").exit_code == 0
     assert pulled(served, tmp_path / "web") == {"new": 4}
 
 
@@ -261,7 +261,7 @@ def test_another_protocol_ends_with_code_3_before_anything_is_fetched(offered: P
     index = PullIndex.model_validate_json((offered / INDEX).read_text())
     other = index.results[0].model_copy(update={"protocol_version": 99})
     (offered / INDEX).write_text(index.model_copy(update={"results": (other, *index.results[1:])}).text())
-    done = bench("pull", str(offered), "--results-dir", str(tmp_path / "own"))
+    done = bench("results", "pull", str(offered), "--results-dir", str(tmp_path / "own"))
     assert done.exit_code == 3, done.output
     assert not (tmp_path / "own").exists()
 
@@ -270,16 +270,16 @@ def test_the_verb_chooses_cells_and_names_what_is_not_there(offered: Path, tmp_p
     index = index_of(offered)
     method = index.results[0].method
     own = tmp_path / "own"
-    done = bench("pull", str(offered), "--method", method, "--results-dir", str(own), "--json")
+    done = bench("results", "pull", str(offered), "--method", method, "--results-dir", str(own), "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["counts"] == {"new": sum(one.method == method for one in index.results)}
-    assert bench("pull", str(offered), "--method", "no-such", "--results-dir", str(own)).exit_code == 2
-    assert bench("pull", str(tmp_path / "nowhere")).exit_code == 2
+    assert bench("results", "pull", str(offered), "--method", "no-such", "--results-dir", str(own)).exit_code == 2
+    assert bench("results", "pull", str(tmp_path / "nowhere")).exit_code == 2
 
 
 def test_pulled_rows_stand_in_a_table_beside_ones_own(offered: Path, tmp_path: Path) -> None:
     own = published(tmp_path / "mine", 1) / "results"
-    assert bench("pull", str(offered), "--results-dir", str(own)).exit_code == 0
+    assert bench("results", "pull", str(offered), "--results-dir", str(own)).exit_code == 0
     done = bench("leaderboard", "--results-dir", str(own), "--format", "csv")
     assert done.exit_code == 0, done.output
     assert len(list(own.rglob("result.json"))) == 4

@@ -1,4 +1,4 @@
-"""The runs and test examples of ``bench examples``: which stand side by side, and which examples are shown.
+"""The runs and test examples of ``bench results examples``: which stand side by side, and which examples are shown.
 
 By default the examples whose lists changed most are shown, by a declared rule that looks at nothing but lists: the
 change of an example is 1 - overlap@10 between the original's list and a method's, averaged over the methods shown; ties

@@ -46,7 +46,7 @@ class Extras:
     Attributes:
         baseline: Label of the row that others are tested against; the protocol's where none is given.
         manifests: Folder with ``<task>.json``, for results that have no manifest beside them.
-        health: Folder with ``<task>-<backbone>-<scale>.json`` from ``bench sids --json``.
+        health: Folder with ``<task>-<backbone>-<scale>.json`` from ``bench data sids --json``.
         reported: A paper's own numbers (``reported().cells``), shown beside ours where the reader asks for them.
         reported_notes: Sentences to show with them.
     """

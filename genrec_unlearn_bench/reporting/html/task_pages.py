@@ -34,7 +34,7 @@ def task_pages(
 
     Args:
         manifests: Folder with ``<task>.json``, for results without a manifest beside them.
-        health: Folder with ``<task>-<backbone>-<scale>.json``, as ``bench sids --json`` prints them.
+        health: Folder with ``<task>-<backbone>-<scale>.json``, as ``bench data sids --json`` prints them.
     """
     # Of what ships alone: a data folder of this machine would make pages that nobody else can make again.
     known = tasks()

@@ -1,4 +1,4 @@
-"""``bench sweep`` as a user calls it: what it refuses, what it shows, how it ends."""
+"""``bench grid run`` as a user calls it: what it refuses, what it shows, how it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from genrec_unlearn_bench.cli import sweep as verb
+from genrec_unlearn_bench.cli import grid_run as verb
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.executors.local import InProcess
@@ -38,7 +38,7 @@ settings: {device: cpu}
 def call(tmp_path: Path, *words: str) -> Result:
     (tmp_path / "two.yaml").write_text(GRID)
     places = ["--cache-dir", str(tmp_path / "cache"), "--results-dir", str(tmp_path / "results")]
-    return CliRunner().invoke(app, ["sweep", str(tmp_path / "two.yaml"), *places, *words])
+    return CliRunner().invoke(app, ["grid", "run", str(tmp_path / "two.yaml"), *places, *words])
 
 
 class Light:
@@ -67,7 +67,6 @@ def light(monkeypatch: pytest.MonkeyPatch) -> Iterator[Light]:
     monkeypatch.setattr("genrec_unlearn_bench.grid.expand.graph_builder", lambda **_: LightBuilder())
     monkeypatch.setattr(verb, "choose_executor", choose)
     monkeypatch.setattr("genrec_unlearn_bench.executors.task.run_job", found.work)
-    monkeypatch.setattr("genrec_unlearn_bench.cli.sweep_display.EarlyTables.ended", lambda *_: None)
     before = signal.getsignal(signal.SIGINT)
     yield found
     signal.signal(signal.SIGINT, before)
@@ -133,7 +132,7 @@ def test_an_output_without_unicode_gets_replacement_characters(tmp_path: Path, e
     program = "from genrec_unlearn_bench.cli.start import run; run()"
     places = ["--cache-dir", str(tmp_path / "cache"), "--results-dir", str(tmp_path / "rés✓ults")]
     done = subprocess.run(
-        [sys.executable, "-c", program, "sweep", str(tmp_path / "grid.yaml"), *places, "--dry-run"],
+        [sys.executable, "-c", program, "grid", "run", str(tmp_path / "grid.yaml"), *places, "--dry-run"],
         env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
         cwd=ROOT,
         capture_output=True,
@@ -141,7 +140,7 @@ def test_an_output_without_unicode_gets_replacement_characters(tmp_path: Path, e
     )
     assert done.returncode == 0, done.stderr
     plan = subprocess.run(
-        [sys.executable, "-c", program, "plan", str(tmp_path / "grid.yaml"), *places],
+        [sys.executable, "-c", program, "grid", "plan", str(tmp_path / "grid.yaml"), *places],
         env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
         cwd=ROOT,
         capture_output=True,

@@ -1,19 +1,24 @@
-"""``bench status``: how a sweep stands, from any terminal, while it runs and afterwards."""
+"""``bench grid status``: how a sweep stands, from any terminal, while it runs and afterwards."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
-import typer
+from typer import Argument, Option
 
-from genrec_unlearn_bench.cli.console import duration, handled, print_json, stdout
-from genrec_unlearn_bench.cli.options import AsJson, CacheDir, Debug
+from genrec_unlearn_bench.cli.command import Output, sheet
+from genrec_unlearn_bench.cli.console import duration, first_lines
+from genrec_unlearn_bench.cli.options import CacheDir
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from collections.abc import Callable
 
+    from rich.console import Console, RenderableType
+
+    from genrec_unlearn_bench.grid.state import SweepFolder
     from genrec_unlearn_bench.grid.status import Axis, FailedJob, SweepStatus
 
 __all__ = ["running_lines", "status"]
@@ -27,15 +32,14 @@ MAX_FAILED = 5
 
 Grid = Annotated[
     str | None,
-    typer.Argument(help="The grid: its name, or its file (default: the one that moved last).", metavar="GRID"),
+    Argument(help="Name or file of a grid (default: the one active last).", metavar="GRID"),
 ]
-Once = Annotated[bool, typer.Option("--once", help="Print it once and stop; so is what is piped.")]
-Failed = Annotated[bool, typer.Option("--failed", help="Show all failed jobs, with the last lines of their logs.")]
-By = Annotated[str, typer.Option(help="Count by backbone, task, method or stage.")]
-Every = Annotated[float, typer.Option(help="Seconds between two looks.", min=0.2)]
+Once = Annotated[bool, Option("--once", help="Print it once and stop; so is what is piped.")]
+Failed = Annotated[bool, Option("--failed", help="Show all failed jobs, with the last lines of their logs.")]
+By = Annotated[str, Option(help="Count by backbone, task, method or stage.")]
+Every = Annotated[float, Option(help="Seconds between two looks.", min=0.2)]
 
 
-@handled
 def status(
     grid: Grid = None,
     by: By = "backbone",
@@ -43,9 +47,7 @@ def status(
     once: Once = False,
     every: Every = 2.0,
     cache_dir: CacheDir = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
-) -> None:
+) -> Output:
     """Show how a sweep stands: jobs by state, what runs where and since when, failures, time left, cells ready.
 
     On a terminal the table stays and is kept up to date until nothing moves any more, or until Ctrl-C, which ends the
@@ -63,69 +65,68 @@ def status(
     others = [] if grid else [other.name for other in sweeps(cache) if other.root != found.root]
     # Jobs that a scheduler has ended cannot write that themselves.
     slurm_states(found)
-    view, asked = SweepView(found), time.monotonic()
+    view = SweepView(found)
 
     def look() -> SweepStatus:
         return view.look(by=cast("Axis", by), tails=TAILS if failed else 0)
 
+    def watch(console: Console) -> None:
+        if once or not console.is_terminal:
+            console.print(_drawn(now, others, failed), soft_wrap=True)
+            return
+        # The view may be ended; what it showed stays on the terminal.
+        with suppress(KeyboardInterrupt):
+            _watch(found, look, every, lambda seen: _drawn(seen, others, failed), console)
+
     now = look()
-    if as_json:
-        content: dict[str, Any] = now.model_dump(mode="json")
-        print_json({**content, "others": others})
-        return
-    console = stdout()
-    if once or not console.is_terminal:
-        console.print(_drawn(now, others, failed), soft_wrap=True)
-        return
+    return Output({**now.model_dump(mode="json"), "others": others}, [watch])
+
+
+def _watch(
+    found: SweepFolder,
+    look: Callable[[], SweepStatus],
+    every: float,
+    drawn: Callable[[SweepStatus], RenderableType],
+    console: Console,
+) -> None:
+    """Keep the table up to date until nothing moves any more."""
     from rich.live import Live
 
-    try:
-        with Live(_drawn(now, others, failed), console=console, auto_refresh=False) as live:
-            while now.moves:
-                time.sleep(every)
-                if time.monotonic() - asked > ASK_SECONDS:
-                    slurm_states(found)
-                    asked = time.monotonic()
-                now = look()
-                live.update(_drawn(now, others, failed), refresh=True)
-    except KeyboardInterrupt:
-        # The view has ended; what it showed stays on the terminal.
-        return
+    from genrec_unlearn_bench.executors.slurm import slurm_states
+
+    now, asked = look(), time.monotonic()
+    with Live(drawn(now), console=console, auto_refresh=False) as live:
+        while now.moves:
+            time.sleep(every)
+            if time.monotonic() - asked > ASK_SECONDS:
+                slurm_states(found)
+                asked = time.monotonic()
+            now = look()
+            live.update(drawn(now), refresh=True)
 
 
 def running_lines(now: SweepStatus, most: int = MAX_RUNNING) -> list[str]:
     """The jobs that run, one a line."""
     found = []
-    for job in now.running[:most]:
+    for job in now.running:
         where = f"{job.host} {job.place}".strip()
         attempt = f", attempt {job.attempt}" if job.attempt > 1 else ""
         late = f" ({job.late})" if job.late else ""
         found.append(f"  {job.job}: {job.stage or 'starting'}, {duration(job.seconds)}{attempt}, {where}{late}")
-    return [*found, *_more(len(now.running), most, "--json has all")]
+    return first_lines(found, most=most, more="--json has all")
 
 
-def _drawn(now: SweepStatus, others: list[str], failed: bool) -> Any:
+def _drawn(now: SweepStatus, others: list[str], failed: bool) -> RenderableType:
+    """Jobs by group and state, and what there is to say about them."""
     from rich.console import Group
     from rich.text import Text
 
-    return Group(_table(now), Text("\n".join(_lines(now, others, all_failed=failed))))
-
-
-def _table(now: SweepStatus) -> Table:
-    """Jobs by group and state."""
-    from rich import box
-    from rich.table import Table
-
     from genrec_unlearn_bench.grid.status import STATES
 
-    table = Table(title=f"{now.grid}: jobs", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
-    table.add_column("", no_wrap=True)
-    for state in STATES:
-        table.add_column(state, justify="right")
-    rows = {**now.groups, "all": now.counts} if len(now.groups) > 1 else now.groups
-    for group, counts in rows.items():
-        table.add_row(group, *(str(counts[state]) if counts[state] else "·" for state in STATES))
-    return table
+    groups = {**now.groups, "all": now.counts} if len(now.groups) > 1 else now.groups
+    rows = [(name, *(str(counts[state] or "·") for state in STATES)) for name, counts in groups.items()]
+    table = sheet(rows, ("", *STATES), title=f"{now.grid}: jobs", right=STATES)
+    return Group(table, Text("\n".join(_lines(now, others, all_failed=failed))))
 
 
 def _lines(now: SweepStatus, others: list[str], *, all_failed: bool) -> list[str]:
@@ -137,16 +138,15 @@ def _lines(now: SweepStatus, others: list[str], *, all_failed: bool) -> list[str
     if now.results:
         found.append(f"results: {now.results}")
     if not now.moves and now.counts["queued"] + now.counts["lost"]:
-        found.append(f"nothing runs; it goes on with: {now.command or 'bench sweep ' + now.grid}")
+        found.append(f"nothing runs; it goes on with: {now.command or 'bench grid run ' + now.grid}")
     if now.running:
         found += ["", "running:", *running_lines(now)]
     own = [job for job in now.failed if job.state != "skipped"]
     if own:
         skipped = len(now.failed) - len(own)
         found += ["", "failed:" + (f" ({skipped} more were skipped, as they need one of these)" if skipped else "")]
-        for job in own if all_failed else own[:MAX_FAILED]:
-            found += _failed_lines(job, whole=all_failed)
-        found += [] if all_failed else _more(len(own), MAX_FAILED, "--failed has all, with their logs")
+        listed = ["\n".join(_failed_lines(job, whole=all_failed)) for job in own]
+        found += listed if all_failed else first_lines(listed, most=MAX_FAILED, more="--failed has all, with logs")
     return [*found, "", "other sweeps of this cache: " + ", ".join(others)] if others else found
 
 
@@ -156,7 +156,3 @@ def _failed_lines(job: FailedJob, *, whole: bool) -> list[str]:
     if whole:
         lines += [f"    {line}" for line in [*error[1:], f"log: {job.log}", *(f"| {line}" for line in job.tail)]]
     return lines
-
-
-def _more(count: int, most: int, where: str) -> list[str]:
-    return [f"  and {count - most} more ({where})"] if count > most else []

@@ -1,4 +1,4 @@
-"""``bench submit`` on the command line."""
+"""``bench submission new`` on the command line."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(home: Path, out: Path, *words: str) -> list[str]:
-    shared = ["submit", "mine", "--method", str(home / "mine.py"), "--results-dir", str(home / "results")]
+    shared = ["submission", "new", "mine", "--method", str(home / "mine.py"), "--results-dir", str(home / "results")]
     return [*shared, "--leaderboard", str(home / "leaderboard"), "--out", str(out), *words]
 
 
 def test_a_folder_an_archive_and_a_text(home: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, call(home, tmp_path, *WORDS, "--affirm-rules", "--withhold", "similarity,log-prob"))
     assert done.exit_code == 0, done.output
-    for word in ("re-scored", "left to do", "bench verify", "withheld", "add code to submission.yaml"):
+    for word in ("re-scored", "left to do", "bench submission verify", "withheld", "add code to submission.yaml"):
         assert word in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "mine.zip", "mine.PULL_REQUEST.md"}
     assert "Ada Example, A University; Bo" in (tmp_path / "mine.PULL_REQUEST.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""``bench verify`` on the command line; the demo's re-run is replaced, as it is tested with the runner."""
+"""``bench submission verify`` on the command line; the demo's re-run is replaced, as it is tested with the runner."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def folder(home: Path, tmp_path: Path) -> Path:
 
 
 def invoke(home: Path, path: Path, *words: str) -> Any:
-    return CliRunner().invoke(app, ["verify", str(path), "--leaderboard", str(home / "leaderboard"), *words])
+    return CliRunner().invoke(
+        app, ["submission", "verify", str(path), "--leaderboard", str(home / "leaderboard"), *words]
+    )
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""``bench site``: the same results make the same bytes, and whatever differs is found and named."""
+"""``bench submission site``: the same results make the same bytes, and whatever differs is found and named."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A leaderboard's folder with its site."""
     root = tmp_path_factory.mktemp("leaderboard")
     write_records(make_records(), root / "results")
-    done = RUNNER.invoke(app, ["site", "--leaderboard", str(root)])
+    done = RUNNER.invoke(app, ["submission", "site", "--leaderboard", str(root)])
     assert done.exit_code == 0, done.output
     return root
 
 
 def checked(root: Path, place: Path | None = None) -> tuple[int, str]:
-    words = ["site", "--leaderboard", str(root), "--check"]
+    words = ["submission", "site", "--leaderboard", str(root), "--check"]
     done = RUNNER.invoke(app, [*words, "--out", str(place)] if place else words)
     return done.exit_code, done.output
 

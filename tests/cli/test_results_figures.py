@@ -1,4 +1,4 @@
-"""``bench figures`` from outside: what is drawn, where it goes, and every fault in words with its exit code."""
+"""``bench results figures`` from outside: what is drawn, where it goes, and every fault in words with its exit code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def bench(*words: str | Path) -> Result:
-    return CliRunner().invoke(app, ["figures", *map(str, words)])
+    """A call in which every path of a folder names one with results."""
+    found = [
+        ["--results-dir", str(word)] if isinstance(word, Path) and word.is_dir() else [str(word)] for word in words
+    ]
+    return CliRunner().invoke(app, ["results", "figures", *(word for part in found for word in part)])
 
 
 def told(result: Result, code: int = 2) -> str:
@@ -39,12 +43,6 @@ def told(result: Result, code: int = 2) -> str:
 
 def rows(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
-
-
-def test_help_has_two_examples() -> None:
-    result = bench("--help")
-    assert result.exit_code == 0
-    assert result.output.count("$ bench ") == 2
 
 
 def test_a_figure_and_what_lies_beside_it(records: Path, tmp_path: Path) -> None:
@@ -59,7 +57,7 @@ def test_a_figure_and_what_lies_beside_it(records: Path, tmp_path: Path) -> None
 
 def test_results_of_the_folder_one_stands_in_are_the_default(records: Path, tmp_path: Path) -> None:
     (tmp_path / "results").symlink_to(records)
-    assert bench("--kind", "quantisation", "--format", "png", "--output", "out").exit_code == 0
+    assert bench("--kind", "quantisation", "--format", "png", "--out", "out").exit_code == 0
     assert len(list((tmp_path / "out").glob("*.png"))) == 1
 
 
@@ -77,11 +75,11 @@ def test_everything_there_is_data_for_and_what_there_is_none_for(records: Path) 
 
 def test_rows_and_seeds_may_be_chosen(records: Path) -> None:
     words = (records, "--kind", "probing", "--format", "svg")
-    assert bench(*words, "--method", "npo", "--seed", "1", "--output", "one").exit_code == 0
+    assert bench(*words, "--method", "npo", "--seed", "1", "--out", "one").exit_code == 0
     (sheet,) = Path("one").glob("*.csv")
     assert {row["series"] for row in rows(sheet)} == {"original", "retrain", "npo", "random weights"}
     assert {row["seeds"] for row in rows(sheet)} == {"1"}
-    assert bench(*words, "--method", "t*", "--output", "two").exit_code == 0
+    assert bench(*words, "--method", "t*", "--out", "two").exit_code == 0
     (sheet,) = Path("two").glob("*.csv")
     assert "tracer" in {row["series"] for row in rows(sheet)}
     assert {row["seeds"] for row in rows(sheet)} == {"2"}
@@ -95,7 +93,7 @@ def test_suites_have_figures_of_their_own(records: Path, tmp_path: Path) -> None
         "pareto-industrial-brand-tiger-small-tuned",
         "pareto-industrial-brand-tiger-small-tuned-suite-full",
     }
-    assert bench(*both, "--suite", "core", "--output", "core-alone").exit_code == 0
+    assert bench(*both, "--suite", "core", "--out", "core-alone").exit_code == 0
     assert len(list(Path("core-alone").glob("*.png"))) == 1
     assert "full" in told(bench(*both, "--suite", "ful"))
 
@@ -129,5 +127,5 @@ def test_a_table_that_is_broken_is_named(records: Path, tmp_path: Path) -> None:
 
 def test_a_file_in_the_way_is_told_in_words(records: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    text = told(bench(records, "--kind", "quantisation", "--format", "png", "--output", tmp_path / "file"), 1)
+    text = told(bench(records, "--kind", "quantisation", "--format", "png", "--out", tmp_path / "file"), 1)
     assert "cannot write" in text

@@ -1,15 +1,16 @@
-"""``bench figures``: the figures of the results at hand, each as PDF, SVG and PNG with its numbers and its caption."""
+"""``bench results figures``: figures of results as PDF, SVG and PNG, each with its numbers and its caption."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Option
 
-from genrec_unlearn_bench.cli import options, results
-from genrec_unlearn_bench.cli.console import handled, print_json, print_line
+from genrec_unlearn_bench.cli import results
+from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import DataMissing
 
@@ -20,53 +21,35 @@ if TYPE_CHECKING:
 
 __all__ = ["figures"]
 
-Results = Annotated[
-    list[Path] | None,
-    Argument(help="Folders with results (default: results, else those of the suite).", metavar="[RESULTS]..."),
-]
 Kinds = Annotated[
-    list[str] | None,
-    Option(
-        "--kind",
-        help="probing, relearning, membership, forget-quality, quantisation, pareto, overlap, ablation or stream; "
-        "several (default: all that there is data for).",
-    ),
-]
-Rows = Annotated[
-    list[str] | None, Option("--method", help="Rows to show beside original and retrain; several, globs work.")
+    list[str] | None, Option("--kind", help="pareto, probing, …; several (default: all there is data for).")
 ]
 Seeds = Annotated[list[int] | None, Option("--seed", help="Training seeds to show (default: all).", min=0)]
 Field = Annotated[str | None, Option(help="Ablations: the swept setting (default: every one that was swept).")]
-Measures = Annotated[
-    list[str] | None, Option("--metric", help="Ablations and Pareto: measures, as in forget:hr@10; several.")
-]
-Output = Annotated[Path, Option(help="Folder to write to.", metavar="DIR")]
+Out = Annotated[Path, Option(help="Folder to write to.", metavar="DIR")]
 Formats = Annotated[str, Option("--format", help="pdf, svg and png; several with commas.")]
 PaperWidth = Annotated[str, Option(help="column (3.33 inches) or page (7 inches).")]
 
 
-@handled
 def figures(
-    folders: Results = None,
     kind: Kinds = None,
+    results_dir: results.ResultsDirs = None,
     published: results.Published = False,
     task: results.Tasks = None,
     backbone: results.Backbones = None,
-    method: Rows = None,
+    method: results.Methods = None,
     seed: Seeds = None,
     ruleset: results.Rulesets = None,
     scale: results.Scales = None,
     suite: results.Suites = None,
     field: Field = None,
-    metric: Measures = None,
+    metric: results.Metrics = None,
     beam: results.Beam = None,
-    output: Output = Path("figures"),
+    out: Out = Path("figures"),
     format_: Formats = "pdf,svg,png",
     width: PaperWidth = "column",
     skip_broken: results.SkipBroken = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Draw figures of results, for a paper or a page.
 
     Beside every picture lie its numbers (.csv) and the lines of LaTeX that place it, with a caption (.tex). The same
@@ -77,7 +60,6 @@ def figures(
     from genrec_unlearn_bench.reporting.figures.request import Asked
     from genrec_unlearn_bench.reporting.figures.writing import FORMATS
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-    from genrec_unlearn_bench.reporting.selection import selected_board
 
     formats = [name.lower() for name in named([format_])]
     for name in formats:
@@ -86,44 +68,40 @@ def figures(
     for name in named(kind):
         find_kind(name)
     protocol = statistics_protocol()
-    found = results.gathered(folders, published=published, skip_broken=skip_broken)
+    found = results.gathered(results_dir, published=published, skip_broken=skip_broken)
+    found = replace(found, results=_of_seeds(found.results, seed or ()))
     wanted = results.selection(task, backbone, method, ruleset, scale, suite)
-    board = selected_board(_of_seeds(found.results, seed or ()), protocol, wanted)
     asked = Asked(protocol, wanted.methods, field or "", named(metric), beam)
-    drawn = draw_all(board, named(kind), asked)
-    _write(drawn, formats, inches, output, as_json=as_json)
+    return _write(draw_all(found.board(protocol, wanted), named(kind), asked), formats, inches, out)
 
 
-def _of_seeds(found: Sequence[Result], seeds: Sequence[int]) -> list[Result]:
-    kept = [result for result in found if not seeds or result.seed in seeds]
+def _of_seeds(found: Sequence[Result], seeds: Sequence[int]) -> tuple[Result, ...]:
+    kept = tuple(result for result in found if not seeds or result.seed in seeds)
     if not kept:
         there = ", ".join(str(seed) for seed in sorted({result.seed for result in found}))
         raise DataMissing(f"no result has one of the seeds {', '.join(map(str, seeds))}", hint=f"there are {there}")
     return kept
 
 
-def _write(drawn: Drawn, formats: Sequence[str], width: Width, output: Path, *, as_json: bool) -> None:
+def _write(drawn: Drawn, formats: Sequence[str], width: Width, out: Path) -> Output:
     from genrec_unlearn_bench.files import atomic_bytes
     from genrec_unlearn_bench.reporting.figures.writing import figure_files
 
-    written = []
+    written, lines = [], []
     for figure in drawn.figures:
         files = figure_files(figure, formats, width)
         for file in files:
-            atomic_bytes(output / file.name, file.content, "--output")
+            atomic_bytes(out / file.name, file.content, "--out")
         content = {"name": figure.name, "kind": figure.kind, "block": figure.block.title}
-        paths = [str(output / file.name) for file in files]
+        paths = [str(out / file.name) for file in files]
         written.append({**content, "caption": " ".join(figure.caption), "files": paths})
-        if not as_json:
-            endings = ", ".join(path.rpartition(".")[2] for path in paths)
-            print_line(f"{figure.kind}: {output / figure.name} ({endings})")
-    if as_json:
-        print_json({"figures": written, "skipped": [vars(one) for one in drawn.skipped]})
-        return
+        endings = ", ".join(path.rpartition(".")[2] for path in paths)
+        lines.append(f"{figure.kind}: {out / figure.name} ({endings})")
     by_kind: dict[str, list[Skipped]] = {}
     for one in drawn.skipped:
         by_kind.setdefault(one.kind, []).append(one)
     for kind, (first, *others) in by_kind.items():
         # Of many blocks the first is named, as the others lack the same.
         more = f" (and {len(others)} more)" if others else ""
-        print_line(f"not drawn: {kind}: {first.reason}{more}; would be by: {first.hint}")
+        lines.append(f"not drawn: {kind}: {first.reason}{more}; would be by: {first.hint}")
+    return Output({"figures": written, "skipped": [vars(one) for one in drawn.skipped]}, lines)

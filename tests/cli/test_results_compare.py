@@ -1,4 +1,4 @@
-"""``bench compare``: the test by hand, the claim in words, and two checkpoints apart from two methods."""
+"""``bench results compare``: the test by hand, the claim in words, and two checkpoints apart from two methods."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def bench(*words: str) -> Result:
-    return CliRunner().invoke(app, ["compare", *words])
+    return CliRunner().invoke(app, ["results", "compare", *words])
 
 
 def read(*words: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""``bench examples`` from outside: formats, files, choices, and faults told in words."""
+"""``bench results examples`` from outside: formats, files, choices, and faults told in words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 def bench(world: World, *words: str, cache: str = "cache") -> Result:
     places = ("--results-dir", str(world.results), "--cache-dir", str(world.root / cache))
-    return CliRunner().invoke(app, ["examples", *words, *places])
+    return CliRunner().invoke(app, ["results", "examples", *words, *places])
 
 
 def read(world: World, *words: str) -> Any:
@@ -65,7 +65,7 @@ def test_a_files_name_says_its_format(
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     path = tmp_path / name
-    done = bench(world, "--method", "npo", "--top", "1", "--output", str(path))
+    done = bench(world, "--method", "npo", "--top", "1", "--out", str(path))
     assert done.exit_code == 0, done.output
     assert done.stdout.strip() == str(path)
     assert path.read_text(encoding="utf-8").startswith(begins)
@@ -96,7 +96,7 @@ def test_a_whole_document_of_latex(world: World) -> None:
         (("--method", "npo", "--group", "both"), "unknown group 'both'"),
         (("--method", "npo", "--beam", "20"), "--beam 10 or --beam 50"),
         (("--method", "npo", "--format", "pdf"), "unknown format 'pdf'"),
-        (("--method", "npo", "--format", "html", "--output", "a.tex"), "is latex by its name"),
+        (("--method", "npo", "--format", "html", "--out", "a.tex"), "is latex by its name"),
     ],
 )
 def test_faults_are_told_in_words(world: World, words: tuple[str, ...], said: str) -> None:

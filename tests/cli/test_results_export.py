@@ -1,4 +1,4 @@
-"""``bench export``: what was written is said, and nothing is written where something is wrong."""
+"""``bench results export``: what was written is said, and nothing is written where something is wrong."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def bench(world: World, *words: str) -> Result:
-    return CliRunner().invoke(app, ["export", *words, "--cache-dir", str(world.root / "cache")])
+    return CliRunner().invoke(app, ["results", "export", *words, "--cache-dir", str(world.root / "cache")])
 
 
 def folder(world: World, method: str) -> str:
@@ -33,20 +33,20 @@ NAMES = [f"{group}.{end}" for group in ("forget", "retain") for end in ("qrels",
 
 
 def test_one_run_goes_into_the_folder(world: World) -> None:
-    done = bench(world, folder(world, "npo"), "--output", "out")
+    done = bench(world, folder(world, "npo"), "--out", "out")
     assert done.exit_code == 0, done.output
     assert sorted(path.name for path in Path("out").iterdir()) == sorted(NAMES)
     lines = Path("out/retain.qrels").read_text(encoding="utf-8").splitlines()
     assert f"out/retain.qrels  ({len(lines)} lines, {len(lines)} queries)" in done.stdout
     assert lines[0].split()[2].startswith("I0"), "the dataset's own ids"
-    rows = bench(world, folder(world, "npo"), "--output", "rows", "--ids", "rows")
+    rows = bench(world, folder(world, "npo"), "--out", "rows", "--ids", "rows")
     assert rows.exit_code == 0
     assert Path("rows/retain.qrels").read_text(encoding="utf-8").split()[2].isdigit()
 
 
 def test_several_runs_go_into_folders_of_their_own(world: World) -> None:
     runs = [folder(world, "npo"), folder(world, "original"), folder(world, "npo")]
-    told = json.loads(bench(world, *runs, "--output", "out", "--json").stdout)
+    told = json.loads(bench(world, *runs, "--out", "out", "--json").stdout)
     assert [Path(entry["run"]).parent.name for entry in told] == ["npo", "original"]
     places = {Path(file["path"]).parent.name for entry in told for file in entry["files"]}
     assert places == {path.name for path in Path("out").iterdir()}
@@ -63,14 +63,16 @@ def test_several_runs_go_into_folders_of_their_own(world: World) -> None:
     ],
 )
 def test_wrong_calls_write_nothing(world: World, words: tuple[str, ...], said: str) -> None:
-    done = bench(world, folder(world, "npo"), *words, "--output", "out")
+    done = bench(world, folder(world, "npo"), *words, "--out", "out")
     assert done.exit_code == 2
     assert said in done.stderr
     assert not Path("out").exists()
 
 
 def test_a_cache_without_the_lists_is_said_with_the_command(world: World) -> None:
-    done = CliRunner().invoke(app, ["export", folder(world, "npo"), "--output", "out", "--cache-dir", "elsewhere"])
+    done = CliRunner().invoke(
+        app, ["results", "export", folder(world, "npo"), "--out", "out", "--cache-dir", "elsewhere"]
+    )
     assert done.exit_code == 2
     assert "bench run --task world-brand --method npo --set lr=1 --seed 0" in done.stderr
     assert not Path("out").exists()
@@ -79,8 +81,8 @@ def test_a_cache_without_the_lists_is_said_with_the_command(world: World) -> Non
 def test_ids_that_cannot_stand_in_a_column_are_refused(tmp_path: Path) -> None:
     world = make_world(tmp_path, ids=lambda item: f"a{'_ '[item % 2]}b{item // 2}")
     world.add("original", walking)
-    done = bench(world, folder(world, "original"), "--output", str(tmp_path / "out"))
+    done = bench(world, folder(world, "original"), "--out", str(tmp_path / "out"))
     assert done.exit_code == 2
     assert "--ids rows" in done.stderr
     assert not (tmp_path / "out").exists()
-    assert bench(world, folder(world, "original"), "--output", str(tmp_path / "out"), "--ids", "rows").exit_code == 0
+    assert bench(world, folder(world, "original"), "--out", str(tmp_path / "out"), "--ids", "rows").exit_code == 0

@@ -12,7 +12,17 @@ from tests.pipeline.letter_world import TINY, write_world
 
 def test_pieces_from_the_command_line(tmp_path: Path) -> None:
     world = write_world(tmp_path / "data")
-    call = ["reproduce", "letter-instruments", "--data-dir", str(world), "--threads", "1", "--device", "cpu"]
+    call = [
+        "submission",
+        "reproduce",
+        "letter-instruments",
+        "--data-dir",
+        str(world),
+        "--threads",
+        "1",
+        "--device",
+        "cpu",
+    ]
     call += ["--cache-dir", str(tmp_path / "cache"), "--results-dir", str(tmp_path / "results")]
     for name, value in TINY.items():
         call += ["--set", f"{name}={value}"]
@@ -29,8 +39,8 @@ def test_pieces_from_the_command_line(tmp_path: Path) -> None:
 
 
 def test_references_are_listed() -> None:
-    assert "letter-instruments" in CliRunner().invoke(app, ["reproduce"]).stdout
-    listed = json.loads(CliRunner().invoke(app, ["reproduce", "--json"]).stdout)
+    assert "letter-instruments" in CliRunner().invoke(app, ["submission", "reproduce"]).stdout
+    listed = json.loads(CliRunner().invoke(app, ["submission", "reproduce", "--json"]).stdout)
     assert [part["value"] for part in listed[0]["expected"]] == [0.0909, 0.0763, 0.1122, 0.0831]
 
 
@@ -46,7 +56,7 @@ def test_references_are_listed() -> None:
     ],
 )
 def test_wrong_calls_are_said(words: list[str], said: str) -> None:
-    done = CliRunner().invoke(app, ["reproduce", *words])
+    done = CliRunner().invoke(app, ["submission", "reproduce", *words])
     assert done.exit_code == 2
     assert said in done.output
     assert "Traceback" not in done.output

@@ -1,14 +1,17 @@
-"""``bench examples``: side-by-side top-10 lists of the original, its oracle and methods, for some users."""
+"""``bench results examples``: side-by-side top-10 lists of the original, its oracle and methods, for some users."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from genrec_unlearn_bench.cli import options, results
-from genrec_unlearn_bench.cli.console import handled, open_store, print_json, stdout
+from genrec_unlearn_bench.cli.command import AsJson
+from genrec_unlearn_bench.cli.console import open_store, print_json, print_line, stdout
+from genrec_unlearn_bench.cli.run import check_beam
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
 
@@ -19,26 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["examples"]
 
 FORMATS = ("terminal", "html", "latex", "json")
-SUFFIXES = {".html": "html", ".tex": "latex", ".json": "json", ".txt": "terminal"}
-"""Of a file that --output names, with the format that it stands for."""
 SIDES = ("forget", "retain")
 
 Seed = Annotated[int | None, Option(help="Training seed.", min=0, show_default="the lowest of all rows")]
 Requests = Annotated[int, Option(help="Of streams: into how many requests the forget set was divided.", min=1)]
 Top = Annotated[int, Option(help="How many of the most changed users to show.", min=1, max=100)]
-Users = Annotated[
-    list[int] | None, Option(help="Show these users instead, by their number in per_user.parquet; repeat for several.")
-]
-Group = Annotated[
-    str | None, Option(help="forget or retain: whose test examples.", show_default="forget; with --user, both")
-]
+Users = Annotated[list[int] | None, Option(help="Show these users (their numbers in per_user.parquet) instead.")]
+Group = Annotated[str | None, Option(help="forget or retain.", show_default="forget; with --user, both")]
 History = Annotated[int, Option(help="How many of the last items of a history to show.", min=0, max=50)]
 Ids = Annotated[bool, Option("--ids", help="Name users and items by their ids, too.")]
 Format = Annotated[str | None, Option("--format", help="terminal, html, latex or json.", show_default="terminal")]
-Output = Annotated[Path | None, Option(help="File to write to; stdout without.", metavar="FILE")]
+Out = Annotated[Path | None, Option(help="File to write to; stdout without.", metavar="FILE")]
 
 
-@handled
 def examples(
     task: results.Tasks = None,
     method: results.Methods = None,
@@ -49,7 +45,7 @@ def examples(
     history: History = 5,
     ids: Ids = False,
     format_: Format = None,
-    output: Output = None,
+    out: Out = None,
     standalone: results.Standalone = False,
     results_dir: results.ResultsDirs = None,
     backbone: results.Backbones = None,
@@ -60,28 +56,30 @@ def examples(
     beam: results.Beam = None,
     cache_dir: options.CacheDir = None,
     skip_broken: results.SkipBroken = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show top-10 lists side by side: the original's, its oracle's and methods', with what is to be forgotten marked.
 
     Shown are the users whose lists the methods changed most, or those named. As histories are personal data, ids are
     left out unless --ids asks for them. Lists lie in the cache that the runs were made with.
     """
-    wanted_format = _format(format_, output, as_json=as_json)
+    formats = results.known_formats("json" if as_json else format_, out, FORMATS)
+    if len(formats) > 1:
+        raise UsageError("examples are written in one format at a time", hint="make one call for each")
+    if beam is not None:
+        check_beam(beam)
     groups = _groups(group, users=bool(user))
-    width = _beam(beam)
     from genrec_unlearn_bench.reporting.examples import scene as choice
     from genrec_unlearn_bench.reporting.examples.page import make_page
     from genrec_unlearn_bench.reporting.examples.scene import of_requests, set_scene, side_by_side
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-    from genrec_unlearn_bench.reporting.selection import selected_board
 
     protocol = statistics_protocol()
-    found = results.gathered(results_dir, published=False, skip_broken=skip_broken)
+    width = beam or protocol.beam
+    found = results.gathered(results_dir, skip_broken=skip_broken)
+    found = replace(found, results=tuple(of_requests(found.results, requests)))
     wanted = results.selection(task, backbone, None, ruleset, scale, suite)
-    board = selected_board(of_requests(found.results, requests), protocol, wanted)
-    chosen = side_by_side(board, protocol, methods=named(method), seed=seed)
+    chosen = side_by_side(found.board(protocol, wanted), protocol, methods=named(method), seed=seed)
     with open_store(cache_dir) as (store, _):
         scene = set_scene(chosen, store)
     if user:
@@ -90,18 +88,7 @@ def examples(
         (side,) = groups
         rows, rule = [(side, int(row)) for row in choice.most_changed(scene, side, width, top)], choice.RULE
     page = make_page(scene, rows, beam=width, rule=rule, history=history, ids=ids)
-    _give(page, wanted_format, output, standalone=standalone)
-
-
-def _format(text: str | None, output: Path | None, *, as_json: bool) -> str:
-    """The format asked for; of a file's name where none is."""
-    of_file = SUFFIXES.get(output.suffix.lower()) if output is not None else None
-    asked = "json" if as_json else one_of("format", text.strip().lower(), FORMATS) if text else None
-    if of_file and asked and of_file != asked:
-        raise UsageError(
-            f"the file {str(output)!r} is {of_file} by its name, and {asked} was asked for", hint="change one of them"
-        )
-    return asked or of_file or "terminal"
+    _give(page, formats[0], out, standalone=standalone)
 
 
 def _groups(text: str | None, *, users: bool) -> tuple[Side, ...]:
@@ -112,27 +99,13 @@ def _groups(text: str | None, *, users: bool) -> tuple[Side, ...]:
     return (Side(one_of("group", text, SIDES)),)
 
 
-def _beam(beam: int | None) -> int:
-    from genrec_unlearn_bench.evaluation.ranking import BEAMS
-    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-
-    if beam is None:
-        return statistics_protocol().beam
-    if beam not in BEAMS:
-        raise UsageError(
-            f"lists are kept at the beams {' and '.join(map(str, BEAMS))}, and --beam is {beam}",
-            hint=" or ".join(f"--beam {known}" for known in BEAMS),
-        )
-    return beam
-
-
-def _give(page: Page, name: str, output: Path | None, *, standalone: bool) -> None:
+def _give(page: Page, name: str, out: Path | None, *, standalone: bool) -> None:
     from genrec_unlearn_bench.files import atomic_text
     from genrec_unlearn_bench.reporting.examples import render
 
-    if output is None and name == "terminal":
+    if out is None and name == "terminal":
         render.draw(stdout(), page)
-    elif output is None and name == "json":
+    elif out is None and name == "json":
         print_json(page.model_dump(mode="json"))
     else:
         text = {
@@ -141,9 +114,9 @@ def _give(page: Page, name: str, output: Path | None, *, standalone: bool) -> No
             "json": lambda: f"{page.model_dump_json(indent=2)}\n",
             "terminal": lambda: render.render_terminal(page),
         }[name]()
-        if output is None:
-            # No line break is added: a redirected file is the one that --output would write.
+        if out is None:
+            # No line break is added: a redirected file is the one that --out would write.
             print(text, end="")
         else:
-            atomic_text(output, text, "--output")
-            print(output)
+            atomic_text(out, text, "--out")
+            print_line(str(out))

@@ -1,4 +1,4 @@
-"""``bench check`` on the terminal and as JSON; the rules themselves are tested in tests/contract."""
+"""``bench method check`` on the terminal and as JSON; the rules themselves are tested in tests/contract."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, ob
 
 
 def check(*words: str) -> Result:
-    return CliRunner().invoke(app, ["check", *words])
+    return CliRunner().invoke(app, ["method", "check", *words])
 
 
 def test_a_sound_method_gets_a_line_a_rule(called: list[dict[str, object]]) -> None:

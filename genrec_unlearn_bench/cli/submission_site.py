@@ -1,4 +1,4 @@
-"""``bench site``: make the published leaderboard from its folder, or hold what is published against it."""
+"""``bench submission site``: make the published leaderboard from its folder, or hold what is published against it."""
 
 from __future__ import annotations
 
@@ -7,26 +7,17 @@ from typing import Annotated
 
 from typer import Option
 
-from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import handled, stdout
+from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.errors import BenchError, UsageError
 
 __all__ = ["site"]
 
 
-@handled
 def site(
-    leaderboard: Annotated[
-        Path, Option(help="The leaderboard's folder, with results and submissions.", metavar="DIR")
-    ] = Path("leaderboard"),
-    out: Annotated[
-        Path | None, Option(help="Where the site is written (default: site in that folder).", metavar="DIR")
-    ] = None,
-    check: Annotated[
-        bool, Option("--check", help="Write nothing; exit 1 where a file differs by a byte, and say where.")
-    ] = False,
-    debug: options.Debug = False,
-) -> None:
+    leaderboard: Annotated[Path, Option(help="The leaderboard's folder.", metavar="DIR")] = Path("leaderboard"),
+    out: Annotated[Path | None, Option(help="Where the site is written (default: site in it).", metavar="DIR")] = None,
+    check: Annotated[bool, Option("--check", help="Write nothing; exit 1 where a byte differs.")] = False,
+) -> Output:
     """Make the pages and tables of all published results and submissions.
 
     The same results give the same bytes on every machine, so whoever doubts a page can make it again.
@@ -47,6 +38,7 @@ def site(
     files = site_files(results, statistics_protocol(), root=leaderboard)
     files[INDEX] = site_index([folder for _, folder in sources], leaderboard)
     place = out or leaderboard / FOLDER
+    counted = {"folder": str(place), "files": len(files), "results": len(results)}
     if check:
         found = differences(files, place)
         if found:
@@ -54,13 +46,12 @@ def site(
             raise BenchError(
                 f"the published site is not what its results make:{listing}",
                 where=str(place),
-                hint="make it again with `bench site` and look at what has changed",
+                hint="make it again with `bench submission site` and look at what has changed",
             )
-        stdout().print(f"{place}: {len(files)} files, as {len(results)} results make them")
-        return
+        return Output(counted, [f"{place}: {len(files)} files, as {len(results)} results make them"])
     with atomic_folder(place, "--out", replace=True) as draft:
         for name, content in files.items():
             path = draft / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-    stdout().print(f"{place}: {len(files)} files from {len(results)} results")
+    return Output(counted, [f"{place}: {len(files)} files from {len(results)} results"])

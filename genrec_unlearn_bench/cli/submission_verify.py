@@ -1,15 +1,15 @@
-"""``bench verify``: check a submission, run its demo cell again, and say which badge it has earned."""
+"""``bench submission verify``: check a submission, run its demo cell again, and say which badge it has earned."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, handled, print_first, print_json, progressing, stdout
+from genrec_unlearn_bench.cli.command import Output, card, sheet
+from genrec_unlearn_bench.cli.console import first_lines, progressing
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["verify"]
 
 
-@handled
 def verify(
-    path: Annotated[
-        Path, Argument(help="Folder or zip file of a submission, or a tree of results as leaderboard/results.")
-    ],
+    path: Annotated[Path, Argument(help="A submission's folder or zip file, or a tree of results.")],
     demo: Annotated[
         bool | None,
         Option(
@@ -38,9 +35,7 @@ def verify(
     ] = None,
     cache_dir: options.CacheDir = None,
     threads: Annotated[int | None, Option(help="CPU threads of the demo (default: the record's).", min=1)] = None,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Compute every aggregate again from the per-user tables, and check digests, manifests, invariants and rules.
 
     Reading a submission executes nothing of it. Running the demo cell executes its method, in a sandbox (bubblewrap),
@@ -61,12 +56,8 @@ def verify(
     holds = found.passed and (found.demo is None or found.demo.matches)
     if write and holds:
         write_verification(path, found)
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-    else:
-        _draw(found, wanted=wanted)
-    if not holds:
-        raise typer.Exit(1)
+    shown = _card(found, wanted=wanted)
+    return Output(found.model_dump(mode="json"), [*shown.parts, *_faults(found)], exit_code=int(not holds))
 
 
 def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sandbox: bool) -> DemoRun:
@@ -106,7 +97,7 @@ def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sa
     )
 
 
-def _draw(found: Verification, *, wanted: bool) -> None:
+def _card(found: Verification, *, wanted: bool) -> Output:
     if not found.passed:
         verdict = f"refused: {len(found.faults)} faults, listed below"
     elif found.demo is not None and not found.demo.matches:
@@ -129,8 +120,11 @@ def _draw(found: Verification, *, wanted: bool) -> None:
     if found.withheld:
         rows.append(("withheld", ", ".join(found.withheld)))
     rows += [("notice", notice) for notice in found.notices]
-    Card(f"Submission {found.name}", {}, sheets=(Sheet("", tuple(rows)),)).draw(stdout())
+    return card(f"Submission {found.name}", None, sheets=[sheet(rows)])
+
+
+def _faults(found: Verification) -> list[str]:
+    lines = []
     for check in found.checks:
-        print_first([f"no\n{fault.text()}" for fault in check.faults], f"\n{check.title}")
-    for line in found.demo.differences if found.demo is not None else ():
-        print(f"  {line}")
+        lines += first_lines([f"\n{check.title}: no\n{fault.text()}" for fault in check.faults])
+    return lines + [f"  {line}" for line in (found.demo.differences if found.demo is not None else ())]

@@ -1,21 +1,20 @@
-"""``bench reproduce``: make a published number, or the run behind a record, again, and say how far off it is."""
+"""``bench submission reproduce``: repeat a run, or train a published reference, and compare number by number."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, handled, open_store, progressing
+from genrec_unlearn_bench.cli.command import Output, card
+from genrec_unlearn_bench.cli.console import open_store, progressing
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reproduce.published import find_reference, published_references
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.reproduce.comparison import Compared, Repetition
+    from genrec_unlearn_bench.reproduce.comparison import Repetition
     from genrec_unlearn_bench.reproduce.noise_floor import NoiseFloor
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRecord
 
@@ -36,33 +35,27 @@ MOST = 12
 Target = Annotated[
     str | None,
     Argument(
-        help="A run (its folder, its result.json or the first digits of its key), or the name of a published "
-        "reference; the references are listed where nothing is given.",
+        help="A run (folder, result.json or the beginning of its key) or a published reference (default: list them).",
         metavar="RUN|NAME",
     ),
 ]
-MethodFile = Annotated[
-    str | None, Option(help="Of a run: the file of its method, path/to/file.py:Class, if not installed.")
-]
+MethodFile = Annotated[str | None, Option(help="Of a run: its method's file, if not installed.")]
 RunEncoder = Annotated[str | None, Option(help="Of a run: where its text encoder lies, if the record cannot say.")]
 Fresh = Annotated[bool, Option("--fresh", help="Of a run: make the original and the oracles anew as well.")]
 Floor = Annotated[
     int | None,
-    Option(help="Of a run on a GPU: repeat it so often and keep how far its numbers scatter.", metavar="N", min=1),
+    Option(help="Of a run on a GPU: repeat it so often, keep the spread.", metavar="N", min=1),
 ]
-Minutes = Annotated[
-    float | None, Option(help="Train for that long, keep the state and measure; the same call goes on.", min=0.0)
-]
+Minutes = Annotated[float | None, Option(help="Train for so long; the same call goes on.", min=0.0)]
 Changes = Annotated[
     list[str] | None,
-    Option("--set", help="Change a field of the configuration, as in training.epochs=3 (not comparable then)."),
+    Option("--set", help="Change a field: training.epochs=3 (not comparable then)."),
 ]
 TrainingSeed = Annotated[int, Option(help="Training seed.", min=0)]
 TestRows = Annotated[int, Option(help="Test rows measured while training goes on; at its end all are.", min=1)]
 RunThreads = Annotated[int | None, Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]
 
 
-@handled
 def reproduce(
     name: Target = None,
     method: MethodFile = None,
@@ -79,9 +72,7 @@ def reproduce(
     data_dir: options.DataDir = None,
     results_dir: options.ResultsDir = Path("results"),
     cache_dir: options.CacheDir = None,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Run a record's cell again from its own settings, or train what a paper trained, and compare number by number.
 
     A run: its row is made and measured anew, everything below it may come from the cache. Exit code 1 where numbers
@@ -91,22 +82,24 @@ def reproduce(
     same command goes on. A record is written to the results folder after every call.
     """
     from genrec_unlearn_bench.pipeline.results import names_a_run
+    from genrec_unlearn_bench.reproduce.published import published_references
 
     places: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
     if name is None:
-        _list(as_json=as_json)
-    elif name not in published_references() and names_a_run(name):
+        return _listing()
+    if name not in published_references() and names_a_run(name):
         _refuse_training_options(minutes=minutes, changes=set_, seed=seed)
         settings = {**places, "method": method, "encoder": encoder, "device": None if device == "auto" else device}
-        _repeat(name, results_dir, cache_dir, settings, fresh=fresh, sandbox=sandbox, floor=floor, as_json=as_json)
-    else:
-        settings = {**places, "device": device, "results_dir": results_dir, "minutes": minutes}
-        settings |= {"changes": overrides(set_ or []), "seed": seed, "test_rows": test_rows}
-        _train(name, cache_dir, settings, as_json=as_json)
+        return _repeat(name, results_dir, cache_dir, settings, fresh=fresh, sandbox=sandbox, floor=floor)
+    settings = {**places, "device": device, "results_dir": results_dir, "minutes": minutes}
+    settings |= {"changes": overrides(set_ or []), "seed": seed, "test_rows": test_rows}
+    return _train(name, cache_dir, settings)
 
 
-def _train(name: str, cache_dir: Path | None, settings: dict[str, Any], *, as_json: bool) -> None:
+def _train(name: str, cache_dir: Path | None, settings: dict[str, Any]) -> Output:
     """Train a published reference, or go on with it; ``settings`` are fields of the ReproductionRequest."""
+    from genrec_unlearn_bench.reproduce.published import find_reference
+
     reference = find_reference(name)
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRequest
     from genrec_unlearn_bench.reproduce.reproduction import reproduce as run
@@ -116,7 +109,7 @@ def _train(name: str, cache_dir: Path | None, settings: dict[str, Any], *, as_js
     request = ReproductionRequest(reference=reference, **settings)
     with open_store(cache_dir) as (store, progress):
         record, folder = run(request, store, progress)
-    _record_card(record, folder).show(as_json=as_json)
+    return _record_card(record, folder)
 
 
 def _refuse_training_options(*, minutes: float | None, changes: list[str] | None, seed: int) -> None:
@@ -129,39 +122,41 @@ def _refuse_training_options(*, minutes: float | None, changes: list[str] | None
         )
 
 
-def _list(*, as_json: bool) -> None:
+def _listing() -> Output:
+    from genrec_unlearn_bench.reproduce.published import published_references
+
     known = list(published_references().values())
-    rows = tuple(
-        (one.name, one.title, ", ".join(f"{part.metric} {part.value:.4f}" for part in one.expected)) for one in known
-    )
-    sheet = Sheet("", rows, ("name", "what", "published"))
-    Card("Published references", [one.model_dump(mode="json") for one in known], sheets=(sheet,)).show(as_json=as_json)
+    rows = [
+        {"name": one.name, "what": one.title, "published": {part.metric: part.value for part in one.expected}}
+        for one in known
+    ]
+    return card("Published references", [one.model_dump(mode="json") for one in known], view={"references": rows})
 
 
-def _record_card(record: ReproductionRecord, folder: Path) -> Card:
+def _record_card(record: ReproductionRecord, folder: Path) -> Output:
     reference = record.reference
-    rows = tuple(
-        (
-            one.metric,
-            *(f"{value:.4f}" for value in (one.published, one.measured, one.items)),
-            f"{one.distance:+.1%}",
-            "yes" if one.within else "no",
-        )
-        for one in record.comparisons
-    )
     epochs = record.steps / record.steps_per_epoch
-    state = (
-        ("trained", f"{record.steps} of at most {record.total_steps} steps ({epochs:.1f} epochs)"),
-        ("best validation NDCG@10", "none yet" if record.best_valid_ndcg < 0 else f"{record.best_valid_ndcg:.4f}"),
-        ("measured", f"{record.test_rows} of {record.all_test_rows} test rows, beam {reference.beam}"),
-        ("time", f"{record.train_seconds / 60:.1f} min of training in {len(record.pieces)} piece(s)"),
-        ("verdict", _verdict(record)),
-        ("record", str(folder)),
-    )
-    columns = ("metric", "published", "ours", "ours, by item", "distance", f"within {reference.tolerance:.0%}")
-    sheets = (Sheet("", rows, columns), Sheet("", state))
+    view = {
+        "trained": f"{record.steps} of at most {record.total_steps} steps ({epochs:.1f} epochs)",
+        "best validation NDCG@10": None if record.best_valid_ndcg < 0 else record.best_valid_ndcg,
+        "measured": f"{record.test_rows} of {record.all_test_rows} test rows, beam {reference.beam}",
+        "time": f"{record.train_seconds / 60:.1f} min of training in {len(record.pieces)} piece(s)",
+        "verdict": _verdict(record),
+        "record": str(folder),
+        "comparisons": [
+            {
+                "metric": one.metric,
+                "published": f"{one.published:.4f}",
+                "ours": f"{one.measured:.4f}",
+                "ours, by item": f"{one.items:.4f}",
+                "distance": f"{one.distance:+.1%}",
+                f"within {reference.tolerance:.0%}": "yes" if one.within else "no",
+            }
+            for one in record.comparisons
+        ],
+    }
     content = {"folder": str(folder), "reproduced": record.reproduced, "record": record.model_dump(mode="json")}
-    return Card(reference.title, content, text=reference.source, sheets=sheets)
+    return card(reference.title, content, reference.source, view=view)
 
 
 def _verdict(record: ReproductionRecord) -> str:
@@ -181,8 +176,7 @@ def _repeat(
     fresh: bool,
     sandbox: bool,
     floor: int | None,
-    as_json: bool,
-) -> None:
+) -> Output:
     """Repeat a run, or measure its noise floor, and print the comparison; exit code 1 where it does not hold.
 
     A run that was submitted is repeated with the submission's own method file, in a sandbox.
@@ -212,31 +206,37 @@ def _repeat(
             done = once(read_floors(folder))
         else:
             _, done = measure_floor(folder, record, floor, once, redo=redo, progress=progress)
-    _repetition_card(done, folder).show(as_json=as_json)
-    if not done.matches:
-        raise typer.Exit(1)
+    return _repetition_card(done, folder)
 
 
-def _repetition_card(done: Repetition, folder: Path) -> Card:
+def _repetition_card(done: Repetition, folder: Path) -> Output:
     cell = done.then.cell
     first = [row for row in done.rows if row.metric in SHOWN]
     others = [row for row in done.rows if row.metric not in SHOWN and row.verdict in ("differs", "within")]
     others.sort(key=lambda row: row.verdict != "differs")
-    columns = ("metric", "group", "beam", "then", "now", "allowed", "verdict")
-    sheets = [Sheet("", tuple(_row(row) for row in [*first, *others[:MOST]]), columns)]
-    if len(others) > MOST:
-        sheets.append(Sheet("", ((f"and {len(others) - MOST} more that are not identical (--json has all)",),)))
-    facts = [
-        ("numbers", ", ".join(f"{count} {verdict}" for verdict, count in done.counts.items())),
-        ("asked for", ASKED[done.basis]),
-        *([("noise floor", f"not used: {done.floor_unused}")] if done.floor_unused else []),
-        ("surroundings", "\n".join(map(str, done.changes)) or "as they were"),
-        ("from the cache", ", ".join(done.reused) or "nothing"),
-        ("first difference", done.first_difference or "none: every stage came out the same"),
-        *([("time", done.time_fault)] if done.time_fault else []),
-        ("verdict", "the record holds" if done.matches else "the record does not hold here"),
-    ]
-    sheets.append(Sheet("", tuple(facts)))
+    view = {
+        "numbers": ", ".join(f"{count} {verdict}" for verdict, count in done.counts.items()),
+        "asked for": ASKED[done.basis],
+        "noise floor": f"not used: {done.floor_unused}" if done.floor_unused else "",
+        "surroundings": "\n".join(map(str, done.changes)) or "as they were",
+        "from the cache": ", ".join(done.reused) or "nothing",
+        "first difference": done.first_difference or "none: every stage came out the same",
+        "time": done.time_fault,
+        "verdict": "the record holds" if done.matches else "the record does not hold here",
+        "not listed": f"{len(others) - MOST} more that are not identical (--json)" if len(others) > MOST else "",
+        "rows": [
+            {
+                "metric": row.metric,
+                "group": row.group.value,
+                "beam": row.beam,
+                "then": row.then,
+                "now": row.now,
+                "allowed": None if row.allowed is None else f"±{row.allowed:.2g}",
+                "verdict": row.verdict,
+            }
+            for row in [*first, *others[:MOST]]
+        ],
+    }
     title = f"{cell.task} · {cell.backbone} · {cell.method} · {cell.scale} · seed {cell.seed}"
     plain = ("matches", "bitwise", "basis", "floor_unused", "counts")
     content = {
@@ -249,10 +249,4 @@ def _repetition_card(done: Repetition, folder: Path) -> Card:
         "rows": [{**vars(row), "group": row.group.value} for row in done.rows],
         "record": done.now.model_dump(mode="json"),
     }
-    return Card(title, content, text=str(folder), sheets=tuple(sheets))
-
-
-def _row(row: Compared) -> tuple[str, ...]:
-    numbers = ["–" if value is None else f"{value:.6g}" for value in (row.then, row.now)]
-    allowed = "–" if row.allowed is None else f"±{row.allowed:.2g}"
-    return row.metric, row.group.value, str(row.beam or "–"), *numbers, allowed, row.verdict
+    return Output(content, card(title, None, str(folder), view=view).parts, int(not done.matches))

@@ -1,4 +1,4 @@
-"""``bench submit``: turn a method's results into a folder for the leaderboard, an archive and a pull request's text."""
+"""``bench submission new``: a method's results as a folder for the leaderboard, an archive and a text to send."""
 
 from __future__ import annotations
 
@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.console import Card, Sheet, handled
+from genrec_unlearn_bench.cli.command import Output, card
 from genrec_unlearn_bench.config import named
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.submit import Submitted
 
-__all__ = ["submit"]
+__all__ = ["new"]
 
 Name = Annotated[str, Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")]
-MethodName = Annotated[
-    str | None, Option("--method", help="The method's name, or path/to/file.py:Class (default: NAME).")
-]
+MethodName = Annotated[str | None, Option("--method", help="Name, or path/to/file.py:Class (default: NAME).")]
 Out = Annotated[Path, Option(help="Where submissions lie.", metavar="DIR")]
 Title = Annotated[str | None, Option(help="What tables call the method.")]
-Authors = Annotated[
-    list[str] | None, Option("--author", help='"Name | Affiliation | ORCID", the last two optional; repeat.')
-]
+Authors = Annotated[list[str] | None, Option("--author", help='"Name | Affiliation | ORCID"; repeat.')]
 Contact = Annotated[str | None, Option(help="Mail address or link.")]
 Licence = Annotated[str | None, Option(help="SPDX id, as Apache-2.0.")]
 PaperText = Annotated[str | None, Option("--paper", help='"Title | https link".')]
@@ -34,14 +30,11 @@ Tasks = Annotated[list[str] | None, Option("--task", help="Only these tasks; rep
 Rulesets = Annotated[list[str] | None, Option("--ruleset", help="Only these rulesets; repeat.")]
 Withhold = Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")]
 AffirmRules = Annotated[bool, Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")]
-PrText = Annotated[
-    Path | None, Option(help="Where the pull request's text goes (default: beside the folder).", metavar="FILE")
-]
+PrText = Annotated[Path | None, Option(help="For the pull request's text (default: beside it).", metavar="FILE")]
 Leaderboard = Annotated[Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")]
 
 
-@handled
-def submit(
+def new(
     name: Name,
     method: MethodName = None,
     results_dir: options.ResultsDir = Path("results"),
@@ -59,10 +52,8 @@ def submit(
     affirm_rules: AffirmRules = False,
     pr_text: PrText = None,
     leaderboard: Leaderboard = None,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
-    """Gather a method's results, publish them without users, items and paths, and check what `bench verify` checks.
+) -> Output:
+    """Gather a method's results, strip users, items and paths, and check what `bench submission verify` checks.
 
     Nothing is written unless everything passes. Calling it again renews the results and keeps your words, given here or
     written into submission.yaml. Written beside the folder: the same as a zip file, and the pull request's text.
@@ -98,7 +89,7 @@ def submit(
     archive, text = out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md"
     pack(done.folder, archive)
     atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
-    _card(done, archive, text).show(as_json=as_json)
+    return _card(done, archive, text)
 
 
 def _author(text: str) -> dict[str, str]:
@@ -111,34 +102,35 @@ def _paper(text: str) -> dict[str, str]:
     return {"title": title, **({"url": url} if url else {})}
 
 
-def _card(done: Submitted, archive: Path, text: Path) -> Card:
+def _card(done: Submitted, archive: Path, text: Path) -> Output:
     size = sum(path.stat().st_size for path in done.folder.rglob("*") if path.is_file())
     tasks = sorted({record.cell.task for record in done.records})
-    rows = [
-        ("folder", f"{done.folder} ({'renewed' if done.renewed else 'new'}, {size / 1024:.0f} KiB)"),
-        ("results", f"{len(done.records)} on {', '.join(tasks)}"),
-        ("seeds", ", ".join(map(str, done.spec.seeds))),
-        ("checks", f"{len(done.verification.checks)} passed; badge so far: {done.verification.badge.value}"),
-        ("re-scored", f"{len(done.verification.rescored)} metrics from the per-user tables"),
-        ("archive", str(archive)),
-        ("pull request", str(text)),
-    ]
-    if done.verification.withheld:
-        rows.append(("withheld", f"{', '.join(done.verification.withheld)} (stays self-reported)"))
-    if done.passed_over:
-        rows.append(("passed over", f"{done.passed_over} results of another version of the method's file"))
-    rows += [("notice", notice) for notice in done.verification.notices]
+    checked = done.verification
+    view: dict[str, Any] = {
+        "folder": f"{done.folder} ({'renewed' if done.renewed else 'new'}, {size / 1024:.0f} KiB)",
+        "results": f"{len(done.records)} on {', '.join(tasks)}",
+        "seeds": done.spec.seeds,
+        "checks": f"{len(checked.checks)} passed; badge so far: {checked.badge.value}",
+        "re-scored": f"{len(checked.rescored)} metrics from the per-user tables",
+        "archive": str(archive),
+        "pull request": str(text),
+        "withheld": f"{', '.join(checked.withheld)} (stays self-reported)" if checked.withheld else "",
+        "passed over": f"{done.passed_over} results of another version of the method's file" * bool(done.passed_over),
+        "notices": checked.notices,
+    }
     absent = [field for field in ("paper", "code") if getattr(done.spec, field) is None]
     left = [f"add {' and '.join(absent)} to submission.yaml, if there are any"] if absent else []
-    left += [f"bench verify {done.folder} --demo --write", "commit the folder and open a pull request with the text"]
-    steps = tuple((f"{number}.", step) for number, step in enumerate(left, start=1))
+    left += [
+        f"bench submission verify {done.folder} --demo --write",
+        "commit the folder and open a pull request with the text",
+    ]
+    view["left to do"] = [f"{number}. {step}" for number, step in enumerate(left, start=1)]
     content = {
         "folder": str(done.folder),
         "archive": str(archive),
         "pull_request": str(text),
         "results": len(done.records),
         "passed_over": done.passed_over,
-        "verification": done.verification.model_dump(mode="json"),
+        "verification": checked.model_dump(mode="json"),
     }
-    sheets = (Sheet("", tuple(rows)), Sheet("left to do", steps))
-    return Card(f"Submission {done.spec.name}", content, sheets=sheets)
+    return card(f"Submission {done.spec.name}", content, view=view)

@@ -1,4 +1,4 @@
-"""``bench pull``: published results from a folder or a static web site."""
+"""``bench results pull``: published results from a folder or a static web site."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options, results
-from genrec_unlearn_bench.cli.console import handled, print_first, print_json, print_line, progressing
+from genrec_unlearn_bench.cli.command import Output
+from genrec_unlearn_bench.cli.console import first_lines, print_line, progressing
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["pull"]
 
 
-@handled
 def pull(
     place: Annotated[str, Argument(help="A folder, or http(s)://… of one that is served.", metavar="PLACE")],
     task: results.Tasks = None,
@@ -29,34 +28,31 @@ def pull(
     method: results.Methods = None,
     ruleset: results.Rulesets = None,
     scale: results.Scales = None,
-    results_dir: Annotated[Path, Option(help="Where results are put.", metavar="DIR")] = Path("results"),
+    results_dir: options.ResultsDir = Path("results"),
     write_index: Annotated[
-        bool, Option("--write-index", help="Pull nothing: write the index by which others pull from this folder.")
+        bool, Option("--write-index", help="Only write the index by which others pull from it.")
     ] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be pulled.")] = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+) -> Output:
     """Fetch results that others have published, so that one pays for one's own method alone.
 
     Every file is held against the digest of the place's index; what lies here already is never written over. Given
     again, it goes on where it stopped. Exit code 1 where something could not be had, 3 for another protocol.
     """
     if write_index:
-        _write_index(Path(place))
-        return
+        return _write_index(Path(place))
     from genrec_unlearn_bench.store.inventory import format_bytes
     from genrec_unlearn_bench.submissions.pull import check_protocol, find_place, pull_results
 
     found = find_place(place)
-    options = {"task": task, "backbone": backbone, "method": method, "ruleset": ruleset, "scale": scale}
-    wanted = _selected(found.index, {field: named(values) for field, values in options.items() if values})
+    given = {"task": task, "backbone": backbone, "method": method, "ruleset": ruleset, "scale": scale}
+    wanted = _selected(found.index, {field: named(values) for field, values in given.items() if values})
     check_protocol(wanted)
     size = sum(file.size for one in wanted for file in one.files.values())
     print_line(f"{len(wanted)} results, {format_bytes(size)}, from {place}", stderr=True)
     with progressing() as progress:
         brought = () if dry_run else pull_results(found, wanted, results_dir, progress)
-    _print_outcomes(brought, as_json=as_json)
+    return _outcomes(brought)
 
 
 def _selected(index: PullIndex, filters: dict[str, Sequence[str]]) -> list[OfferedResult]:
@@ -69,24 +65,18 @@ def _selected(index: PullIndex, filters: dict[str, Sequence[str]]) -> list[Offer
     return [one for one in index.results if all(getattr(one, field) in values for field, values in filters.items())]
 
 
-def _print_outcomes(brought: Sequence[Pulled], *, as_json: bool) -> None:
+def _outcomes(brought: Sequence[Pulled]) -> Output:
     counts = Counter(one.outcome for one in brought)
-    failed = [one for one in brought if one.outcome == "failed"]
-    if as_json:
-        print_json({"counts": dict(counts), "brought": [vars(one) for one in brought]})
-    else:
-        print_first([f"{one.what}: {one.fault}" for one in failed], "failed")
-        for one in brought:
-            if one.outcome == "kept":
-                print_line(f"kept: {one.what}: something else lies here under that name, and stays")
-        print(", ".join(f"{counts[outcome]} {outcome}" for outcome in counts) or "nothing was pulled")
-        if failed:
-            print("run the same command again: it goes on where it stopped")
-    if failed:
-        raise typer.Exit(1)
+    failed = [f"failed: {one.what}: {one.fault}" for one in brought if one.outcome == "failed"]
+    kept = [one.what for one in brought if one.outcome == "kept"]
+    lines = [*first_lines(failed), *(f"kept: {what}: something else lies here under that name" for what in kept)]
+    lines.append(", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing was pulled")
+    lines += ["run the same command again: it goes on where it stopped"] if failed else []
+    content = {"counts": dict(counts), "brought": [vars(one) for one in brought]}
+    return Output(content, lines, exit_code=int(bool(failed)))
 
 
-def _write_index(folder: Path) -> None:
+def _write_index(folder: Path) -> Output:
     from pydantic import ValidationError
 
     from genrec_unlearn_bench.files import atomic_text
@@ -101,4 +91,5 @@ def _write_index(folder: Path) -> None:
     if not index.results:
         raise DataMissing("there is no result", where=str(folder))
     atomic_text(folder / INDEX, index.text(), "the folder")
-    print(f"{folder / INDEX}: {len(index.results)} results")
+    content = {"index": str(folder / INDEX), "results": len(index.results)}
+    return Output(content, [f"{folder / INDEX}: {len(index.results)} results"])

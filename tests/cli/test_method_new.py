@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def new(*words: str) -> Result:
-    return CliRunner().invoke(app, ["new", "method", *words])
+    return CliRunner().invoke(app, ["method", "new", *words])
 
 
 @pytest.fixture(autouse=True)
@@ -57,11 +57,11 @@ def test_elsewhere_both_files_go_into_the_folder(tmp_path: Path, name: str) -> N
     clean(method, test)
     entry = find_method(str(method))
     assert entry.name == name
-    assert f"bench check {module}.py" in done.stdout
+    assert f"bench method check {module}.py" in done.stdout
 
 
 def test_a_folder_may_be_named_and_is_made(tmp_path: Path) -> None:
-    done = new("my-method", "--dir", "a/b", "--json")
+    done = new("my-method", "--out", "a/b", "--json")
     assert json.loads(done.stdout) == {
         "method": "a/b/my_method.py",
         "test": "a/b/test_my_method.py",
@@ -103,7 +103,7 @@ def test_this_repository_is_a_clone() -> None:
     assert scaffold.clone_root() == ROOT
 
 
-@pytest.mark.parametrize("words", [["my-method"], ["my-method", "--dir", "."]])
+@pytest.mark.parametrize("words", [["my-method"], ["my-method", "--out", "."]])
 def test_nothing_is_overwritten(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "test_my_method.py").write_text("mine", encoding="utf-8")
     done = new(*words)
@@ -143,7 +143,7 @@ def test_names_that_will_not_do(tmp_path: Path, name: str, said: str) -> None:
 
 
 def test_two_places_are_one_too_many(clone: Path) -> None:
-    assert "say two places" in new("my-method", "--dir", "x", "--in-tree").output
+    assert "say two places" in new("my-method", "--out", "x", "--in-tree").output
 
 
 def test_without_a_clone_there_is_no_tree(monkeypatch: pytest.MonkeyPatch) -> None:

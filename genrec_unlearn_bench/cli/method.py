@@ -1,0 +1,100 @@
+"""``bench method``: ``new`` writes the first files of a method, ``check`` tries its contract on the demo."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from genrec_unlearn_bench.cli import options
+from genrec_unlearn_bench.cli.command import Output
+from genrec_unlearn_bench.cli.console import progressing
+from genrec_unlearn_bench.config import named, overrides
+from genrec_unlearn_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.contract.rules import RuleResult
+
+__all__ = ["check", "new"]
+
+SIGNS = {"kept": "✓", "broken": "✗", "left out": "–"}
+
+
+def check(
+    method: Annotated[
+        str, Argument(help="path/to/file.py, path/to/file.py:Class, or a name.", metavar="FILE[:CLASS]|NAME")
+    ],
+    backbone: Annotated[list[str] | None, Option(help="Try these backbones beside TIGER (default: all).")] = None,
+    set_: Annotated[
+        list[str] | None,
+        Option("--set", help="Shorten the method: max_steps=2."),
+    ] = None,
+    cache_dir: options.CacheDir = None,
+) -> Output:
+    """Check that a method keeps its contract: on the demo, on one thread, in about a minute.
+
+    The file and its configuration are read, then the method is called for a few steps on the smallest recommenders
+    there are: each kind of request, each backbone, twice with one seed. Exit code 1 where a rule is broken.
+    """
+    from genrec_unlearn_bench.contract.check import check_method
+    from genrec_unlearn_bench.store.store import default_cache
+
+    with progressing() as progress:
+        checked = check_method(
+            method,
+            cache_dir=cache_dir or default_cache(),
+            progress=progress,
+            fields=overrides(set_ or []),
+            on=None if backbone is None else named(backbone),
+        )
+    counts = [f"{sum(part.status == status for part in checked.findings)} {status}" for status in SIGNS]
+    verdict = "the contract holds" if checked.sound else "not yet"
+    lines = [f"{checked.method} ({checked.file})", *(line for part in checked.findings for line in _lines(part))]
+    lines += ["", f"{', '.join(counts)}, in {checked.seconds:.0f} s: {verdict}"]
+    content = {**checked.model_dump(mode="json"), "sound": checked.sound}
+    return Output(content, lines, exit_code=int(not checked.sound))
+
+
+def _lines(finding: RuleResult) -> list[str]:
+    title = f"  {SIGNS[finding.status]} {finding.title}"
+    if finding.status == "broken":
+        return [title, *(f"      {reason}" for reason in finding.reasons), f"      hint: {finding.hint}"]
+    return [f"{title}  ({'; '.join(finding.reasons)})" if finding.reasons else title]
+
+
+def new(
+    name: Annotated[str, Argument(help="Name of the method, as in my-method.")],
+    out: Annotated[
+        Path | None,
+        Option(
+            help="Folder for both files (default: their places in a clone, else this folder).",
+            metavar="DIR",
+        ),
+    ] = None,
+    in_tree: Annotated[bool, Option("--in-tree", help="Into the clone, wherever this is called from.")] = False,
+) -> Output:
+    """Write one method file and one test, which pass as they are.
+
+    Nothing is overwritten.
+    """
+    from genrec_unlearn_bench.contract.new_method import clone_root, new_method
+
+    if out is not None and in_tree:
+        raise UsageError("--out and --in-tree say two places", hint="leave one of them out")
+    root = clone_root()
+    inside = in_tree or (out is None and root is not None and Path.cwd().is_relative_to(root))
+    written = new_method(name, folder=out, in_tree=inside, year=datetime.now(UTC).year)
+    content = {"method": str(written.method), "test": str(written.test), "option": written.method_option}
+    return Output(
+        content,
+        [
+            f"{written.method}: the method; begin with its docstring",
+            f"{written.test}: its test; add a fact that a lookalike fails",
+            "",
+            "next:",
+            f"  bench method check {written.method_option}",
+            f"  bench run --task demo-brand --method {written.method_option}",
+        ],
+    )

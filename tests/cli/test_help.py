@@ -1,0 +1,106 @@
+"""The command line that users learn: every verb's help as it was last agreed upon, and answers to older names.
+
+After a meant change: ``python -m tests.cli.test_help`` writes help.txt again; read its difference.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.core import TyperGroup
+from typer.testing import CliRunner
+
+from genrec_unlearn_bench.cli.main import EXAMPLES, OLD_OPTIONS, OLD_VERBS, VERBS, app
+
+FILE = Path(__file__).with_name("help.txt")
+
+
+def parameters(words: str) -> Iterator[str]:
+    command = typer.main.get_command(app)
+    for word in words.split():
+        command = command.commands[word] if isinstance(command, TyperGroup) else command
+    for parameter in command.params:
+        names = "/".join([*parameter.opts, *parameter.secondary_opts])
+        default = "" if parameter.default is None or callable(parameter.default) else f" = {parameter.default}"
+        yield f"  {names}{default}: {getattr(parameter, 'help', None)}"
+
+
+def frozen() -> str:
+    """Purpose and options of every verb, without the terminal's layout."""
+    command = typer.main.get_command(app)
+    parts = []
+    for words in VERBS:
+        found = command
+        for word in words.split():
+            assert isinstance(found, TyperGroup)
+            found = found.commands[word]
+        parts.append("\n".join([f"bench {words}: {found.help}", *parameters(words)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def test_help_is_what_was_agreed_upon() -> None:
+    assert frozen() == FILE.read_text(encoding="utf-8"), __doc__
+
+
+@pytest.mark.parametrize("words", VERBS)
+def test_every_help_has_examples_of_its_verb(words: str) -> None:
+    done = CliRunner().invoke(app, [*words.split(), "--help"])
+    assert done.exit_code == 0
+    assert f"$ bench {words}" in done.stdout
+
+
+def test_every_example_is_of_a_verb() -> None:
+    calls = [f"{line} " for line in EXAMPLES.strip().splitlines()]
+    assert all(any(line.startswith(f"bench {words} ") for words in VERBS) for line in calls)
+
+
+@pytest.mark.parametrize(("old", "new"), OLD_VERBS.items())
+def test_an_old_verb_answers_with_the_new_one(old: str, new: str) -> None:
+    done = CliRunner().invoke(app, [old, "anything"])
+    assert (done.exit_code, done.stderr) == (2, f"error: bench {old} is now bench {new}\n")
+    assert new in VERBS or new in {words.partition(" ")[0] for words in VERBS}
+
+
+@pytest.mark.parametrize(("call", "new"), OLD_OPTIONS.items(), ids=str)
+def test_an_old_option_answers_with_the_new_one(call: tuple[str, str], new: str) -> None:
+    verb, old = call
+    for words in ([old, "x"], [f"{old}=x"]):
+        done = CliRunner().invoke(app, [*verb.split(), *words])
+        assert (done.exit_code, done.stderr) == (2, f"error: {old} of bench {verb} is now {new}\n")
+    assert any(f" {new}" in line.partition(":")[0] for line in parameters(verb))
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("kind", ["tasks", "methods", "datasets", "metrics", "grids"])
+def test_lists_break_at_words_on_narrow_terminals(kind: str, columns: int) -> None:
+    narrow, wide = (
+        CliRunner(env={"COLUMNS": str(width)}).invoke(app, ["ls", kind]).stdout for width in (columns, 1000)
+    )
+    known = {word for line in wide.splitlines() for word in line.split()}
+    assert max(map(len, narrow.splitlines())) <= columns
+    assert {word for line in narrow.splitlines()[3:] for word in line.split() if word.isalpha()} <= known
+
+
+def test_a_comparison_says_where_it_looked_and_what_would_have_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a clone that has run the demo, and nothing else."""
+    root = Path(__file__).parents[2]
+    shutil.copytree(root / "leaderboard/results/demo-brand", tmp_path / "results/demo-brand", ignore=other_methods)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["results", "compare", "tracer", "npo"])
+    assert done.exit_code == 2
+    assert "where: results\n" in done.stderr
+    assert "--published" in done.stderr
+
+
+def other_methods(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if Path(folder).name == "tiger" and name not in ("original", "retrain", "tracer")]
+
+
+if __name__ == "__main__":
+    FILE.write_text(frozen(), encoding="utf-8")
