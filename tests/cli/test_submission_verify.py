@@ -94,7 +94,7 @@ def test_a_time_that_the_re_run_does_not_bear_out_is_flagged(home: Path, folder:
 def test_any_cell_of_a_submission_is_repeated_with_its_own_file(folder: Path, demo: dict[str, Any]) -> None:
     place = next((folder / "results" / "industrial-brand").rglob("result.json")).parent
     for words, isolated in (([], "sandbox"), (["--no-sandbox"], "process")):
-        done = CliRunner().invoke(app, ["reproduce", str(place), *words])
+        done = CliRunner().invoke(app, ["submission", "reproduce", str(place), *words])
         assert done.exit_code == 0, done.output
         assert demo["isolated"] == isolated
         assert demo["method"] == str(folder.resolve() / "method.py")
