@@ -79,6 +79,13 @@ def test_answers_at_once(words: tuple[str, ...]) -> None:
     assert best < LIMIT
 
 
+@pytest.mark.parametrize("words", [("--help",), ("ls",), ("ls", "methods"), ("run", "--help")], ids=" ".join)
+def test_numpy_is_imported_where_it_is_needed(words: tuple[str, ...]) -> None:
+    program = PROGRAM.replace("{heavy!r}", repr(("numpy",)))
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("[]")
+
+
 def test_the_console_script_is_installed() -> None:
     script = Path(sys.executable).with_name("bench")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)

@@ -114,5 +114,5 @@ def _tune_command(request: RunRequest, *, scale: str) -> str:
     wanted = request.model_copy(update={"scale": scale, "method_set": {}})
     words = wanted.words("tune", "backbone", "scale", "data_dir", "encoder", "device")
     if request.tuned_dir != Path("tuned"):
-        words += ["--out", str(request.tuned_dir)]
+        words += ["--tuned-dir", str(request.tuned_dir)]
     return shlex.join(words)

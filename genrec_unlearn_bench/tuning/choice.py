@@ -95,7 +95,7 @@ def write_choice(folder: Path, choice: Choice) -> Path:
     """Write a choice in place of an earlier one; returns its file. Raises StorageError."""
     path = choice_path(folder, task=choice.task, backbone=choice.backbone, scale=choice.scale, method=choice.method)
     text = json.dumps(choice.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)
-    atomic_text(path, f"{text}\n", "--out")
+    atomic_text(path, f"{text}\n", "--tuned-dir")
     return path
 
 

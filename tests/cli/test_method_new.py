@@ -1,4 +1,4 @@
-"""``bench new``: two files that pass, names that will do, nothing overwritten."""
+"""``bench method new``: two files that pass, names that will do, nothing overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CONTRIBUTING shows of a method is what ``bench new`` writes."""
+"""What CONTRIBUTING shows of a method is what ``bench method new`` writes."""
 
 from __future__ import annotations
 

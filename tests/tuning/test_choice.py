@@ -91,5 +91,5 @@ def test_the_command_that_is_missing_names_the_cell() -> None:
         ("--backbone", "letter"),
         ("--scale", "small"),
         ("--data-dir", "my data"),
-        ("--out", "here"),
+        ("--tuned-dir", "here"),
     ]

@@ -50,7 +50,7 @@ def test_an_infeasible_choice_is_flagged(tmp_path: Path) -> None:
 def test_a_missing_choice_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has not been tuned") as told:
         resolved_of(tmp_path)
-    assert told.value.hint == f"bench tune --task demo-brand --method tracer --scale smoke --out {tmp_path}"
+    assert told.value.hint == f"bench tune --task demo-brand --method tracer --scale smoke --tuned-dir {tmp_path}"
 
 
 @pytest.mark.parametrize(
