@@ -34,6 +34,12 @@ REFERENCE_ROWS = {
 }
 """Baselines that the runner trains itself; they are rows of every table and need no method file."""
 
+METHOD_IMPORTS = (
+    *("errors", "config", "seeding", "progress", "tensors", "features", "sids", "decoding", "backbones"),
+    *("unlearning", "methods", "testing", "data.examples", "data.forget", "data.items"),
+)
+"""Modules of the suite that a method may import: no test data and no retrained model can be reached through them."""
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
 """Names are parts of file paths: no separators, and no leading dot or hyphen."""
 
@@ -293,6 +299,21 @@ def class_attribute(node: ast.ClassDef, name: str) -> ast.expr | None:
             if any(isinstance(target, ast.Name) and target.id == name for target in targets):
                 return line.value
     return None
+
+
+def imported_modules(node: ast.AST) -> list[str]:
+    """Full names of what an import statement imports: ``a.b`` of ``from a import b``; nothing for other nodes."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names]
+    return []
+
+
+def is_method_import(name: str) -> bool:
+    """Whether a module of the suite (its full name) is one that a method may import."""
+    inner = name.removeprefix("genrec_unlearn_bench.")
+    return any(f"{inner}.".startswith(f"{part}.") for part in METHOD_IMPORTS)
 
 
 def _capabilities(node: ast.ClassDef) -> tuple[str, ...]:

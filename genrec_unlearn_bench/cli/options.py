@@ -17,6 +17,13 @@ CacheDir = Annotated[
         metavar="DIR",
     ),
 ]
+Sandbox = Annotated[
+    bool,
+    Option(
+        "--sandbox/--no-sandbox",
+        help="Run a submitted method inside bubblewrap; without it only code you trust, and the badge says so.",
+    ),
+]
 SharedCache = Annotated[
     Path | None,
     Option(

@@ -16,8 +16,7 @@ from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.submissions.pull import Pulled
-    from genrec_unlearn_bench.submissions.pull_index import OfferedResult, PullIndex
+    from genrec_unlearn_bench.submissions.pull import OfferedResult, Pulled, PullIndex
 
 __all__ = ["pull"]
 
@@ -81,7 +80,7 @@ def _write_index(folder: Path) -> Output:
     from pydantic import ValidationError
 
     from genrec_unlearn_bench.files import atomic_text
-    from genrec_unlearn_bench.submissions.pull_index import INDEX, index_of
+    from genrec_unlearn_bench.submissions.pull import INDEX, index_of
 
     if not folder.is_dir():
         raise UsageError("an index is made of a folder", where=str(folder), hint="give a folder with results")

@@ -61,6 +61,7 @@ def reproduce(
     method: MethodFile = None,
     encoder: RunEncoder = None,
     fresh: Fresh = False,
+    sandbox: options.Sandbox = True,
     floor: Floor = None,
     minutes: Minutes = None,
     set_: Changes = None,
@@ -89,7 +90,7 @@ def reproduce(
     if name not in published_references() and names_a_run(name):
         _refuse_training_options(minutes=minutes, changes=set_, seed=seed)
         settings = {**places, "method": method, "encoder": encoder, "device": None if device == "auto" else device}
-        return _repeat(name, results_dir, cache_dir, settings, fresh=fresh, floor=floor)
+        return _repeat(name, results_dir, cache_dir, settings, fresh=fresh, sandbox=sandbox, floor=floor)
     settings = {**places, "device": device, "results_dir": results_dir, "minutes": minutes}
     settings |= {"changes": overrides(set_ or []), "seed": seed, "test_rows": test_rows}
     return _train(name, cache_dir, settings)
@@ -173,16 +174,26 @@ def _repeat(
     settings: dict[str, Any],
     *,
     fresh: bool,
+    sandbox: bool,
     floor: int | None,
 ) -> Output:
-    """Repeat a run, or measure its noise floor, and print the comparison; exit code 1 where it does not hold."""
+    """Repeat a run, or measure its noise floor, and print the comparison; exit code 1 where it does not hold.
+
+    A run that was submitted is repeated with the submission's own method file, in a sandbox.
+    """
     from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
     from genrec_unlearn_bench.reproduce.noise_floor import Redo, read_floors
     from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
     from genrec_unlearn_bench.store.store import default_cache
+    from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC
 
     folder = find_run(text, tuple(dict.fromkeys([results_dir, *PLACES])))
     record = read_record(folder)
+    submission = next((one for one in folder.resolve().parents if (one / SPEC).is_file()), None)
+    if submission is not None and (submission / METHOD_FILE).is_file():
+        settings = {"method": str(submission / METHOD_FILE), "isolated": "sandbox" if sandbox else "process"} | {
+            name: value for name, value in settings.items() if value is not None
+        }
     redo: Redo = "all" if fresh else "row"
     with progressing() as progress:
 
@@ -210,6 +221,7 @@ def _repetition_card(done: Repetition, folder: Path) -> Output:
         "surroundings": "\n".join(map(str, done.changes)) or "as they were",
         "from the cache": ", ".join(done.reused) or "nothing",
         "first difference": done.first_difference or "none: every stage came out the same",
+        "time": done.time_fault,
         "verdict": "the record holds" if done.matches else "the record does not hold here",
         "not listed": f"{len(others) - MOST} more that are not identical (--json)" if len(others) > MOST else "",
         "rows": [

@@ -26,7 +26,7 @@ def site(
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.results import load_results
     from genrec_unlearn_bench.reporting.site import FOLDER, differences, site_files
-    from genrec_unlearn_bench.submissions.pull_index import INDEX, site_index
+    from genrec_unlearn_bench.submissions.pull import INDEX, site_index
     from genrec_unlearn_bench.submissions.verification import published_sources
 
     sources = published_sources(leaderboard)

@@ -28,6 +28,7 @@ def verify(
             help="Run the demo cell again, which executes the submitted method (default: for submissions that pass).",
         ),
     ] = None,
+    sandbox: options.Sandbox = True,
     write: Annotated[bool, Option("--write", help="Write verification.json into the folder.")] = False,
     leaderboard: Annotated[
         Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")
@@ -37,7 +38,8 @@ def verify(
 ) -> Output:
     """Compute every aggregate again from the per-user tables, and check digests, manifests, invariants and rules.
 
-    Reading a submission executes nothing of it; running the demo cell does, so use --no-demo on code you do not trust.
+    Reading a submission executes nothing of it. Running the demo cell executes its method, in a sandbox (bubblewrap),
+    before any retrained model is made.
     Exit code 0: it passes. 1: it does not; every fault is listed with a hint.
     """
     from genrec_unlearn_bench.submissions.bundle import opened
@@ -50,7 +52,7 @@ def verify(
         found = examine(bundle, claims=not write)
         wanted = not bundle.is_tree if demo is None else demo
         if wanted and found.passed:
-            found = found.with_demo(_run_demo(bundle, cache_dir, threads))
+            found = found.with_demo(_run_demo(bundle, cache_dir, threads, sandbox=sandbox))
     holds = found.passed and (found.demo is None or found.demo.matches)
     if write and holds:
         write_verification(path, found)
@@ -58,9 +60,9 @@ def verify(
     return Output(found.model_dump(mode="json"), [*shown.parts, *_faults(found)], exit_code=int(not holds))
 
 
-def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None) -> DemoRun:
+def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sandbox: bool) -> DemoRun:
     from genrec_unlearn_bench.registry import methods
-    from genrec_unlearn_bench.reproduce.repeat import repeat_record
+    from genrec_unlearn_bench.reproduce.repeat import Isolation, repeat_record
     from genrec_unlearn_bench.store.store import default_cache
     from genrec_unlearn_bench.submissions.checks.rules import demo_results
     from genrec_unlearn_bench.submissions.verification import DemoRun
@@ -70,18 +72,29 @@ def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None) -> De
         raise UsageError("there is no demo cell to run again", where=str(bundle.root), hint="use --no-demo")
     result = next(one for one in bundle.results if one.place == places[0])
     file = bundle.root / "method.py"
-    method = str(file) if result.record.cell.method not in methods() and file.is_file() else None
-    cache = cache_dir or default_cache()
+    submitted = result.record.cell.method not in methods() and file.is_file()
+    isolated: Isolation | None = ("sandbox" if sandbox else "process") if submitted else None
     with progressing() as progress:
         done = repeat_record(
-            result.record, method=method, cache_dir=cache, data_dir=None, threads=threads, progress=progress
+            result.record,
+            method=str(file) if submitted else None,
+            cache_dir=cache_dir or default_cache(),
+            threads=threads,
+            progress=progress,
+            isolated=isolated,
         )
     differences = tuple(
         f"{row.metric} ({row.group.value}, beam {row.beam}): {row.then} submitted, {row.now} now"
         for row in done.rows
         if row.verdict == "differs"
     )
-    return DemoRun(place=result.place, matches=done.matches, differences=differences[:20])
+    return DemoRun(
+        place=result.place,
+        matches=done.matches,
+        differences=differences[:20],
+        sandboxed=isolated != "process",
+        time_fault=done.time_fault,
+    )
 
 
 def _card(found: Verification, *, wanted: bool) -> Output:
@@ -96,7 +109,7 @@ def _card(found: Verification, *, wanted: bool) -> Output:
         demo = f"{found.demo.place}: {'the same numbers' if found.demo.matches else 'other numbers'}"
     rows = [
         ("verdict", verdict),
-        ("badge", found.badge.value),
+        ("badge", found.badge_text),
         ("results", str(found.results)),
         ("checks", f"{sum(check.passed for check in found.checks)} of {len(found.checks)} passed"),
         ("re-scored", f"{len(found.rescored)} metrics: {', '.join(found.rescored)}"),

@@ -61,14 +61,8 @@ CHANGES = {
 """Parts of the original's fingerprint that must not change."""
 
 
-@dataclass
-class SideEffects:
-    """Side effects of a call; each list holds sentences."""
-
-    printed: str = ""
-    randomness: list[str] = field(default_factory=list)
-    settings: list[str] = field(default_factory=list)
-    accessed: list[str] = field(default_factory=list)
+Faults = dict[str, list[str]]
+"""Sentences by the name of the rule that they break (``rules.RULES``)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +72,7 @@ class MethodCall:
     Attributes:
         method: The called object; None if it could not be made.
         fault: Why the call failed, in one line; there is no result then.
-        original, result: How the original was changed; faults of the returned recommender.
-        lists: Faults of its recommendation lists; None if they were not checked.
+        faults: What it broke; ``lists`` is absent where they were not checked.
         content: Digest of all that determines its lists; None without a result.
         changed, trained: Whether the result or its weights differ from the original.
     """
@@ -87,16 +80,12 @@ class MethodCall:
     method: UnlearningMethod[Any] | None = None
     fault: str = ""
     hint: str | None = None
-    original: tuple[str, ...] = ()
-    result: tuple[str, ...] = ()
-    lists: tuple[str, ...] | None = None
+    faults: Faults = field(default_factory=dict)
     content: tuple[str, str, str] | None = None
     changed: bool = False
     trained: bool = False
-    request_changed: bool = False
     seconds: float = 0.0
     progress: Progress = field(default_factory=Progress)
-    effects: SideEffects = field(default_factory=SideEffects)
 
 
 def call_method(
@@ -121,41 +110,33 @@ def call_method(
     progress = Progress()
     began = time.perf_counter()
     method: UnlearningMethod[Any] | None = None
-    with _observed(root, int(repeated)) as effects:
+    with _observed(root, int(repeated)) as faults:
         try:
             method = make()
             result = method.unlearn(recommender, request, progress)
         except BenchError as fault:
-            return MethodCall(method, fault=fault.what, hint=fault.hint, progress=progress, effects=effects)
+            return MethodCall(method, fault.what, fault.hint, faults, progress=progress)
         except Exception as fault:
             text = frame_in_file(fault, source) or f"{type(fault).__name__}: {fault}".partition("\n")[0]
-            return MethodCall(method, fault=text, progress=progress, effects=effects)
+            return MethodCall(method, text, None, faults, progress=progress)
     seconds = time.perf_counter() - began
     if not isinstance(result, Recommender):
         what = f"unlearn() returned {type(result).__name__}, not a recommender"
-        return MethodCall(method, fault=what, hint="return the unlearned recommender", progress=progress)
+        return MethodCall(method, what, "return the unlearned recommender", progress=progress)
     now, after = fingerprint(recommender), fingerprint(result)
-    faults: list[str] = []
-    lists = None
+    faults["original-untouched"] = [
+        text for name, text in CHANGES.items() if getattr(now, name) != getattr(before, name)
+    ]
+    if _digest(request) != digest:
+        faults["request-untouched"] = ["arrays of the request were changed in place"]
     if bad := first_not_finite(result):
-        faults = [f"weights that are not finite: {bad} holds NaN or infinity"]
+        faults["result-whole"] = [f"weights that are not finite: {bad} holds NaN or infinity"]
     elif not repeated:
         with tempfile.TemporaryDirectory() as folder:
-            faults = list(result_faults(before, result, Path(folder) / "model"))
-        lists = tuple(list_faults(result, task.split.test, TEST_USERS))
-    return MethodCall(
-        method,
-        original=tuple(text for name, text in CHANGES.items() if getattr(now, name) != getattr(before, name)),
-        result=tuple(faults),
-        lists=lists,
-        content=after.content,
-        changed=after.content != before.content,
-        trained=after.weights != before.weights,
-        request_changed=_digest(request) != digest,
-        seconds=seconds,
-        progress=progress,
-        effects=effects,
-    )
+            faults["result-whole"] = list(result_faults(before, result, Path(folder) / "model"))
+        faults["lists"] = list(list_faults(result, task.split.test, TEST_USERS))
+    changed, trained = after.content != before.content, after.weights != before.weights
+    return MethodCall(method, "", None, faults, after.content, changed, trained, seconds, progress)
 
 
 @dataclass(frozen=True)
@@ -266,15 +247,17 @@ def _digest(content: object) -> str:
 
 
 @contextlib.contextmanager
-def _observed(root: Path, global_seed: int) -> Iterator[SideEffects]:
+def _observed(root: Path, global_seed: int) -> Iterator[Faults]:
     """Observe the block's output, file and network access, and changes of global state, which is restored.
 
     Torch's global generator is seeded as the runner does for a stage, Python's and NumPy's with ``global_seed``.
     """
-    effects, output, dropout = SideEffects(), io.StringIO(), list[str]()
+    accessed: list[str] = []
+    faults: Faults = {"random-state": [], "request-alone": [], "quiet": [], "settings": []}
+    output, dropout = io.StringIO(), list[str]()
     outside = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global generator is meant
     hook = register_module_forward_pre_hook(lambda part, inputs: dropout.append("on") if _drops(part) else None)
-    listener = (f"{root.resolve()}{os.sep}", effects.accessed)
+    listener = (f"{root.resolve()}{os.sep}", accessed)
     _install_audit_hook()
     _LISTENERS.append(listener)
     try:
@@ -284,21 +267,23 @@ def _observed(root: Path, global_seed: int) -> Iterator[SideEffects]:
             torch.manual_seed(derive(SEED, "stage", "unlearned"))
             generators, settings = _generator_states(), _settings()
             try:
-                yield effects
+                yield faults
             finally:
                 for (what, was), (_, now) in zip(generators, _generator_states(), strict=True):
                     if now != was and not (dropout and what == TORCH_DRAWS):
-                        effects.randomness.append(what)
+                        faults["random-state"].append(what)
                 for (name, was, restore), (_, now, _) in zip(settings, _settings(), strict=True):
                     if now != was:
-                        effects.settings.append(f"{name} was {was} and is {now}")
+                        faults["settings"].append(f"{name} was {was} and is {now}")
                         restore(was)
     finally:
         _LISTENERS.remove(listener)
         hook.remove()
         random.setstate(outside[0])
         np.random.set_state(outside[1])  # noqa: NPY002
-        effects.printed = output.getvalue()
+        faults["request-alone"] += list(dict.fromkeys(accessed))[:3]
+        if printed := output.getvalue().strip().partition("\n")[0]:
+            faults["quiet"].append(f"it prints {printed[:80]!r}")
 
 
 def _drops(part: torch.nn.Module) -> bool:

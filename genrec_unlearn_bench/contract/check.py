@@ -96,10 +96,10 @@ def check_method(
     Raises UsageError if there is no such file, method or backbone, or ``fields`` do not fit.
     """
     began = time.perf_counter()
-    file = Path(text if text.endswith(".py") else text.rpartition(":")[0])
     try:
         entry = find_method(text)
     except UsageError as fault:
+        file = Path(text if text.endswith(".py") else text.rpartition(":")[0])
         if isinstance(fault, UnknownName) or not file.is_file():
             raise
         result = broken("file", fault.what, hint=fault.hint or f"see {fault.where}")
@@ -268,22 +268,21 @@ def _call_rules(call: MethodCall) -> Iterator[RuleResult]:
         yield broken("runs", call.fault, hint=call.hint)
         return
     yield kept("runs", f"{call.seconds:.1f} s")
-    yield judged("original-untouched", call.original)
-    yield judged("request-untouched", ["arrays of the request were changed in place"] if call.request_changed else [])
+    for rule in ("original-untouched", "request-untouched"):
+        yield judged(rule, call.faults.get(rule, []))
     notes = call.progress.notes
     if not call.changed and (notes.get("applicable") is False or notes.get("edited_vectors") == 0):
         yield left_out("changed", "it notes that there was nothing to do here")
     else:
         yield judged("changed", [] if call.changed else ["the result equals the original to the bit"])
-    yield judged("result-whole", call.result)
-    yield left_out("lists", "the result is not finite") if call.lists is None else judged("lists", call.lists)
+    yield judged("result-whole", call.faults["result-whole"])
+    if "lists" in call.faults:
+        yield judged("lists", call.faults["lists"])
+    else:
+        yield left_out("lists", "the result is not finite")
     yield _losses(call)
-    effects = call.effects
-    yield judged("random-state", sorted(effects.randomness))
-    yield judged("request-alone", list(dict.fromkeys(effects.accessed))[:3])
-    first = effects.printed.strip().partition("\n")[0]
-    yield judged("quiet", [f"it prints {first[:80]!r}"] if first else [])
-    yield judged("settings", sorted(effects.settings))
+    for rule in ("random-state", "request-alone", "quiet", "settings"):
+        yield judged(rule, sorted(call.faults[rule]))
 
 
 def _losses(call: MethodCall) -> RuleResult:
@@ -312,5 +311,6 @@ def _call_faults(call: MethodCall) -> list[str]:
     """All faults of a call on another kind of request or backbone."""
     if call.fault:
         return [call.fault]
-    faults = [f"the original: {part}" for part in call.original] + [*call.result, *(call.lists or ())]
+    faults = [f"the original: {part}" for part in call.faults["original-untouched"]]
+    faults += [*call.faults["result-whole"], *call.faults.get("lists", [])]
     return [*faults, "losses that are not finite"] if call.progress.diverged else faults

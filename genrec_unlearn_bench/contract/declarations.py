@@ -22,6 +22,8 @@ from genrec_unlearn_bench.registry import (
     Entry,
     class_attribute,
     class_node,
+    imported_modules,
+    is_method_import,
     load_class,
     methods,
     source_file,
@@ -36,11 +38,6 @@ __all__ = ["Method", "class_rules", "file_rules", "import_rule"]
 Method = type[UnlearningMethod[Any]]
 
 PACKAGE = "genrec_unlearn_bench."
-ALLOWED_IMPORTS = (
-    *("errors", "config", "seeding", "progress", "tensors", "features", "sids", "decoding", "backbones"),
-    *("unlearning", "methods", "testing", "data.examples", "data.forget", "data.items"),
-)
-"""Modules of the suite that a method may import: no test data and no retrained model can be reached through them."""
 
 SOURCE_WORDS = re.compile(r"arXiv|doi|https?://|et al\.|\b(?:19|20)\d\d\b|\bpaper\b|unpublished", re.IGNORECASE)
 UPDATE_WORDS = re.compile(
@@ -100,18 +97,11 @@ def _variants(entry: Entry) -> RuleResult:
 def _forbidden_imports(tree: ast.Module, file: str) -> list[str]:
     faults = []
     for node in ast.walk(tree):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        for name in names:
-            inner = name.removeprefix(PACKAGE)
-            if inner == name or any(f"{inner}.".startswith(f"{part}.") for part in ALLOWED_IMPORTS):
-                continue
-            data = inner.startswith("data")
-            why = "the request holds all data a method may see" if data else "the suite calls methods, not vice versa"
-            faults.append(f"{file}:{getattr(node, 'lineno', 0)} imports {name}: {why}")
+        for name in imported_modules(node):
+            if name.startswith(PACKAGE) and not is_method_import(name):
+                data = name.startswith(f"{PACKAGE}data")
+                why = "the request holds all data a method may see" if data else "the suite calls methods"
+                faults.append(f"{file}:{getattr(node, 'lineno', 0)} imports {name}: {why}")
     return list(dict.fromkeys(faults))
 
 

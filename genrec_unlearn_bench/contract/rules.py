@@ -119,14 +119,27 @@ class CheckReport(StrictModel):
         return not any(finding.status == "broken" for finding in self.findings)
 
 
-def kept(rule: str, observed: str = "", *, subject: str = "") -> RuleResult:
-    """A rule that holds; ``subject`` is the kind or backbone it was checked for."""
+def judged(
+    rule: str, faults: Sequence[str], observed: str = "", *, hint: str | None = None, subject: str = ""
+) -> RuleResult:
+    """Broken if there are faults, with the rule's hint unless there is a more specific one; kept otherwise.
+
+    Args:
+        subject: The kind or backbone that the rule was checked for.
+    """
+    if faults:
+        return _result(rule, "broken", faults, subject, hint or RULES[rule][1].replace("{}", subject))
     return _result(rule, "kept", (observed,) if observed else (), subject)
 
 
-def broken(rule: str, *reasons: str, hint: str | None = None, subject: str = "") -> RuleResult:
-    """A rule that does not hold, with the rule's hint unless there is a more specific one."""
-    return _result(rule, "broken", reasons, subject, hint or RULES[rule][1].replace("{}", subject))
+def kept(rule: str, observed: str = "") -> RuleResult:
+    """A rule that holds."""
+    return judged(rule, (), observed)
+
+
+def broken(rule: str, *reasons: str, hint: str | None = None) -> RuleResult:
+    """A rule that does not hold."""
+    return judged(rule, reasons, hint=hint)
 
 
 def left_out(rule: str, reason: str, *, subject: str = "") -> RuleResult:
@@ -134,15 +147,6 @@ def left_out(rule: str, reason: str, *, subject: str = "") -> RuleResult:
     return _result(rule, "left out", (reason,), subject)
 
 
-def judged(
-    rule: str, faults: Sequence[str], observed: str = "", *, hint: str | None = None, subject: str = ""
-) -> RuleResult:
-    """Broken if there are faults, kept otherwise."""
-    if faults:
-        return broken(rule, *faults, hint=hint, subject=subject)
-    return kept(rule, observed, subject=subject)
-
-
-def _result(rule: str, status: Status, reasons: tuple[str, ...], subject: str, hint: str = "") -> RuleResult:
-    name = f"{rule}-{subject}" if subject else rule
-    return RuleResult(rule=name, title=RULES[rule][0].replace("{}", subject), status=status, reasons=reasons, hint=hint)
+def _result(rule: str, status: Status, reasons: Sequence[str], subject: str, hint: str = "") -> RuleResult:
+    name, title = f"{rule}-{subject}" if subject else rule, RULES[rule][0].replace("{}", subject)
+    return RuleResult(rule=name, title=title, status=status, reasons=tuple(reasons), hint=hint)

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import MetricValue
     from genrec_unlearn_bench.pipeline.stages.data import PreparedTask
 
-__all__ = ["FinishedRun", "build_record", "cost_of", "run_cell"]
 
 
 def run_cell(
@@ -76,20 +75,24 @@ def run_cell(
         BenchError: Data, storage or the run failed; finished stages are kept.
     """
     resolved = resolve(request, source=source)
-    context = StageContext(store, progress or Progress(), cache or SessionCache(), resolved.device)
+    done = run_resolved(resolved, StageContext(store, progress or Progress(), cache or SessionCache(), resolved.device))
+    if source is None and place() == 0:
+        remember_finished(request, store, done)
+    return done
+
+
+def run_resolved(resolved: ResolvedRequest, context: StageContext) -> FinishedRun:
+    """Run a cell that is resolved already: its stages in one loop, then its record."""
     result = build_result(resolved, progress=context.progress)
     done = _finished(resolved, result)
     if done is not None:
         context.progress.info(f"result: from {done.folder}")
-    else:
-        with determinism(resolved.threads):
-            _check_task(resolved, result, context)
-            for stage in result.inputs.values():
-                materialise(stage, context)
-            done = _conclude(resolved, result, context)
-    if source is None and place() == 0:
-        remember_finished(request, store, done)
-    return done
+        return done
+    with determinism(resolved.threads):
+        _check_task(resolved, result, context)
+        for stage in result.inputs.values():
+            materialise(stage, context)
+        return _conclude(resolved, result, context)
 
 
 def _finished(resolved: ResolvedRequest, result: Stage) -> FinishedRun | None:

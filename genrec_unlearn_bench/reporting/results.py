@@ -41,7 +41,7 @@ class Badge(StrEnum):
     RE_SCORED = "re-scored"
     """Every ranking metric and concept rate follows from the per-user tables, and all checks passed."""
     REPRODUCED = "reproduced"
-    """The demo cell, run again elsewhere, gave the same numbers, and nothing is withheld."""
+    """A cell, run again elsewhere, gave the same numbers, and nothing is withheld; the text says how many of them."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Source:
     Attributes:
         name: ``""`` for results that belong to nobody's submission, else the submission's name.
         authors, link, bibtex: As the submitter wrote them; renderers escape them.
+        badge_text: The badge with what was run again and how; empty where it says no more than the badge.
     """
 
     name: str = ""
@@ -59,6 +60,7 @@ class Source:
     link: str = ""
     bibtex: str = ""
     badge: Badge = Badge.SELF_REPORTED
+    badge_text: str = ""
 
 
 OWN = Source()

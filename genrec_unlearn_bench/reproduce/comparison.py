@@ -13,10 +13,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
+from genrec_unlearn_bench.pipeline.record import Environment, RunRecord, StageRef
 from genrec_unlearn_bench.reproduce.noise_floor import FEWEST, NoiseFloor, NumberId, Redo
 
 __all__ = [
@@ -25,14 +25,14 @@ __all__ = [
     "Basis",
     "Compared",
     "EnvironmentChange",
-    "FirstDifference",
     "Repetition",
     "Verdict",
     "compare",
     "environment_changes",
 ]
 
-Verdict = Literal["identical", "within", "differs", "not judged"]
+Verdict = Literal["identical", "within", "differs", "not judged", "new"]
+"""``new``: the suite measures it now, and the record is older than that; nothing is said against the record."""
 
 Basis = Literal["bits", "floor", "users"]
 """What is owed: the same bits, a difference within the recorded noise floor, or one within the spread over users."""
@@ -50,6 +50,9 @@ DECIDING = frozenset({"hr@10", "ndcg@10"})
 
 EVALUATION = "evaluation"
 """Name of the stage with the values and the per-user table."""
+
+OTHER_TIME, SHORTEST = 10.0, 0.5
+"""A recorded time is doubted where it differs by more than so many times; below half a second clocks say little."""
 
 COST = ("cost.", "stream.seconds", "stream.share-of-retraining")
 """Prefixes of metrics that depend on the clock, or on a tuning that is not repeated."""
@@ -70,24 +73,6 @@ class EnvironmentChange:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.then} then, {self.now} now"
-
-
-@dataclass(frozen=True)
-class FirstDifference:
-    """The first stage, upstream first, whose content differs between two runs of a cell.
-
-    Attributes:
-        same_key: Whether it was made from the same inputs, settings and code; None where it is no longer made.
-    """
-
-    name: str
-    same_key: bool | None
-
-    def __str__(self) -> str:
-        if self.same_key is None:
-            return f"the stage {self.name!r} is no longer made"
-        why = "from the same inputs and code" if self.same_key else "from other inputs, settings or code"
-        return f"the stage {self.name!r} came out differently, {why}"
 
 
 @dataclass(frozen=True)
@@ -146,15 +131,22 @@ class Repetition:
         if self.then.diverged != self.now.diverged:
             return False
         if self.bitwise:
-            return _table(self.then) == _table(self.now) and set(self.counts) <= {"identical"}
+            return _table(self.then) == _table(self.now) and set(self.counts) <= {"identical", "new"}
         return not any(row.verdict == "differs" for row in self.rows if row.deciding)
 
     @property
     def counts(self) -> dict[Verdict, int]:
         """Numbers by verdict, cost aside."""
         found = Counter(row.verdict for row in self.rows if not row.metric.startswith(COST))
-        order: tuple[Verdict, ...] = ("identical", "within", "differs", "not judged")
-        return {verdict: found[verdict] for verdict in order if found[verdict]}
+        return {verdict: found[verdict] for verdict in get_args(Verdict) if found[verdict]}
+
+    @property
+    def time_fault(self) -> str:
+        """How the recorded time of unlearning differs from the repetition's, where that is by more than ten times."""
+        then, now = (max(one.cost.unlearn_seconds, SHORTEST) for one in (self.then, self.now))
+        if max(then, now) <= OTHER_TIME * min(then, now):
+            return ""
+        return f"unlearning took {now:.3g} s, and the record says {then:.3g} s"
 
 
 def compare(
@@ -192,22 +184,28 @@ def compare(
         changes=changes,
         rows=tuple(rows),
         basis="bits" if bitwise else "users" if floor is None else "floor",
-        first_difference="" if first is None else str(first),
+        first_difference=_first_difference_text(first),
         reused=tuple(stage.name for stage in now.stages if stage.cached),
         own=own,
         floor_unused=unused,
     )
 
 
-def _first_difference(then: RunRecord, now: RunRecord) -> FirstDifference | None:
+def _first_difference(then: RunRecord, now: RunRecord) -> tuple[StageRef, StageRef | None] | None:
+    """The first stage, upstream first, whose content differs, then and now."""
     after = {stage.name: stage for stage in now.stages}
-    for stage in then.stages:
-        other = after.get(stage.name)
-        if other is None:
-            return FirstDifference(stage.name, None)
-        if other.digest != stage.digest:
-            return FirstDifference(stage.name, other.key == stage.key)
-    return None
+    pairs = ((stage, after.get(stage.name)) for stage in then.stages)
+    return next(((one, other) for one, other in pairs if other is None or other.digest != one.digest), None)
+
+
+def _first_difference_text(first: tuple[StageRef, StageRef | None] | None) -> str:
+    if first is None:
+        return ""
+    then, now = first
+    if now is None:
+        return f"the stage {then.name!r} is no longer made"
+    why = "from the same inputs and code" if now.key == then.key else "from other inputs, settings or code"
+    return f"the stage {then.name!r} came out differently, {why}"
 
 
 def _usable_floor(
@@ -216,7 +214,7 @@ def _usable_floor(
     floors: Sequence[NoiseFloor],
     redo: Redo,
     own: frozenset[str],
-    first: FirstDifference | None,
+    first: tuple[StageRef, StageRef | None] | None,
 ) -> tuple[NoiseFloor | None, str]:
     """The floor that says how far apart these two may lie, or why none of those that are there does."""
     mine = [floor for floor in floors if floor.key == then.key]
@@ -229,10 +227,12 @@ def _usable_floor(
         return None, "the record itself was made in another environment"
     if here[0].runs < FEWEST:
         return None, f"it was measured by {here[0].runs} runs, and {FEWEST} are the fewest"
-    if first is not None and not first.same_key:
-        return None, f"the stage {first.name!r} was made from other inputs, settings or code"
-    if redo == "row" and first is not None and first.name.partition(" ")[0] not in own:
-        return None, f"the stage {first.name!r}, which the row is built on, is another one here"
+    if first is not None:
+        stage, other = first
+        if other is None or other.key != stage.key:
+            return None, f"the stage {stage.name!r} was made from other inputs, settings or code"
+        if redo == "row" and stage.name.partition(" ")[0] not in own:
+            return None, f"the stage {stage.name!r}, which the row is built on, is another one here"
     return here[0], ""
 
 
@@ -284,10 +284,13 @@ def _compared(then: MetricValue | None, now: MetricValue | None, limits: Mapping
 
 
 def _verdict(then: MetricValue | None, now: MetricValue | None, allowed: float | None) -> Verdict:
+    if then is None and now is not None:
+        return "identical" if now.value is None else "differs" if now.metric in DECIDING else "new"
     if then is None or now is None:
-        missing = then or now
-        return "differs" if missing is not None and missing.value is not None else "identical"
-    if (then.value, then.n, then.sd, then.interval) == (now.value, now.n, now.sd, now.interval):
+        return "identical" if then is None or then.value is None else "differs"
+    # Metrics have been given intervals since the first records were published.
+    same_interval = then.interval is None or then.interval == now.interval
+    if (then.value, then.n, then.sd) == (now.value, now.n, now.sd) and same_interval:
         return "identical"
     if then.value is None or now.value is None:
         return "differs"

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.data.tasks import find_task
@@ -26,13 +27,21 @@ from genrec_unlearn_bench.pipeline.stages.shadows import STAGE
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods, source_digest
 from genrec_unlearn_bench.reproduce.comparison import Repetition, compare, environment_changes
+from genrec_unlearn_bench.reproduce.isolated import run_isolated
 from genrec_unlearn_bench.reproduce.noise_floor import FEWEST, NoiseFloor, Redo, extended, read_floors, write_floor
 from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["measure_floor", "repeat_record", "request_of"]
+__all__ = ["Isolation", "measure_floor", "repeat_record", "request_of"]
 
 ROW = frozenset({"unlearned", "evaluation", "stream", "u-lira-metrics"})
 """Stages that are recomputed for a method's row; a reference row's own stage carries its name."""
+
+
+Isolation = Literal["sandbox", "process"]
+"""How a method that is not trusted is run: in a sandbox, or in a process of its own with this user's rights."""
+
+SHORTEST_LIMIT, PATIENCE = 1800.0, 30.0
+"""Seconds after which an isolated method is ended: so many, and so many times what its record says it took."""
 
 
 class _RedoingStore(StageStore):
@@ -65,6 +74,7 @@ def repeat_record(
     encoder: str | None = None,
     redo: Redo = "row",
     floors: Sequence[NoiseFloor] = (),
+    isolated: Isolation | None = None,
 ) -> Repetition:
     """Run the cell of a record again and compare the outcome with it.
 
@@ -76,6 +86,8 @@ def repeat_record(
         encoder: Where the text encoder lies, for one that a record can only name by its content.
         redo: ``row``: what the row itself is made of and all measurements; ``all``: everything, with nothing kept.
         floors: Noise floors beside the record (``noise_floor``).
+        isolated: For a submitted method: run it in a process of its own, before any oracle is there, in a sandbox or
+            without one; None trusts the method's code as one's own.
 
     Raises:
         ProtocolMismatch: The record is of another protocol.
@@ -83,13 +95,7 @@ def repeat_record(
         UsageError: The method, task, encoder or device is not here, or a configuration does not fit today's code.
         BenchError: The run failed.
     """
-    if record.protocol_version != PROTOCOL_VERSION:
-        raise ProtocolMismatch(
-            f"the record follows protocol {record.protocol_version}, and this suite is protocol {PROTOCOL_VERSION}",
-            where=record.key[:10],
-            hint=f"repeat it with the suite that made it: version {record.suite_version}, commit "
-            f"{record.environment.git_commit or 'unknown'}",
-        )
+    _check_protocol(record)
     with tempfile.TemporaryDirectory(prefix="bench-repeat-") as place:
         aside = Path(place)
         request = request_of(
@@ -108,8 +114,22 @@ def repeat_record(
             store = _RedoingStore(cache_dir, progress, names=own, aside=aside / "cache")
         where = f"the record {record.key[:10]}, method_config"
         source = ConfigSource(record.cell.ruleset, record.method_config, where)
-        done = run_cell(request, store, progress, source=source)
+        if isolated is None:
+            done = run_cell(request, store, progress, source=source)
+        else:
+            limit = SHORTEST_LIMIT + PATIENCE * record.cost.unlearn_seconds
+            done = run_isolated(request, source, store, progress, sandboxed=isolated == "sandbox", seconds=limit)
     return compare(record, done.record, floors=floors, redo=redo, own=own)
+
+
+def _check_protocol(record: RunRecord) -> None:
+    if record.protocol_version != PROTOCOL_VERSION:
+        raise ProtocolMismatch(
+            f"the record follows protocol {record.protocol_version}, and this suite is protocol {PROTOCOL_VERSION}",
+            where=record.key[:10],
+            hint=f"repeat it with the suite that made it: version {record.suite_version}, commit "
+            f"{record.environment.git_commit or 'unknown'}",
+        )
 
 
 def measure_floor(

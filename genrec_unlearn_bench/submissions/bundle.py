@@ -1,7 +1,8 @@
-"""Names of what ships with the suite, read once: a check asks for them thousands of times."""
+"""A submission, or a tree of results, read whole before anything is checked; nothing in it is executed."""
 
 from __future__ import annotations
 
+import ast
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,16 +20,27 @@ from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.errors import ConfigError, UsageError
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
-from genrec_unlearn_bench.submissions.faults import Fault, Refused
+from genrec_unlearn_bench.registry import class_attribute
+from genrec_unlearn_bench.submissions.faults import Fault, Refused, as_faults
 from genrec_unlearn_bench.submissions.inventory import Inventory, content_digest, take_inventory, unpack
 from genrec_unlearn_bench.submissions.plain_text import plain_json
-from genrec_unlearn_bench.submissions.spec import SPEC, Submission, parse_submission
+from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC, Submission, parse_submission
 from genrec_unlearn_bench.submissions.table import read_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DEMO", "Bundle", "Result", "demo_tasks", "identities", "load", "opened", "shipped_leaderboard"]
+__all__ = [
+    "DEMO",
+    "Bundle",
+    "Result",
+    "declared_names",
+    "demo_tasks",
+    "identities",
+    "load",
+    "opened",
+    "shipped_leaderboard",
+]
 
 DEMO = "demo"
 """The dataset that everybody has, as it is generated."""
@@ -61,6 +73,10 @@ class Result:
         """Where the record stands."""
         return f"{self.place}/{RECORD}"
 
+    def at(self, field: str) -> str:
+        """A field of the record, as faults name it."""
+        return f"{self.record_path}: {field}"
+
     @property
     def table_path(self) -> str:
         """Where the per-user table stands."""
@@ -92,12 +108,41 @@ class Bundle:
         """Digest of the whole content, but for the verification."""
         return content_digest(self.inventory.digests)
 
+    @cached_property
+    def variants(self) -> frozenset[str]:
+        """Names of the variants that the submitted file declares for the method."""
+        if self.spec is None or METHOD_FILE not in self.inventory.digests:
+            return frozenset()
+        return declared_names((self.root / METHOD_FILE).read_bytes()).get(self.spec.method.name, frozenset())
+
+    def other_submissions(self) -> list[Path]:
+        """Folders of the leaderboard's other submissions."""
+        place = self.leaderboard / "submissions" if self.leaderboard is not None else Path("/nowhere")
+        found = sorted(place.iterdir()) if place.is_dir() else []
+        return [one for one in found if one.is_dir() and one.name != self.name and one.resolve() != self.root.resolve()]
+
     def table(self, result: Result) -> tuple[pd.DataFrame, frozenset[str]]:
         """A result's per-user table and its withheld families. Raises Refused."""
         path = result.table_path
         if path not in self.inventory.digests:
             raise Refused("the per-user table is missing", where=path, hint="submit results with their tables")
         return read_table((self.root / path).read_bytes(), path)
+
+
+def declared_names(source: bytes) -> dict[str, frozenset[str]]:
+    """Names of the method classes in a file with the names of their variants, read without importing it."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    found = {}
+    for node in ast.walk(tree):
+        name = class_attribute(node, "name") if isinstance(node, ast.ClassDef) else None
+        if isinstance(node, ast.ClassDef) and isinstance(name, ast.Constant):
+            variants = class_attribute(node, "variants")
+            keys = variants.keys if isinstance(variants, ast.Dict) else []
+            found[str(name.value)] = frozenset(str(one.value) for one in keys if isinstance(one, ast.Constant))
+    return found
 
 
 def shipped_leaderboard() -> Path | None:
@@ -135,10 +180,8 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
         except Refused as fault:
             faults["submission"].append(fault.fault)
         except ConfigError as fault:
-            faults["submission"] += [
-                Fault(what=line, where=SPEC, hint="fix the field; `bench submission new --help` says what each one is")
-                for line in fault.faults
-            ]
+            hint = "fix the field; `bench submission new --help` says what each one is"
+            faults["submission"] += as_faults(((SPEC, line) for line in fault.faults), hint)
     results, manifests = [], {}
     for path in inventory.digests:
         folder, _, name = path.rpartition("/")

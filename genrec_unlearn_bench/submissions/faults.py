@@ -1,42 +1,40 @@
-"""Faults of a submission, in the words of whoever has to fix them, and what no text of a submission may hold.
+"""Faults of a submission, for whoever has to fix them, what none of its texts may hold, and how much there may be.
 
-How much a submission may hold is declared here too: every size is bounded before anything is read. Control
-characters, text that hides or reverses its neighbours and machine paths are refused. Everything else that a
-submitter writes is plain text for the renderers, which escape it.
+Every size is bounded before anything is read. Control characters, text that hides or reverses its neighbours and
+machine paths are refused; everything else that a submitter writes is plain text, which renderers escape.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.errors import BenchError, printable
 
 __all__ = [
     "ARCHIVE_BYTES",
     "DEPTH",
     "FILES",
     "FILE_BYTES",
+    "NODES",
     "PARQUET_ROWS",
     "REPORTED_SEEDS",
     "SAFE_PART",
-    "TEXT_LENGTH",
     "TOTAL_BYTES",
     "TRIALS",
-    "WORDS_BYTES",
     "Fault",
+    "Finding",
     "Refused",
+    "as_faults",
     "file_limit",
-    "is_finite",
     "machine_path",
     "odd_text",
-    "printable",
+    "skeleton",
     "values_of",
 ]
 
@@ -70,36 +68,43 @@ REPORTED_SEEDS = range(9000)
 SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}\Z")
 """One part of a path: plain letters, so that it means the same on every system. A method may be named ``flat+``."""
 
-_DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Overrides that make the text after them run the other way: with them a name can show as another one."""
+_JOINERS = "\u200c\u200d"
+"""The only invisible characters that scripts need inside words (Persian, Indic scripts)."""
 _PATH = re.compile(
     r"""(?:^|(?<=[\s"'=,;(\[]))(?:/[A-Za-z_.][^\s"',;)\]]*|~/[^\s"',;)\]]*|[A-Za-z]:[\\/][^\s"']*|\\\\[^\s"']+)"""
     r"""|file://[^\s"']*"""
 )
 
-
 LONGEST_MESSAGE = 1000
+
+# Letters that look like Latin ones in most fonts (Unicode TR 39), after lower-casing; and digits that pass for letters.
+_LOOK_ALIKE = str.maketrans(
+    {
+        **dict(zip("авсԁеһіјӏкмнорԛѕтуѵԝхз", "abcdehljlkmhopqstyvwxz", strict=True)),
+        **dict(zip("αβγεηικνορτυχω", "abyenlkvoptuxw", strict=True)),
+        **dict(zip("0135|!i", "oleslll", strict=True)),
+    }
+)
+
+
+def skeleton(text: str) -> str:
+    """What a name looks like: two with one skeleton are taken for each other (``TRACER``, ``trасеr``, ``tr-acer``)."""
+    plain = unicodedata.normalize("NFKD", text).casefold().translate(_LOOK_ALIKE)
+    return "".join(one for one in plain if one.isalnum()).replace("rn", "m").replace("vv", "w")
 
 
 def odd_text(text: str, *, lines: bool = False) -> str | None:
     """The fault of a text, as the end of a sentence, or None. ``lines`` lets line breaks and tabs pass."""
     if len(text) > TEXT_LENGTH:
         return f"is longer than {TEXT_LENGTH} characters"
-    if text.isascii() and text.isprintable():
-        return None
-    for character in text:
+    for character in "" if text.isascii() and text.isprintable() else text:
         if lines and character in "\n\t":
             continue
         kind = unicodedata.category(character)
-        if kind in ("Cc", "Cs", "Zl", "Zp") or character in _DIRECTIONS:
-            return f"holds the control character U+{ord(character):04X}"
+        if kind in ("Cc", "Cs", "Zl", "Zp") or (kind == "Cf" and character not in _JOINERS):
+            what = "invisible" if kind == "Cf" else "control"
+            return f"holds the {what} character U+{ord(character):04X}"
     return None
-
-
-def printable(text: str) -> str:
-    """The text with every control character written out as its number, and cut where it is longer than a message."""
-    shown = text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]} …"
-    return "".join(f"\\u{ord(one):04x}" if odd_text(one) else one for one in shown)
 
 
 def machine_path(text: str) -> str | None:
@@ -121,26 +126,34 @@ def values_of(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
         yield place, content
 
 
-def is_finite(value: Any) -> bool:
-    """Whether a plain value is no NaN and no infinity."""
-    return not isinstance(value, float) or math.isfinite(value)
+def _shown(text: str) -> str:
+    return printable(text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]} …")
 
 
-Printable = Annotated[str, AfterValidator(printable)]
+Printable = Annotated[str, AfterValidator(_shown)]
 """A message may quote what a stranger wrote, and must not do to a terminal what that was meant to do."""
 
 
 class Fault(StrictModel):
-    """One thing that is wrong: what, where, and how to fix it."""
+    """One thing that is wrong: what, where (path inside the submission, and field), and how to fix it."""
 
     what: Printable
     where: Printable
-    """Path inside the submission, with the field where there is one."""
     hint: Printable
 
     def text(self) -> str:
         """All three, one a line."""
         return f"{self.what}\n  where: {self.where}\n  hint:  {self.hint}"
+
+
+Finding = tuple[str, str] | tuple[str, str, str]
+"""(where, what), and how to fix it where that is not the check's own hint."""
+
+
+def as_faults(found: Iterable[Finding], hint: str) -> Iterator[Fault]:
+    """Findings of one check as faults."""
+    for where, what, *own in found:
+        yield Fault(what=what, where=where, hint=own[0] if own else hint)
 
 
 class Refused(BenchError):

@@ -31,67 +31,49 @@ from genrec_unlearn_bench.submissions.faults import (
 )
 from genrec_unlearn_bench.submissions.spec import SPEC
 
-__all__ = [
-    "VERIFICATION",
-    "Inventory",
-    "colliding",
-    "content_digest",
-    "layout_fault",
-    "pack",
-    "take_inventory",
-    "unpack",
-    "unsafe",
-]
+__all__ = ["VERIFICATION", "Inventory", "content_digest", "pack", "take_inventory", "unpack", "unsafe"]
 
+VERIFICATION = "verification.json"
 _LONGEST = 300
+_DEEPEST = 8
 _RESERVED = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(\..*)?$", re.IGNORECASE)
 _CELL = r"([A-Za-z0-9_.+-]+/){4}(result\.json|per_user\.parquet|measurements/[a-z0-9-]+\.csv)"
 _SUBMISSION = re.compile(
     rf"^(submission\.yaml|verification\.json|method\.py|manifests/[a-z0-9_.-]+\.json|results/{_CELL})$"
 )
 _TREE = re.compile(rf"^(README\.md|verification\.json|manifests/[a-z0-9_.-]+\.json|{_CELL})$")
+_PACK = "pack the folder with `bench submission new`"
+_SMALLER = "withhold columns (--withhold similarity)"
 
 
 def unsafe(path: str) -> Fault | None:
     """The fault of a relative path as it stands in an archive or a folder, if anything."""
-    shown = ascii(path[:_LONGEST])[1:-1]
-
-    def fault(what: str, hint: str = "pack the folder with `bench submission new`") -> Fault:
-        return Fault(what=what, where=shown, hint=hint)
-
-    if path.startswith(("/", "\\")):
-        return fault("the name is an absolute path")
-    if re.match(r"^[A-Za-z]:", path):
-        return fault("the name begins with a drive letter")
     parts = path.replace("\\", "/").split("/")
-    if ".." in parts:
-        return fault("the name leads out of the folder (..)")
-    if "\\" in path:
-        return fault("the name holds a backslash")
-    if len(path) > _LONGEST or len(parts) > 8:
-        return fault("the name is too long or too deep")
-    for part in parts:
-        if not SAFE_PART.match(part) or part.endswith(".") or _RESERVED.match(part):
-            return fault(
-                "the name holds characters that do not mean the same on every system",
-                "use letters, digits, and . _ + - behind the first",
-            )
+    odd = any(not SAFE_PART.match(part) or part.endswith(".") or _RESERVED.match(part) for part in parts)
+    for wrong, what, hint in (
+        (path.startswith(("/", "\\")), "is an absolute path", _PACK),
+        (re.match(r"^[A-Za-z]:", path), "begins with a drive letter", _PACK),
+        (".." in parts, "leads out of the folder (..)", _PACK),
+        ("\\" in path, "holds a backslash", _PACK),
+        (len(path) > _LONGEST or len(parts) > _DEEPEST, "is too long or too deep", _PACK),
+        (odd, "holds characters that do not mean the same on every system", "use letters, digits, and . _ + -"),
+    ):
+        if wrong:
+            return Fault(what=f"the name {what}", where=ascii(path[:_LONGEST])[1:-1], hint=hint)
     return None
 
 
-def colliding(paths: Iterable[str]) -> Iterator[Fault]:
+def _colliding(paths: Iterable[str]) -> Iterator[Fault]:
     """Names that stand there twice, or that some systems take for the same."""
     seen: dict[str, str] = {}
     for path in paths:
-        key = unicodedata.normalize("NFKC", path).casefold()
-        first = seen.setdefault(key, path)
-        if first is path:
-            continue
-        what = "the name stands there twice" if first == path else f"the name differs from {first!a} in case alone"
-        yield Fault(what=what, where=ascii(path)[1:-1], hint="keep one of the two")
+        first = seen.setdefault(unicodedata.normalize("NFKC", path).casefold(), path)
+        if first is not path:
+            what = "the name stands there twice" if first == path else f"the name differs from {first!a} in case alone"
+            yield Fault(what=what, where=ascii(path)[1:-1], hint="keep one of the two")
 
 
-def layout_fault(path: str, *, tree: bool) -> Fault | None:
+def _layout_fault(path: str, *, tree: bool) -> Fault | None:
     """A file that has no place in a submission (or in a tree of results)."""
     if (_TREE if tree else _SUBMISSION).match(path):
         return None
@@ -100,13 +82,22 @@ def layout_fault(path: str, *, tree: bool) -> Fault | None:
         return Fault(what=what, where=path, hint="publish it with `bench submission new`, and verify that")
     place = "manifests/<task>.json and <task>/<backbone>/<method>/<run>/"
     layout = place if tree else "submission.yaml, method.py, verification.json and results/<task>/<backbone>/…"
-    return Fault(
-        what="there is a file that has no place here", where=path, hint=f"remove it; what belongs here: {layout}"
-    )
+    hint = f"remove it; what belongs here: {layout}"
+    return Fault(what="there is a file that has no place here", where=path, hint=hint)
 
 
-VERIFICATION = "verification.json"
-DEEPEST = 8
+def _kind_fault(path: str, mode: int, size: int) -> Fault | None:
+    """The fault of a file's kind, mode or size."""
+    limit = file_limit(path)
+    for wrong, what, hint in (
+        (stat.S_ISLNK(mode), "there is a link", "put the file itself there"),
+        (stat.S_IFMT(mode) not in (0, stat.S_IFREG), "there is something that is no file", "remove it"),
+        (mode & 0o111 and os.name != "nt", "there is an executable file", f"chmod -x {path}"),
+        (size > limit, f"a file is too large: {size} bytes, at most {limit}", _SMALLER),
+    ):
+        if wrong:
+            return Fault(what=what, where=path, hint=hint)
+    return None
 
 
 @dataclass(frozen=True)
@@ -127,19 +118,16 @@ def take_inventory(root: Path) -> Inventory:
         if number == FILES:
             faults.append(Fault(what=f"there are more than {FILES} files", where=".", hint="submit in parts"))
             break
-        fault = unsafe(path) or _kind_fault(path, status) or layout_fault(path, tree=tree)
+        fault = unsafe(path) or _kind_fault(path, status.st_mode, status.st_size) or _layout_fault(path, tree=tree)
         total += status.st_size
         if fault is None and total > TOTAL_BYTES:
-            fault = Fault(
-                what=f"the files have more than {TOTAL_BYTES >> 20} MiB in all",
-                where=path,
-                hint="withhold columns (--withhold similarity)",
-            )
+            what = f"the files have more than {TOTAL_BYTES >> 20} MiB in all"
+            fault = Fault(what=what, where=path, hint=_SMALLER)
         if fault is not None:
             faults.append(fault)
-            continue
-        digests[path] = file_digest(root / path)
-    faults += colliding(sorted(digests))
+        else:
+            digests[path] = file_digest(root / path)
+    faults += _colliding(sorted(digests))
     return Inventory(dict(sorted(digests.items())), tuple(faults))
 
 
@@ -155,24 +143,10 @@ def _entries(root: Path, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
     for entry in entries:
         path = f"{prefix}{entry.name}"
         # A folder that is too deep is given back as if it were a file, and refused by its name.
-        if entry.is_dir(follow_symlinks=False) and path.count("/") < DEEPEST:
+        if entry.is_dir(follow_symlinks=False) and path.count("/") < _DEEPEST:
             yield from _entries(Path(entry.path), f"{path}/")
         else:
             yield path, entry.stat(follow_symlinks=False)
-
-
-def _kind_fault(path: str, status: os.stat_result) -> Fault | None:
-    if stat.S_ISLNK(status.st_mode):
-        return Fault(what="there is a link", where=path, hint="put the file itself there")
-    if not stat.S_ISREG(status.st_mode):
-        return Fault(what="there is something that is no file", where=path, hint="remove it")
-    if status.st_mode & 0o111 and os.name != "nt":
-        return Fault(what="there is an executable file", where=path, hint=f"chmod -x {path}")
-    limit = file_limit(path)
-    if status.st_size > limit:
-        what = f"a file is too large: {status.st_size} bytes, at most {limit}"
-        return Fault(what=what, where=path, hint="withhold columns (--withhold similarity)")
-    return None
 
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -180,7 +154,6 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _UNUSUAL = 0x1 | 0x20 | 0x40
 """Flags of an entry: encrypted, patch data, strongly encrypted."""
-_PACK = "pack the folder with `bench submission new`"
 _BLOCK = 1 << 20
 
 
@@ -199,7 +172,7 @@ def unpack(archive: Path, target: Path) -> Path:
     """Unpack into the empty folder ``target``; returns the folder that holds the submission. Raises Refused."""
     name = archive.name
     if archive.stat().st_size > ARCHIVE_BYTES:
-        raise Refused(f"the archive is larger than {ARCHIVE_BYTES >> 20} MiB", where=name, hint="withhold columns")
+        raise Refused(f"the archive is larger than {ARCHIVE_BYTES >> 20} MiB", where=name, hint=_SMALLER)
     try:
         with _reading(name):
             opened = zipfile.ZipFile(archive)
@@ -208,7 +181,7 @@ def unpack(archive: Path, target: Path) -> Path:
             if len(infos) > FILES:
                 raise Refused(f"the archive holds {len(infos)} files, more than {FILES}", where=name, hint=_PACK)
             files = [info for info in infos if _check(info)]
-            for fault in colliding(info.filename for info in files):
+            for fault in _colliding(info.filename for info in files):
                 raise Refused(fault.what, where=f"{name}: {fault.where}", hint=fault.hint)
             left = TOTAL_BYTES
             for info in files:
@@ -237,25 +210,14 @@ def _reading(where: str) -> Iterator[None]:
 
 def _check(info: zipfile.ZipInfo) -> bool:
     """Whether an entry is a file to be written (True) or a folder. Raises Refused for anything else."""
-    place, kind = info.filename, stat.S_IFMT(info.external_attr >> 16)
-    fault = unsafe(place.removesuffix("/"))
+    path, mode = info.filename.removesuffix("/"), info.external_attr >> 16
+    folder = info.is_dir() and stat.S_IFMT(mode) in (0, stat.S_IFREG, stat.S_IFDIR)
+    fault = unsafe(path) or (None if folder else _kind_fault(path, mode, info.file_size))
     if fault is not None:
         raise Refused(f"in the archive, {fault.what}", where=fault.where, hint=fault.hint)
-    if kind == stat.S_IFLNK:
-        raise Refused("the archive holds a link", where=place, hint="put the file itself there")
-    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise Refused("the archive holds something that is no file", where=place, hint=_PACK)
-    if info.is_dir():
-        return False
-    if (info.external_attr >> 16) & 0o111:
-        raise Refused("the archive holds an executable file", where=place, hint="chmod -x, and pack it again")
     if info.flag_bits & _UNUSUAL or info.compress_type not in _PLAIN:
-        raise Refused("the archive is encrypted or packed in an unusual way", where=place, hint=_PACK)
-    limit = file_limit(place)
-    if info.file_size > limit:
-        what = f"a file in the archive is too large: {info.file_size} bytes, at most {limit}"
-        raise Refused(what, where=place, hint="withhold columns (--withhold similarity)")
-    return True
+        raise Refused("the archive is encrypted or packed in an unusual way", where=path, hint=_PACK)
+    return not folder
 
 
 def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, left: int) -> int:
@@ -270,7 +232,7 @@ def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, left
             size += len(block)
             if size > limit:
                 what = f"the archive unpacks to more than {TOTAL_BYTES >> 20} MiB in all, or this file to too much"
-                raise Refused(what, where=info.filename, hint="withhold columns (--withhold similarity)")
+                raise Refused(what, where=info.filename, hint=_SMALLER)
             sink.write(block)
     return size
 

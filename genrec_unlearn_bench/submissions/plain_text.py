@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any
 
 import yaml
@@ -17,8 +16,6 @@ from genrec_unlearn_bench.config import plain_yaml
 from genrec_unlearn_bench.submissions.faults import DEPTH, NODES, Refused
 
 __all__ = ["decoded", "plain_json", "strict_yaml"]
-
-_MARKS = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
 
 
 def decoded(content: bytes, where: str) -> str:
@@ -33,8 +30,7 @@ def plain_json(content: bytes, where: str) -> Any:
     """The one JSON value in ``content``. Raises Refused."""
     text = decoded(content, where)
     again = "write it with `bench submission new` again, and leave it as it is"
-    if _depth(text) > DEPTH:
-        raise Refused(f"the JSON is nested deeper than {DEPTH} levels", where=where, hint=again)
+    deep = Refused(f"the JSON is nested deeper than {DEPTH} levels", where=where, hint=again)
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         content: dict[str, Any] = {}
@@ -53,8 +49,12 @@ def plain_json(content: bytes, where: str) -> Any:
     try:
         content = json.loads(text, object_pairs_hook=pairs, parse_constant=number, parse_float=number)
         _encoded(content)
-    except (ValueError, RecursionError) as fault:
+    except RecursionError:
+        raise deep from None
+    except ValueError as fault:
         raise Refused(f"the file is not valid JSON: {fault}", where=where, hint=again) from None
+    if _is_deep(content, DEPTH):
+        raise deep
     return content
 
 
@@ -62,16 +62,15 @@ def strict_yaml(content: bytes, where: str) -> Any:
     """The one YAML document in ``content``, as plain values. Raises Refused."""
     text = decoded(content, where)
     try:
-        _scan(text, where)
+        _Scan(text, where).get_single_node()
         content = plain_yaml(text)
         _encoded(content)
     except (yaml.YAMLError, ValueError, RecursionError) as fault:
         mark: Any = getattr(fault, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         problem = getattr(fault, "problem", None) or "it cannot be parsed"
-        raise Refused(
-            f"not valid YAML: {problem}", where=f"{where}{line}", hint="fix the line (indentation, quotes)"
-        ) from None
+        hint = "fix the line (indentation, quotes)"
+        raise Refused(f"not valid YAML: {problem}", where=f"{where}{line}", hint=hint) from None
     return content
 
 
@@ -80,61 +79,39 @@ def _encoded(content: Any) -> None:
     json.dumps(content, ensure_ascii=False, default=str).encode()
 
 
-def _depth(text: str) -> int:
-    """Levels of brackets outside of strings, in one pass: a pattern for whole strings takes hours on a bad one."""
-    deepest = level = 0
-    inside = False
-    for mark in _MARKS.findall(text):
-        if mark == '"':
-            inside = not inside
-        elif not inside and len(mark) == 1:
-            level += 1 if mark in "[{" else -1
-            deepest = max(deepest, level)
-    return deepest
+def _is_deep(content: Any, levels: int) -> bool:
+    parts = content.values() if isinstance(content, dict) else content if isinstance(content, list) else None
+    return parts is not None and (levels == 0 or any(_is_deep(part, levels - 1) for part in parts))
 
 
-class _Open:
-    """A mapping or sequence that is being read: the keys seen, and whether a key comes next."""
+class _Scan(yaml.SafeLoader):
+    """Composes a document, refusing what a plain file does not need before it can expand or nest."""
 
-    def __init__(self, *, mapping: bool) -> None:
-        self.keys: set[str] | None = set() if mapping else None
-        self.at_key = True
+    def __init__(self, text: str, where: str) -> None:
+        super().__init__(text)
+        self._where = where
+        self._nodes = self._level = 0
 
-
-def _scan(text: str, where: str) -> None:
-    """Walk through the parser's events, which expand nothing, and refuse what a plain file does not need."""
-    open_: list[_Open] = []
-    nodes = 0
-    event: Any
-    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        line = f"{where}, line {event.start_mark.line + 1}"
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        line = f"{self._where}, line {event.start_mark.line + 1}"
+        if isinstance(event, yaml.AliasEvent) or event.anchor:
             raise Refused("YAML anchors and aliases are not read", where=line, hint="write the value out")
-        if isinstance(event, yaml.CollectionEndEvent):
-            open_.pop()
-            continue
-        if not isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
-            continue
-        nodes += 1
-        _check_node(event, open_, line)
-        if nodes > NODES:
-            raise Refused(f"the YAML holds more than {NODES} values", where=where, hint="shorten the file")
-        if isinstance(event, yaml.CollectionStartEvent):
-            open_.append(_Open(mapping=isinstance(event, yaml.MappingStartEvent)))
-            if len(open_) > DEPTH:
-                raise Refused(f"the YAML is nested deeper than {DEPTH} levels", where=line, hint="flatten the file")
-
-
-def _check_node(event: Any, open_: list[_Open], line: str) -> None:
-    if event.tag:
-        raise Refused(f"the YAML tag {event.tag[:60]!r} is not read", where=line, hint="write a plain value")
-    inside = open_[-1] if open_ else None
-    if inside is None or inside.keys is None:
-        return
-    if inside.at_key:
-        if not isinstance(event, yaml.ScalarEvent):
-            raise Refused("a YAML key is not a plain word", where=line, hint="use a word as the key")
-        if event.value in inside.keys:
-            raise Refused(f"the key {event.value[:60]!r} stands there twice", where=line, hint="keep one of the two")
-        inside.keys.add(event.value)
-    inside.at_key = not inside.at_key
+        if event.tag:
+            raise Refused(f"the YAML tag {event.tag[:60]!r} is not read", where=line, hint="write a plain value")
+        self._nodes, self._level = self._nodes + 1, self._level + 1
+        if self._nodes > NODES:
+            raise Refused(f"the YAML holds more than {NODES} values", where=self._where, hint="shorten the file")
+        if self._level > DEPTH:
+            raise Refused(f"the YAML is nested deeper than {DEPTH} levels", where=line, hint="flatten the file")
+        node = super().compose_node(parent, index)
+        self._level -= 1
+        seen = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            line = f"{self._where}, line {key.start_mark.line + 1}"
+            if not isinstance(key, yaml.ScalarNode):
+                raise Refused("a YAML key is not a plain word", where=line, hint="use a word as the key")
+            if key.value in seen:
+                raise Refused(f"the key {key.value[:60]!r} stands there twice", where=line, hint="keep one of the two")
+            seen.add(key.value)
+        return node

@@ -18,6 +18,7 @@ from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.files import atomic_folder, atomic_text
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, read_record, record_text, result_folder, table_place
+from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.submissions.faults import machine_path, values_of
 from genrec_unlearn_bench.submissions.table import known_families, published_bytes
 
@@ -125,33 +126,25 @@ def found_results(source: Path, wanted: Callable[[RunRecord], bool] = lambda rec
 
     Raises CorruptArtefact for a result or manifest that cannot be read.
     """
-    for path in sorted(source.rglob(RECORD)):
-        if any(part.startswith(".") for part in path.relative_to(source).parts):
-            continue
+    for path in find_records(source):
         record = read_record(path.parent)
         if wanted(record):
             yield Found(path.parent, record, _manifest(path.parent))
 
 
-def publish_tree(
-    source: Path,
-    target: Path,
-    *,
-    withhold: Iterable[str] = (),
-    wanted: Callable[[RunRecord], bool] = lambda record: True,
-) -> tuple[RunRecord, ...]:
-    """Publish every wanted result below ``source`` into ``target``, and their tasks' manifests into its ``manifests``.
+def publish_tree(source: Path, target: Path, *, withhold: Iterable[str] = ()) -> tuple[RunRecord, ...]:
+    """Publish every result below ``source`` into ``target``, and their tasks' manifests into its ``manifests``.
 
     What is there already stays, unless it is the same result, which is written anew. Returns the published records.
 
     Raises:
-        UsageError: ``source`` holds no wanted result, a record holds a path, or two results have different manifests of
+        UsageError: ``source`` holds no result, a record holds a path, or two results have different manifests of
             one task.
         CorruptArtefact: A result cannot be read.
         StorageError: The file system refuses.
     """
     families = known_families(withhold)
-    found = list(found_results(source, wanted))
+    found = list(found_results(source))
     if not found:
         raise UsageError("there is no result to publish", where=str(source), hint="give the folder of `bench run`")
     published = tuple(publish_result(one, target, withhold=families) for one in found)

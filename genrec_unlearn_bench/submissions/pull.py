@@ -1,7 +1,8 @@
 """Pull published results from a folder or over http(s), each into the folder that its own record names.
 
-Only the files that both the index and the record of a result name are taken, each with its digest; what lies in the
-results folder already is never written over.
+A static web server is all it takes to publish results: only the index (``pull.json``) has to be made, which lists each
+file with its size and digest. Only the files that both the index and the record of a result name are taken; what
+lies in the results folder already is never written over.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.download import fetch_part, note_path
 from genrec_unlearn_bench.errors import (
     BenchError,
@@ -31,29 +32,28 @@ from genrec_unlearn_bench.errors import (
 )
 from genrec_unlearn_bench.files import atomic_folder, file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.results import RECORD, read_record, result_folder
+from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, read_record, result_folder, table_place
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.submissions.inventory import unsafe
-from genrec_unlearn_bench.submissions.pull_index import (
-    INDEX,
-    OfferedFile,
-    OfferedResult,
-    PullIndex,
-    index_of,
-    named_files,
-)
 
 __all__ = [
+    "INDEX",
+    "OfferedFile",
+    "OfferedResult",
     "Place",
+    "PullIndex",
     "Pulled",
     "check_protocol",
     "find_place",
+    "index_of",
     "pull_results",
+    "site_index",
 ]
 
+INDEX = "pull.json"
+
 SITE = "site"
-PARTS = ".pulling"
-"""Folder in the results folder for files of results that are not complete yet."""
 INDEX_BYTES = 256 << 20
 TIMEOUT = 30.0
 """Seconds without a byte."""
@@ -67,100 +67,155 @@ Outcome = Literal["new", "here already", "kept", "failed"]
 """``kept``: something else lies under that name here, and stays."""
 
 
-class Place(Protocol):
-    """Where results are pulled from."""
+class OfferedFile(StrictModel):
+    """One file."""
+
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """blake2b-256."""
+    size: int = Field(ge=0)
+
+
+class OfferedResult(StrictModel):
+    """One result: its cell, and where its files lie."""
+
+    place: str
+    """Its folder, relative to the index's base, with ``/``."""
+    key: str
+    task: str
+    backbone: str
+    method: str
+    seed: int
+    scale: str
+    suite: str
+    ruleset: str
+    protocol_version: int
+    files: dict[str, OfferedFile]
+    """By path relative to its folder."""
+
+
+class PullIndex(StrictModel):
+    """The results that may be pulled from a place."""
+
+    version: Literal[1] = 1
+    base: Literal[".", ".."] = "."
+    """Where places are relative to: the index's own folder, or the one above it (a leaderboard's site)."""
+    results: tuple[OfferedResult, ...] = ()
+
+    def text(self) -> str:
+        """The file, one result a line, so that its changes can be read."""
+        head = self.model_dump_json(exclude={"results"})[:-1]
+        results = ",".join(f"\n{one.model_dump_json(exclude_defaults=True)}" for one in self.results)
+        return f'{head},\n"results":[{results}]}}\n'
+
+
+def index_of(root: Path) -> PullIndex:
+    """The index of all results below a folder. Raises OSError or ValidationError where a record cannot be read."""
+    return PullIndex(results=_offered([root], root))
+
+
+def site_index(folders: Iterable[Path], root: Path) -> bytes:
+    """The index in the site of a leaderboard, one folder below its ``root``."""
+    return PullIndex(base="..", results=_offered(folders, root)).text().encode("utf-8")
+
+
+def _offered(folders: Iterable[Path], root: Path) -> tuple[OfferedResult, ...]:
+    found = [_offered_result(path.parent, root) for folder in folders for path in find_records(folder)]
+    return tuple(sorted(found, key=lambda one: one.place))
+
+
+def _offered_result(folder: Path, root: Path) -> OfferedResult:
+    record = RunRecord.model_validate_json((folder / RECORD).read_bytes())
+    cell = record.cell
+    return OfferedResult(
+        place=folder.relative_to(root).as_posix(),
+        key=record.key,
+        **cell.model_dump(include={"task", "backbone", "method", "seed", "scale", "suite", "ruleset"}),
+        protocol_version=record.protocol_version,
+        files={
+            name: OfferedFile(digest=file_digest(folder / name), size=(folder / name).stat().st_size)
+            for name in (RECORD, *_named_files(record))
+        },
+    )
+
+
+def _named_files(record: RunRecord) -> tuple[str, ...]:
+    """The files that belong to a record, by their paths beside it."""
+    per_user = (PER_USER,) if record.per_user_digest else ()
+    return (*per_user, *(table_place(name) for name in record.tables))
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where results are pulled from: a folder's path, or its address on a web server."""
 
     index: PullIndex
+    base: str
+    wait: Callable[[float], None]
 
     def fetch(self, place: str, name: str, offered: OfferedFile, target: Path) -> None:
-        """Have one file of a result at ``target``, its digest checked; parts of it stay there for the next call.
+        """Have one file of a result at ``target``, its digest checked.
 
         Raises DataMissing where it cannot be had, CorruptArtefact where it is another file than the index says.
         """
-        ...
+        path = _safe_path(place, name)
+        source = f"{self.base}/{quote(path) if _is_web(self.base) else path}"
+        for _ in range(2):
+            _copy(source, target, offered.size, self.wait)
+            if file_digest(target) == offered.digest:
+                return
+            target.unlink()
+        hint = "the place is being changed, or cannot be trusted: try again later"
+        raise CorruptArtefact("the file is another one than the index says", where=source, hint=hint)
 
 
 def find_place(text: str, wait: Callable[[float], None] = time.sleep) -> Place:
-    """The place of that path or address, its index read.
+    """The place of that path or address, its index read; a folder without one is searched for results.
 
     Raises:
         UsageError: There is no such folder, or the address is of another kind.
         DataMissing: There is no index, or the server cannot be reached.
         CorruptArtefact: The index cannot be read.
     """
-    scheme = urlsplit(text).scheme
-    if scheme in ("http", "https"):
-        return _WebPlace(text, wait)
-    if "://" in text:
-        raise UsageError(f"{scheme}: is no address to pull from", where=text, hint="give a folder, or http(s)://…")
-    return _FolderPlace(Path(text))
-
-
-class _FolderPlace:
-    """A folder on this machine; one without an index is searched for results."""
-
-    def __init__(self, folder: Path) -> None:
-        if not folder.is_dir():
-            raise UsageError("there is no such folder", where=str(folder), hint="give a folder, or http(s)://…")
-        found = next((path for path in (folder / INDEX, folder / SITE / INDEX) if path.is_file()), None)
-        self.index = index_of(folder) if found is None else _read_index(found, str(found))
-        start = folder if found is None else found.parent
-        self._base = start.parent if self.index.base == ".." else start
-
-    def fetch(self, place: str, name: str, offered: OfferedFile, target: Path) -> None:
-        path = self._base / _safe_path(place, name)
-        try:
-            if path.stat().st_size != offered.size:
-                raise CorruptArtefact("the file has another size than the index says", where=str(path))
-            shutil.copyfile(path, target)
-        except FileNotFoundError:
-            raise DataMissing("the index names a file that is not there", where=str(path)) from None
-        if file_digest(target) != offered.digest:
-            target.unlink()
-            raise CorruptArtefact("the file is another one than the index says", where=str(path))
-
-
-class _WebPlace:
-    """The same behind a web server. Transfers are resumed and repeated where that can help (``data.transfer``)."""
-
-    def __init__(self, address: str, wait: Callable[[float], None]) -> None:
-        self._wait = wait
-        top = address.rstrip("/").removesuffix(f"/{INDEX}")
-        fault: DataMissing | None = None
-        for start in (top, f"{top}/{SITE}"):
-            try:
-                self.index = self._fetch_index(f"{start}/{INDEX}")
-            except DataMissing as missing:
-                fault = fault or missing
-                continue
-            self._base = start.rpartition("/")[0] if self.index.base == ".." else start
-            return
-        raise DataMissing(
-            f"there is no index to pull by: {fault.what if fault else ''}",
-            where=f"{top}/{INDEX}",
-            hint="whoever serves the folder makes one with `bench results pull FOLDER --write-index`",
+    if "://" in text and not _is_web(text):
+        raise UsageError(
+            f"{urlsplit(text).scheme}: is no address to pull from", where=text, hint="give a folder, or http(s)://…"
         )
+    if not _is_web(text) and not Path(text).is_dir():
+        raise UsageError("there is no such folder", where=text, hint="give a folder, or http(s)://…")
+    top = text.rstrip("/").removesuffix(f"/{INDEX}")
+    faults = []
+    for start in (top, f"{top}/{SITE}"):
+        try:
+            index = _fetch_index(f"{start}/{INDEX}", wait)
+        except DataMissing as missing:
+            faults.append(missing.what)
+            continue
+        return Place(index, start.rpartition("/")[0] if index.base == ".." else start, wait)
+    if not _is_web(text):
+        return Place(index_of(Path(text)), text, wait)
+    raise DataMissing(
+        f"there is no index to pull by: {faults[0]}",
+        where=f"{top}/{INDEX}",
+        hint="whoever serves the folder makes one with `bench results pull FOLDER --write-index`",
+    )
 
-    def fetch(self, place: str, name: str, offered: OfferedFile, target: Path) -> None:
-        url = f"{self._base}/{quote(_safe_path(place, name))}"
-        for last in (False, True):
-            fetch_part(url, target, _Bounded(offered.size, url), self._wait, TIMEOUT)
-            note_path(target).unlink(missing_ok=True)
-            if file_digest(target) == offered.digest:
-                return
-            target.unlink()
-            if last:
-                raise CorruptArtefact(
-                    "the file is another one than the index says",
-                    where=url,
-                    hint="the place is being changed, or cannot be trusted: try again later",
-                )
 
-    def _fetch_index(self, url: str) -> PullIndex:
-        with tempfile.TemporaryDirectory(prefix="bench-pull-") as folder:
-            path = Path(folder) / INDEX
-            fetch_part(url, path, _Bounded(INDEX_BYTES, url), self._wait, TIMEOUT)
-            return _read_index(path, url)
+def _is_web(text: str) -> bool:
+    return urlsplit(text).scheme in ("http", "https")
+
+
+def _copy(source: str, target: Path, most: int, wait: Callable[[float], None]) -> None:
+    """Copy or download a file of at most so many bytes; a transfer is resumed and repeated where that can help."""
+    if _is_web(source):
+        fetch_part(source, target, _Bounded(most, source), wait, TIMEOUT)
+        note_path(target).unlink(missing_ok=True)
+        return
+    try:
+        if Path(source).stat().st_size > most:
+            raise CorruptArtefact("the file is larger than the index says", where=source)
+        shutil.copyfile(source, target)
+    except FileNotFoundError:
+        raise DataMissing("there is no such file", where=source) from None
 
 
 class _Bounded(Progress):
@@ -179,20 +234,22 @@ class _Bounded(Progress):
             yield block
 
 
-def _read_index(path: Path, where: str) -> PullIndex:
-    try:
-        return PullIndex.model_validate_json(path.read_bytes())
-    except ValidationError as fault:
-        first = fault.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise CorruptArtefact(f"the index cannot be read: {place}: {first['msg']}", where=where) from None
+def _fetch_index(source: str, wait: Callable[[float], None]) -> PullIndex:
+    with tempfile.TemporaryDirectory(prefix="bench-pull-") as folder:
+        path = Path(folder) / INDEX
+        _copy(source, path, INDEX_BYTES, wait)
+        try:
+            return PullIndex.model_validate_json(path.read_bytes())
+        except ValidationError as fault:
+            first = fault.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise CorruptArtefact(f"the index cannot be read: {place}: {first['msg']}", where=source) from None
 
 
 def _safe_path(place: str, name: str) -> str:
     """The path of a file below the base. Raises CorruptArtefact for one that might lead out of it."""
     for path in (place, name):
-        fault = unsafe(path)
-        if fault is not None:
+        if fault := unsafe(path):
             raise CorruptArtefact(f"the index names a path that is not taken: {fault.what}", where=fault.where)
     return f"{place}/{name}"
 
@@ -239,9 +296,6 @@ def pull_results(
         finally:
             for future in waiting:
                 future.cancel()
-    with suppress(OSError):
-        # Empty unless something failed.
-        (results_dir / PARTS).rmdir()
     missing = {one.place for one in wanted} - {one.what for one in done}
     done += [Pulled(what, "failed", "not tried any more") for what in sorted(missing)]
     return tuple(sorted(done, key=lambda one: one.what))
@@ -270,7 +324,7 @@ def _pull(place: Place, offered: OfferedResult, results_dir: Path) -> Outcome:
             f"the index names a result that is not taken: {fault.what if fault else 'it has no record'}",
             where=offered.place,
         )
-    target, parts = results_dir / folder, results_dir / PARTS / offered.files[RECORD].digest
+    target = results_dir / folder
     if target.exists():
         same = all(
             (target / name).is_file() and file_digest(target / name) == file.digest
@@ -278,43 +332,26 @@ def _pull(place: Place, offered: OfferedResult, results_dir: Path) -> Outcome:
         )
         return "here already" if same else "kept"
     with atomic_folder(target, "--results-dir") as draft:
-        parts.mkdir(parents=True, exist_ok=True)
-        _fetch_files(place, offered.place, {RECORD: offered.files[RECORD]}, draft, parts)
+        place.fetch(offered.place, RECORD, offered.files[RECORD], draft / RECORD)
         _check_names(draft / RECORD, offered)
-        _fetch_files(place, offered.place, offered.files, draft, parts)
+        for name in offered.files.keys() - {RECORD}:
+            _safe_path(offered.place, name)
+            (draft / name).parent.mkdir(parents=True, exist_ok=True)
+            place.fetch(offered.place, name, offered.files[name], draft / name)
         record = read_record(draft)
         if (record.key, record.protocol_version) != (offered.key, offered.protocol_version) or (
             result_folder(results_dir, record) != target
         ):
             raise CorruptArtefact("the record is of another run than the index says", where=offered.place)
-    shutil.rmtree(parts, ignore_errors=True)
     return "new"
 
 
 def _check_names(path: Path, offered: OfferedResult) -> None:
     """The index lists the files that the record names, and no others. Raises CorruptArtefact."""
     try:
-        named = {RECORD, *named_files(RunRecord.model_validate_json(path.read_bytes()))}
+        named = {RECORD, *_named_files(RunRecord.model_validate_json(path.read_bytes()))}
     except ValidationError:
         raise CorruptArtefact("the record cannot be read", where=offered.place) from None
     for name in sorted(offered.files.keys() ^ named):
         lacking = "index" if name in named else "record"
         raise CorruptArtefact(f"the {lacking} does not name the file {name!a} of this result", where=offered.place)
-
-
-def _fetch_files(place: Place, at: str, files: dict[str, OfferedFile], draft: Path, parts: Path) -> None:
-    """Fetch files of a result into a draft.
-
-    Each lies in ``parts`` by its digest until the result is complete, so that an interrupted pull goes on with it.
-    """
-    for name in files:
-        _safe_path(at, name)
-    for name, offered in files.items():
-        part = parts / f"{offered.digest}.part"
-        whole = parts / f"{offered.digest}.whole"
-        if not whole.is_file():
-            place.fetch(at, name, offered, part)
-            part.replace(whole)
-        target = draft / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(whole, target)

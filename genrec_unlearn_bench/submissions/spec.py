@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -17,13 +18,14 @@ from genrec_unlearn_bench.submissions.faults import Refused, odd_text
 from genrec_unlearn_bench.submissions.plain_text import strict_yaml
 
 __all__ = [
+    "METHOD_FILE",
     "SLUG",
     "SPEC",
     "STATEMENTS",
     "Author",
-    "MethodPlace",
     "Paper",
     "Submission",
+    "SubmittedMethod",
     "Tuning",
     "parse_submission",
     "read_spec",
@@ -47,19 +49,32 @@ STATEMENTS: Mapping[str, str] = MappingProxyType(
 
 
 SPEC = "submission.yaml"
+METHOD_FILE = "method.py"
 
 
 def _line(text: str) -> str:
-    if odd := odd_text(text):
-        raise ValueError(f"the text {odd}")
     if not text.strip():
         raise ValueError("the text is empty")
-    return text
+    return _checked(text, odd_text(text))
 
 
 def _page(text: str) -> str:
-    if odd := odd_text(text, lines=True):
-        raise ValueError(f"the text {odd}")
+    return _checked(text, odd_text(text, lines=True))
+
+
+def _title(text: str) -> str:
+    """Nothing invisible, and no word of two alphabets, which is how look-alikes are made."""
+    for word in text.split():
+        scripts = {unicodedata.name(one, "?").partition(" ")[0] for one in word if one.isalpha()} & _ALPHABETS
+        if len(scripts) > 1:
+            raise ValueError(f"the word {word[:60]!a} mixes the alphabets {' and '.join(sorted(scripts)).title()}")
+    hidden = next((one for one in text if unicodedata.category(one) == "Cf"), "")
+    return _checked(_line(text), f"holds the invisible character U+{ord(hidden):04X}" if hidden else None)
+
+
+def _checked(text: str, fault: str | None) -> str:
+    if fault:
+        raise ValueError(f"the text {fault}")
     return text
 
 
@@ -69,8 +84,11 @@ def _bibtex(text: str) -> str:
     return text
 
 
+_ALPHABETS = {"LATIN", "CYRILLIC", "GREEK"}
 Line = Annotated[str, Field(max_length=300), AfterValidator(_line)]
 """One line of plain text."""
+Title = Annotated[str, Field(max_length=300), AfterValidator(_title)]
+"""What tables show: plain text that cannot pass for another text."""
 Page = Annotated[str, Field(max_length=8000), AfterValidator(_page)]
 """Plain text with line breaks."""
 Url = Annotated[str, Field(max_length=400, pattern=r"^https://[A-Za-z0-9.-]+(/[^\s<>\"'\\`{}]*)?$")]
@@ -107,25 +125,12 @@ class Tuning(StrictModel):
     note: Page = ""
 
 
-class MethodPlace(StrictModel):
-    """The method: a file beside submission.yaml, or a public place with its commit."""
+class SubmittedMethod(StrictModel):
+    """The method: its name, and its file beside submission.yaml, so that any cell can be run again."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+-]*$", max_length=60)]
-    """As results call it; its variants begin with it."""
-    file: Literal["method.py"] | None = None
-    requirement: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9._+!-]+$", max_length=120)] | None = None
-    """A package and its version, as in ``my-method==1.2``."""
-    repository: Url | None = None
-    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
-
-    @model_validator(mode="after")
-    def _one_place(self) -> MethodPlace:
-        places = [self.file, self.requirement, self.repository]
-        if sum(place is not None for place in places) != 1:
-            raise ValueError("give one of: file, requirement, repository (with its commit)")
-        if (self.repository is None) != (self.commit is None):
-            raise ValueError("a repository needs the commit that was run, and a commit its repository")
-        return self
+    """As results call it; variants are those that the file declares."""
+    file: Literal["method.py"]
 
 
 class Submission(StrictModel):
@@ -135,7 +140,7 @@ class Submission(StrictModel):
     protocol_version: int
     name: Slug
     """The submission's folder."""
-    title: Line
+    title: Title
     authors: Annotated[tuple[Author, ...], Field(min_length=1, max_length=100)]
     contact: Line
     """A mail address or a link at which questions are answered."""
@@ -143,7 +148,7 @@ class Submission(StrictModel):
     """SPDX id of the method's licence."""
     paper: Paper | None = None
     code: Url | None = None
-    method: MethodPlace
+    method: SubmittedMethod
     rulesets: Annotated[tuple[Literal["fixed", "tuned", "default"], ...], Field(min_length=1)]
     tuning: Tuning
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1, max_length=1000)]

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import re
 import shutil
-import statistics
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -21,7 +19,6 @@ from pydantic import Field
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
-from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.files import atomic_folder, file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.registry import Entry, find_method, source_digest, source_file
@@ -211,19 +208,11 @@ def _refuse(verification: Verification, target: Path) -> None:
     listing = "".join(f"\n- {fault.text()}" for fault in faults[:_SHOWN])
     more = f"\n… and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     raise BenchError(
-        f"it would not pass `bench submission verify`, and was not written:{listing}{more}", where=str(target)
+        f"the submission would not pass `bench submission verify`, and was not written:{listing}{more}",
+        where=str(target),
     )
 
 
-BEAM = 10
-_COLUMNS = (
-    ("forget HR@10", "hr@10", Group.FORGET),
-    ("forget NDCG@10", "ndcg@10", Group.FORGET),
-    ("retain HR@10", "hr@10", Group.RETAIN),
-    ("retain NDCG@10", "ndcg@10", Group.RETAIN),
-    ("forget HR@10 - retrain", "gap.hr@10", Group.FORGET),
-    ("seconds", "cost.unlearn-seconds", Group.ALL),
-)
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$])")
 _MENTION = "@\u200b"
 """An @ that calls nobody: where pull requests are shown, a backslash does not keep it from that."""
@@ -241,9 +230,8 @@ def pull_request(spec: Submission, records: Sequence[RunRecord], verification: V
     return environment.from_string(place.read_text(encoding="utf-8")).render(
         spec=spec,
         authors=[f"{one.name}, {one.affiliation}" if one.affiliation else one.name for one in spec.authors],
-        beam=BEAM,
-        heads=["task", "backbone", "scale", "ruleset", "method", "seeds", *(head for head, _, _ in _COLUMNS)],
-        rows=list(_rows(records)),
+        tasks=sorted({record.cell.task for record in records}),
+        backbones=sorted({record.backbone_label or record.cell.backbone for record in records}),
         verification=verification,
         statements=list(STATEMENTS.values()),
     )
@@ -257,29 +245,3 @@ def plain(text: str) -> str:
 def quoted(text: str) -> str:
     """A text as code, to be copied as it is."""
     return f"`{' '.join(text.replace('`', ' ').split())}`"
-
-
-def _rows(records: Sequence[RunRecord]) -> Iterator[list[str]]:
-    """Cells of the table of results, escaped: a row for each task, backbone, scale, ruleset and method."""
-    cells: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
-    for record in records:
-        cell = record.cell
-        cells[cell.task, record.backbone_label or cell.backbone, cell.scale, cell.ruleset, cell.method].append(record)
-    for key, group in sorted(cells.items()):
-        diverged = sum(record.diverged for record in group)
-        seeds = f"{len(group)}" + (f", {diverged} diverged" if diverged else "")
-        yield [*map(plain, key), seeds, *(_spread(group, metric, side) for _, metric, side in _COLUMNS)]
-
-
-def _spread(records: Sequence[RunRecord], metric: str, group: Group) -> str:
-    values = [
-        value.value
-        for record in records
-        for value in record.metrics
-        if value.metric == metric and value.group is group and value.beam in (None, BEAM) and value.value is not None
-    ]
-    if not values:
-        return "–"
-    mean = statistics.fmean(values)
-    digits = 1 if metric.startswith("cost.") else 4
-    return f"{mean:.{digits}f}" + (f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else "")

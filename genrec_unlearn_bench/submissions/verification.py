@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -14,7 +14,7 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.reporting.results import Badge, Source
 from genrec_unlearn_bench.submissions.bundle import Bundle
-from genrec_unlearn_bench.submissions.faults import Fault
+from genrec_unlearn_bench.submissions.faults import Fault, Finding
 from genrec_unlearn_bench.submissions.inventory import VERIFICATION, content_digest, take_inventory
 from genrec_unlearn_bench.submissions.plain_text import plain_json
 from genrec_unlearn_bench.submissions.spec import SPEC, Submission, read_spec
@@ -28,7 +28,7 @@ __all__ = [
     "check_claim",
     "published_sources",
     "read_verification",
-    "trusted_badge",
+    "trusted",
     "write_verification",
 ]
 
@@ -53,6 +53,10 @@ class DemoRun(StrictModel):
     """The result that was repeated."""
     matches: bool
     differences: tuple[str, ...] = ()
+    sandboxed: bool = False
+    """Whether a submitted method was run in a sandbox."""
+    time_fault: str = ""
+    """How the submitted time of unlearning differs from the re-run's, where that is by more than ten times."""
 
 
 class Verification(StrictModel):
@@ -84,11 +88,20 @@ class Verification(StrictModel):
         """Everything that is wrong."""
         return tuple(fault for check in self.checks for fault in check.faults)
 
+    @property
+    def badge_text(self) -> str:
+        """The badge with what was run again, and how: ``reproduced: 1 of 10 cells, re-run without a sandbox``."""
+        if self.badge is not Badge.REPRODUCED or self.demo is None:
+            return self.badge.value
+        how = "" if self.demo.sandboxed else ", re-run without a sandbox"
+        return f"{self.badge.value}: 1 of {self.results} cells{how}"
+
     def with_demo(self, demo: DemoRun) -> Verification:
         """With the demo cell run again, and the badge that follows."""
         complete = self.badge is Badge.RE_SCORED and not self.withheld
         badge = Badge.REPRODUCED if complete and demo.matches else self.badge
-        return self.model_copy(update={"demo": demo, "badge": badge})
+        flags = (f"{demo.place}: {demo.time_fault}",) if demo.time_fault else ()
+        return self.model_copy(update={"demo": demo, "badge": badge, "notices": (*self.notices, *flags)})
 
 
 def write_verification(folder: Path, verification: Verification) -> Path:
@@ -109,50 +122,39 @@ def read_verification(folder: Path) -> Verification | None:
         return None
 
 
-def trusted_badge(folder: Path) -> Badge:
-    """The badge that a table may show: the verification's, if it is of this very content, and passed."""
+def trusted(folder: Path) -> Verification | None:
+    """The verification that a table may believe: of this very content, and passed."""
     found = read_verification(folder)
     if found is None or not found.passed:
-        return Badge.SELF_REPORTED
+        return None
     inventory = take_inventory(folder)
     fits = not inventory.faults and found.content_digest == content_digest(inventory.digests)
-    return found.badge if fits else Badge.SELF_REPORTED
+    return found if fits else None
 
 
-_HINT = "make it anew with `bench submission verify PATH --write`, or remove it"
-
-
-def check_claim(bundle: Bundle, found: Verification) -> Iterable[Fault]:
+def check_claim(bundle: Bundle, found: Verification) -> Iterator[Finding]:
     """The claim may say no more than was found. ``reproduced`` cannot be seen without running the demo; it passes here
     where everything else fits, and the caller that runs the demo compares it again."""
     if VERIFICATION not in bundle.inventory.digests:
         return
     claimed = read_verification(bundle.root)
     if claimed is None:
-        yield Fault(what="verification.json cannot be read", where=VERIFICATION, hint=_HINT)
+        yield VERIFICATION, "verification.json cannot be read"
         return
     if claimed.content_digest != found.content_digest:
         what = "verification.json is of another content than this: something was changed after it was made"
-        yield Fault(what=what, where=f"{VERIFICATION}: content_digest", hint=_HINT)
+        yield f"{VERIFICATION}: content_digest", what
         return
     possible: tuple[Badge, ...] = (Badge.REPRODUCED, Badge.RE_SCORED, Badge.SELF_REPORTED)
     if found.badge is not Badge.RE_SCORED or found.withheld:
         possible = (Badge.SELF_REPORTED,) if found.badge is Badge.SELF_REPORTED else possible[1:]
     demo = claimed.demo is not None and claimed.demo.matches
     if claimed.badge not in possible or (claimed.badge is Badge.REPRODUCED and not demo):
-        yield Fault(
-            what=f"verification.json claims the badge {claimed.badge.value!r}, what was found gives at most "
-            f"{possible[0].value!r}",
-            where=f"{VERIFICATION}: badge",
-            hint=_HINT,
-        )
+        what = f"claims the badge {claimed.badge.value!r}, what was found gives at most {possible[0].value!r}"
+        yield f"{VERIFICATION}: badge", f"verification.json {what}"
     for name in ("protocol_version", "name", "results", "passed", "rescored", "self_reported", "withheld"):
         if getattr(claimed, name) != getattr(found, name):
-            yield Fault(
-                what=f"verification.json says something else than was found about: {name}",
-                where=f"{VERIFICATION}: {name}",
-                hint=_HINT,
-            )
+            yield f"{VERIFICATION}: {name}", f"verification.json says something else than was found about: {name}"
 
 
 RESULTS = "results"
@@ -162,14 +164,14 @@ SUBMISSIONS = "submissions"
 def published_sources(root: Path) -> list[tuple[Source, Path]]:
     """Every source below a leaderboard's folder that has results, with the folder to read them from; by name.
 
-    The badge is the verification's if that is of this very content, else self-reported.
+    The badge is the verification's if that is of this very content and passed, else self-reported.
 
     Raises ConfigError for a submission whose ``submission.yaml`` cannot be read.
     """
     found = []
     own = root / RESULTS
     if own.is_dir():
-        found.append((Source(badge=trusted_badge(own)), own))
+        found.append((Source(**_badge(own)), own))
     for path in sorted((root / SUBMISSIONS).glob(f"*/{SPEC}")):
         results, spec = path.parent / RESULTS, read_spec(path.parent)
         if results.is_dir() and spec is not None:
@@ -186,5 +188,10 @@ def _source(spec: Submission, folder: Path) -> Source:
         authors=tuple(author.name for author in spec.authors),
         link=(paper.url if paper is not None else None) or arxiv or spec.code or "",
         bibtex=(paper.bibtex if paper is not None else None) or "",
-        badge=trusted_badge(folder),
+        **_badge(folder),
     )
+
+
+def _badge(folder: Path) -> dict[str, Any]:
+    found = trusted(folder)
+    return {"badge": found.badge, "badge_text": found.badge_text} if found is not None else {}

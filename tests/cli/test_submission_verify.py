@@ -59,10 +59,12 @@ def other_number(record: RunRecord) -> RunRecord:
 def test_a_submission_that_is_reproduced(home: Path, folder: Path, demo: dict[str, Any]) -> None:
     done = invoke(home, folder, "--write")
     assert done.exit_code == 0, done.output
-    assert "reproduced" in done.stdout
+    assert "reproduced: 1 of 4 cells" in done.stdout
+    assert "without a sandbox" not in done.stdout
     assert demo["record"].cell.task == "demo-brand"
     assert demo["record"].cell.seed == 0
     assert demo["method"] == str(folder / "method.py")
+    assert demo["isolated"] == "sandbox"
     written = json.loads((folder / "verification.json").read_text(encoding="utf-8"))
     assert written["badge"] == "reproduced"
     assert written["demo"]["matches"]
@@ -70,6 +72,32 @@ def test_a_submission_that_is_reproduced(home: Path, folder: Path, demo: dict[st
     assert again.exit_code == 0, again.output
     assert json.loads(again.stdout)["badge"] == "re-scored"
     assert json.loads(again.stdout)["content_digest"] == written["content_digest"]
+
+
+def test_a_re_run_without_a_sandbox_says_so(home: Path, folder: Path, demo: dict[str, Any]) -> None:
+    done = invoke(home, folder, "--no-sandbox", "--write", "--json")
+    assert done.exit_code == 0, done.output
+    assert demo["isolated"] == "process"
+    assert json.loads((folder / "verification.json").read_text(encoding="utf-8"))["demo"]["sandboxed"] is False
+    assert "1 of 4 cells, re-run without a sandbox" in invoke(home, folder, "--no-sandbox").stdout
+
+
+def test_a_time_that_the_re_run_does_not_bear_out_is_flagged(home: Path, folder: Path, demo: dict[str, Any]) -> None:
+    demo["change"] = lambda record: record.model_copy(
+        update={"cost": record.cost.model_copy(update={"unlearn_seconds": 90.0})}
+    )
+    done = invoke(home, folder)
+    assert done.exit_code == 0, done.output
+    assert "unlearning took 90 s, and the record says 2.5 s" in " ".join(done.stdout.split())
+
+
+def test_any_cell_of_a_submission_is_repeated_with_its_own_file(folder: Path, demo: dict[str, Any]) -> None:
+    place = next((folder / "results" / "industrial-brand").rglob("result.json")).parent
+    for words, isolated in (([], "sandbox"), (["--no-sandbox"], "process")):
+        done = CliRunner().invoke(app, ["submission", "reproduce", str(place), *words])
+        assert done.exit_code == 0, done.output
+        assert demo["isolated"] == isolated
+        assert demo["method"] == str(folder.resolve() / "method.py")
 
 
 def test_a_demo_that_gives_other_numbers(home: Path, folder: Path, demo: dict[str, Any]) -> None:

@@ -123,10 +123,31 @@ def test_elsewhere_eight_numbers_decide_and_the_others_are_shown() -> None:
     ("then", "now"),
     [((hits(0.2),), ()), ((), (hits(0.2),)), ((hits(0.2),), (hits(None, n=0),)), ((hits(None, n=0),), (hits(0.2),))],
 )
-def test_a_number_that_is_missing_on_one_side_differs(
+def test_a_deciding_number_that_is_missing_on_one_side_differs(
     then: tuple[MetricValue, ...], now: tuple[MetricValue, ...]
 ) -> None:
     assert not compare(record(*then), record(*now, at=ELSEWHERE)).matches
+
+
+def test_what_the_record_is_too_old_for_is_new_and_no_difference() -> None:
+    later = hits(0.3, metric="long-tail.hr@10")
+    again = compare(record(hits(0.2)), record(hits(0.2).model_copy(update={"interval": (0.1, 0.3)}), later))
+    assert again.counts == {"identical": 1, "new": 1}
+    assert again.matches
+    assert again.bitwise
+    # What the record has and the suite no longer measures is a difference.
+    assert compare(record(hits(0.2), later), record(hits(0.2))).counts == {"identical": 1, "differs": 1}
+
+
+def test_a_time_of_another_order_is_flagged() -> None:
+    def taking(seconds: float) -> RunRecord:
+        return record(hits(0.2), cost=Cost(unlearn_seconds=seconds, peak_memory_mib=1.0, steps=1))
+
+    assert compare(taking(2.0), taking(25.0)).time_fault == "unlearning took 25 s, and the record says 2 s"
+    assert compare(taking(25.0), taking(2.0)).time_fault
+    assert compare(taking(25.0), taking(2.0)).matches
+    assert not compare(taking(2.0), taking(19.0)).time_fault
+    assert not compare(taking(0.001), taking(0.4)).time_fault
 
 
 def test_the_clock_is_not_judged_and_a_table_or_a_divergence_is() -> None:

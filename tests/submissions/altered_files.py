@@ -107,7 +107,7 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
     "control characters": ("texts", "holds the control character U+001B", on_record(notes=["\x1b[2J"])),
     "text that runs backwards": (
         "submission",
-        "holds the control character U+202E",
+        "holds the invisible character U+202E",
         lambda folder: words(folder, lambda c: c.update(title="a\u202eb")),
     ),
     "NaN in the record": (

@@ -13,15 +13,22 @@ FORBIDDEN = {
     "from genrec_unlearn_bench.evaluation.suite import evaluate": "imports genrec_unlearn_bench.evaluation.suite",
     "from genrec_unlearn_bench import pipeline": "imports genrec_unlearn_bench.pipeline",
     "import genrec_unlearn_bench.data.prepare as p": "imports genrec_unlearn_bench.data.prepare",
-    "import os": "imports os: it reaches files",
-    "from urllib.request import urlopen": "imports urllib.request: it reaches the network",
-    "import subprocess": "imports subprocess: it leaves the process",
-    "import pickle": "imports pickle: it unpickles",
-    "import gc": "imports gc: it looks into other code",
-    "rows = open('x')": "calls open: it reaches files",
-    "import torch\nweights = torch.load('x')": "calls torch.load: it reaches files",
-    "from transformers import T5ForConditionalGeneration as T\nt = T.from_pretrained('x')": "calls from_pretrained",
-    "eval('1')": "calls eval: it reaches code that is made at run time",
+    "import genrec_unlearn_bench": "imports genrec_unlearn_bench:",
+    "from . import tracer": "imports ..tracer",
+    "import os": "imports os: it is not on the list",
+    "from urllib.request import urlopen": "imports urllib.request.urlopen",
+    "import subprocess": "imports subprocess",
+    "import pickle": "imports pickle",
+    "import gc": "imports gc",
+    "import safetensors.torch": "imports safetensors.torch",
+    "import _io": "imports _io",
+    "rows = open('x')": "uses open: it reaches files",
+    "import torch\nweights = torch.load('x')": "uses load: it reads",
+    "import torch as t\nx = t.serialization.io.FileIO('x')": "uses serialization: it reads",
+    "from transformers import T5ForConditionalGeneration as T\nt = T.from_pretrained('x')": "uses from_pretrained",
+    "eval('1')": "uses eval: it reaches files or code",
+    "f = eval\nf('1')": "uses eval: it reaches files or code",
+    "x = __builtins__['open']": "uses __builtins__: it reaches files or code",
     "x = (1).__class__": "uses __class__: it looks into other code",
     "TASK = 'demo-brand'": "names 'demo-brand'",
     "if name == 'industrial': lr = 1": "names 'industrial'",
@@ -32,8 +39,8 @@ FORBIDDEN = {
 def test_shows(line: str) -> None:
     source = METHOD.replace("\n\nclass Mine", f"\n\n{line}\n\nclass Mine")
     found = list(source_faults(source.encode(), "mine"))
-    assert [fault for fault in found if FORBIDDEN[line] in fault.what]
-    assert all(fault.where.startswith("method.py, line ") and "RULES.md" in fault.hint for fault in found)
+    assert [fault for fault in found if FORBIDDEN[line] in fault[1]]
+    assert all(fault[0].startswith("method.py, line ") for fault in found)
 
 
 def test_documentation_may_name_what_it_likes() -> None:
@@ -42,8 +49,8 @@ def test_documentation_may_name_what_it_likes() -> None:
 
 
 def test_a_file_that_is_no_python() -> None:
-    assert "no Python" in next(source_faults(b"def (", "mine")).what
-    assert "no Python" in next(source_faults(b"x = '\0'", "mine")).what
+    assert "no Python" in next(source_faults(b"def (", "mine"))[1]
+    assert "no Python" in next(source_faults(b"x = '\0'", "mine"))[1]
 
 
 def test_all_methods_that_ship_keep_the_rules() -> None:

@@ -1,3 +1,3 @@
-"""Checks of ``bench submission verify``, one subject a file: faults in the author's terms; none stops another."""
+"""Checks of ``bench submission verify``, one subject a file; none stops another."""
 
 from __future__ import annotations

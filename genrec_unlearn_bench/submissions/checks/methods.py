@@ -1,136 +1,130 @@
-"""Is the method the one that was run, and does its source show something that the rules forbid.
+"""Is the method the one that was run, is its name free, and what a lint of its source shows.
 
-The file is read as text and never imported. What a look at the source cannot see is in RULES.md, with those who can.
+The file is read as text and never imported. A lint keeps honest authors within the rules; what keeps others from
+oracles and the network is the sandbox of the re-run.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from hashlib import blake2b
 
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods, source_digest
-from genrec_unlearn_bench.submissions.bundle import Bundle, identities
-from genrec_unlearn_bench.submissions.faults import Fault
-from genrec_unlearn_bench.submissions.spec import SPEC, read_spec
+from genrec_unlearn_bench.registry import REFERENCE_ROWS, imported_modules, is_method_import, methods, source_digest
+from genrec_unlearn_bench.submissions.bundle import Bundle, declared_names, identities
+from genrec_unlearn_bench.submissions.faults import Finding, skeleton
+from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC, read_spec
 
 __all__ = ["check_method_file", "check_names", "check_one_source", "source_faults"]
 
-FILE = "method.py"
-_ENGINE = (
-    *("evaluation", "pipeline", "store", "grid", "executors", "tuning", "contract", "reproduce", "launch", "registry"),
-    *("cli", "reporting", "submissions", "leaderboard", "tasks"),
+LIBRARIES = (
+    *(
+        "__future__",
+        "abc",
+        "collections",
+        "contextlib",
+        "copy",
+        "dataclasses",
+        "enum",
+        "functools",
+        "itertools",
+        "math",
+    ),
+    *("numbers", "operator", "statistics", "typing", "typing_extensions"),
+    *("numpy", "scipy", "sklearn", "torch", "pydantic", "peft", "transformers"),
 )
-_MODULES = {
-    **{f"genrec_unlearn_bench.{name}": "the rules keep methods away from measuring and running" for name in _ENGINE},
-    **dict.fromkeys(("genrec_unlearn_bench.data.prepare", "genrec_unlearn_bench.data.storage"), "it reads datasets"),
-    **dict.fromkeys(("genrec_unlearn_bench.data.tasks", "genrec_unlearn_bench.data.catalogue"), "it names tasks"),
-    **dict.fromkeys(
-        ("socket", "ssl", "urllib", "http", "ftplib", "requests", "httpx", "aiohttp", "huggingface_hub", "datasets"),
-        "it reaches the network",
-    ),
-    **dict.fromkeys(
-        ("os", "pathlib", "io", "shutil", "glob", "tempfile", "fileinput", "sqlite3", "mmap"), "it reaches files"
-    ),
-    **dict.fromkeys(("subprocess", "multiprocessing", "pty", "ctypes", "cffi"), "it leaves the process"),
-    **dict.fromkeys(("pickle", "dill", "joblib", "marshal", "shelve", "cloudpickle"), "it unpickles"),
-    **dict.fromkeys(("importlib", "inspect", "gc", "sys", "builtins", "runpy", "code"), "it looks into other code"),
-}
-_CALLS = {
-    **dict.fromkeys(("open", "input", "torch.load", "np.load", "numpy.load", "np.loadtxt", "np.genfromtxt"), "files"),
-    **dict.fromkeys(("eval", "exec", "compile", "__import__", "globals", "vars"), "code that is made at run time"),
-    **dict.fromkeys(("pd.read_parquet", "pd.read_csv", "pandas.read_parquet", "pandas.read_csv"), "files"),
-}
-_LOADERS = ("from_pretrained", "from_file", "read_text", "read_bytes", "load_state_dict_from_url", "load_file")
+"""What a submitted method may import beside the suite's modules for methods."""
+_NAMES = frozenset(
+    {"open", "input", "eval", "exec", "compile", "__import__", "globals", "locals", "vars", "breakpoint"}
+)
+_ATTRIBUTES = frozenset(
+    {
+        *("load", "save", "loadtxt", "savetxt", "genfromtxt", "fromfile", "tofile", "memmap", "from_file", "load_file"),
+        *("from_pretrained", "load_state_dict_from_url", "read_text", "read_bytes", "read_parquet", "read_csv"),
+        *("serialization", "hub", "FileIO", "ctypeslib", "multiprocessing", "cpp_extension"),
+    }
+)
 
 
-def check_method_file(bundle: Bundle) -> Iterable[Fault]:
-    """The file parses, is the one that the results were made with, and shows nothing that is forbidden."""
+def check_method_file(bundle: Bundle) -> Iterator[Finding]:
+    """The file parses, is the one that the results were made with, and the lint finds nothing."""
     if bundle.spec is None:
         return
-    listed = bundle.spec.method.file is not None
-    if listed != (FILE in bundle.inventory.digests):
-        what = "the method's file is not there" if listed else "there is a method file that submission.yaml lacks"
-        yield Fault(what=what, where=FILE, hint="name it in submission.yaml (method: file: method.py) and put it there")
+    if METHOD_FILE not in bundle.inventory.digests:
+        yield METHOD_FILE, "the method's file is not there", "submit it: `bench submission new` copies it"
         return
-    if not listed:
-        return
-    content = (bundle.root / FILE).read_bytes()
+    content = (bundle.root / METHOD_FILE).read_bytes()
     digest = blake2b(content, digest_size=32).hexdigest()
-    for result in bundle.results:
-        if result.record.method_digest != digest:
-            yield Fault(
-                what="the method's file is not the one that this result was made with",
-                where=f"{FILE}, and {result.record_path}: method_digest",
-                hint="run the cells again with the file as it is now, or submit the file as it was",
-            )
-            break
+    other = next((one for one in bundle.results if one.record.method_digest != digest), None)
+    if other is not None:
+        what = "the method's file is not the one that this result was made with"
+        hint = "run the cells again with the file as it is now, or submit the file as it was"
+        yield f"{METHOD_FILE}, and {other.at('method_digest')}", what, hint
     yield from source_faults(content, bundle.spec.method.name)
 
 
-def check_one_source(bundle: Bundle) -> Iterable[Fault]:
+def check_one_source(bundle: Bundle) -> Iterator[Finding]:
     """All results of a submission were made with one source."""
     digests = {result.record.method_digest for result in bundle.results}
     if bundle.spec is not None and len(digests) > 1:
-        yield Fault(
-            what=f"the results were made with {len(digests)} different versions of the method",
-            where="results/: method_digest in result.json",
-            hint="run all cells with one version of the method",
-        )
+        what = f"the results were made with {len(digests)} different versions of the method"
+        yield "results/: method_digest in result.json", what
 
 
-def check_names(bundle: Bundle) -> Iterable[Fault]:
-    """Neither the method nor the submission takes a name that stands for something else."""
-    if bundle.spec is None:
+def check_names(bundle: Bundle) -> Iterator[Finding]:
+    """Neither method, variants nor title take a name that stands for something else, or looks as if they did."""
+    spec = bundle.spec
+    if spec is None:
         return
-    name = bundle.spec.method.name
     own = {result.record.method_digest for result in bundle.results}
     known = methods()
-    if name in REFERENCE_ROWS or (name in known and own and {source_digest(known[name])} != own):
-        yield Fault(
-            what=f"the suite has a method of the name {name!r}, and it is another one",
-            where=f"{SPEC}: method.name",
-            hint="give the method a name of its own, and run it again",
-        )
+    shipped = {skeleton(name): name for name in known if name in REFERENCE_ROWS or {source_digest(known[name])} != own}
+    rows = {result.record.cell.method for result in bundle.results}
+    for name in sorted({spec.method.name, *bundle.variants, *rows}):
+        if taken := shipped.get(skeleton(name)):
+            what = f"the suite has a method of the name {taken!r}, and it is another one"
+            yield f"{SPEC}: method.name", what if name == taken else f"{what}: {name!a} looks like it"
+    if taken := shipped.get(skeleton(spec.title)):
+        what = f"the title {spec.title!a} looks like the name of the suite's own {taken!r}"
+        yield f"{SPEC}: title", what, "give it a title of its own"
     folder = bundle.root.resolve()
-    if folder.parent.name == "submissions" and folder.name != bundle.spec.name:
-        what = f"the folder is called {folder.name!a}, the submission {bundle.spec.name!r}"
-        yield Fault(what=what, where=f"{SPEC}: name", hint="call both the same")
-    yield from _taken(bundle, name, own)
+    if folder.parent.name == "submissions" and folder.name != spec.name:
+        yield (
+            f"{SPEC}: name",
+            f"the folder is called {folder.name!a}, the submission {spec.name!r}",
+            "call both the same",
+        )
+    yield from _taken(bundle, own)
 
 
-def source_faults(content: bytes, name: str) -> Iterator[Fault]:
-    """Faults that a method's source shows when it is read. ``name`` is what the class should be called by."""
-    hint = "a method uses the recommender and the request it is given, and nothing else (leaderboard/RULES.md)"
+def source_faults(content: bytes, name: str) -> Iterator[Finding]:
+    """What the lint shows of a method's source. ``name`` is what the class should be called by."""
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
         line = getattr(fault, "lineno", None) or 1
-        yield Fault(what=f"the method's file is no Python: {fault}", where=f"{FILE}, line {line}", hint="fix the line")
+        yield f"{METHOD_FILE}, line {line}", f"the method's file is no Python: {fault}", "fix the line"
         return
-    if name not in {text for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for text in _names(node)}:
+    declared = declared_names(content)
+    if name not in {*declared, *(variant for variants in declared.values() for variant in variants)}:
         what = f"the method's file has no class with name = {name!r}"
-        yield Fault(what=what, where=FILE, hint="submit the file that was run, under its own name")
+        yield METHOD_FILE, what, "submit the file that was run, under its own name"
     documents = _documents(tree)
     for node in ast.walk(tree):
         for what in _forbidden(node, documents):
-            yield Fault(what=f"the method {what}", where=f"{FILE}, line {getattr(node, 'lineno', 1)}", hint=hint)
+            yield f"{METHOD_FILE}, line {getattr(node, 'lineno', 1)}", f"the method {what}"
 
 
 def _forbidden(node: ast.AST, documents: set[int]) -> Iterator[str]:
     if isinstance(node, ast.Import | ast.ImportFrom):
-        for module in _imported(node):
-            found = next((name for name in _MODULES if module == name or module.startswith(f"{name}.")), None)
-            if found is not None:
-                yield f"imports {module}: {_MODULES[found]}"
-    elif isinstance(node, ast.Call):
-        called = ast.unparse(node.func)
-        last = called.rpartition(".")[2]
-        if called in _CALLS:
-            yield f"calls {called}: it reaches {_CALLS[called]}"
-        elif last in _LOADERS:
-            yield f"calls {last}: it reads a file or a model of its own"
+        for name in imported_modules(node):
+            if name.partition(".")[0] not in LIBRARIES and not is_method_import(name):
+                yield f"imports {name}: it is not on the list of RULES.md"
+    elif isinstance(node, ast.Name) and (node.id in _NAMES or node.id.startswith("__")):
+        yield f"uses {node.id}: it reaches files or code that is made at run time"
+    elif isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES:
+        yield f"uses {node.attr}: it reads or writes files, or models of its own"
     elif isinstance(node, ast.Attribute) and node.attr.startswith("__") and node.attr not in ("__init__", "__name__"):
         yield f"uses {node.attr}: it looks into other code"
     elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
@@ -139,25 +133,6 @@ def _forbidden(node: ast.AST, documents: set[int]) -> Iterator[str]:
         named = text if text in sets else next((task for task in known if task in text), None)
         if named is not None:
             yield f"names {named!r}: a method does not ask what it runs on"
-
-
-def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    module = node.module or ""
-    return [module, *(f"{module}.{alias.name}" for alias in node.names if module == "genrec_unlearn_bench")]
-
-
-def _names(node: ast.ClassDef) -> Iterator[str]:
-    """The name of a method's class, and those of its variants."""
-    for line in node.body:
-        value = line.value if isinstance(line, ast.Assign | ast.AnnAssign) else None
-        targets = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
-        for target in targets:
-            if isinstance(target, ast.Name) and target.id == "name" and isinstance(value, ast.Constant):
-                yield str(value.value)
-            if isinstance(target, ast.Name) and target.id == "variants" and isinstance(value, ast.Dict):
-                yield from (str(key.value) for key in value.keys if isinstance(key, ast.Constant))
 
 
 def _documents(tree: ast.Module) -> set[int]:
@@ -171,21 +146,15 @@ def _documents(tree: ast.Module) -> set[int]:
     }
 
 
-def _taken(bundle: Bundle, name: str, own: set[str]) -> Iterator[Fault]:
-    """Another submission's method of the same name."""
-    place = bundle.leaderboard / "submissions" if bundle.leaderboard is not None else None
-    if place is None or not place.is_dir():
-        return
-    for folder in sorted(place.iterdir()):
-        if folder.resolve() == bundle.root.resolve() or folder.name == bundle.name or not folder.is_dir():
-            continue
+def _taken(bundle: Bundle, own: set[str]) -> Iterator[Finding]:
+    """Another submission's method of the same name, or of one that looks the same."""
+    name = bundle.spec.method.name if bundle.spec else ""
+    for folder in bundle.other_submissions():
         try:
             other = read_spec(folder)
         except BenchError:
             continue
-        if other is not None and other.method.name == name and other.contents.get(FILE) not in own:
-            yield Fault(
-                what=f"another submission, {folder.name}, has a method of the name {name!r}",
-                where=f"{SPEC}: method.name",
-                hint="give the method a name of its own, and run it again",
-            )
+        same = other is not None and skeleton(other.method.name) == skeleton(name)
+        if other is not None and same and other.contents.get(METHOD_FILE) not in own:
+            what = f"another submission, {folder.name}, has a method of the name {other.method.name!r}"
+            yield f"{SPEC}: method.name", what

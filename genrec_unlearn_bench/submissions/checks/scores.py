@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
@@ -11,7 +11,7 @@ from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group, Level, MetricValue
 from genrec_unlearn_bench.evaluation.per_user import recompute
 from genrec_unlearn_bench.submissions.bundle import Bundle, Result
-from genrec_unlearn_bench.submissions.faults import Fault
+from genrec_unlearn_bench.submissions.faults import Finding
 from genrec_unlearn_bench.submissions.table import rests_on
 
 if TYPE_CHECKING:
@@ -26,11 +26,10 @@ _SHOWN = 5
 Key = tuple[str, Group, int | None]
 
 
-def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterable[Fault]:
+def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
     """Every USER-level aggregate, computed again from the per-user table: value, n and standard deviation."""
     recorded, found = by_key(result.record.metrics), by_key(recompute(table))
-    users = _user_level()
-    hint = "numbers are not edited: submit what `bench run` wrote"
+    users, where = _user_level(), result.at("metrics")
     wrong = []
     for key, value in found.items():
         if rests_on(key[0]) in withheld:
@@ -40,56 +39,39 @@ def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld
         elif difference := _difference(recorded[key], value):
             wrong.append((key, difference))
     wrong += [(key, "is not measured by the suite") for key in recorded if key[0] in users and key not in found]
-    if not wrong:
-        return
-    other = _owner(bundle, result, found)
-    if other is not None:
-        yield Fault(
-            what=f"the per-user table gives the numbers of another result, {other}: tables were swapped",
-            where=result.table_path,
-            hint="put each table beside its own record, as `bench run` wrote them",
-        )
-        return
-    for key, what in wrong[:_SHOWN]:
-        yield Fault(what=f"{_name(key)} {what}", where=f"{result.record_path}: metrics", hint=hint)
+    yield from ((where, f"{_name(key)} {what}") for key, what in wrong[:_SHOWN])
     if len(wrong) > _SHOWN:
-        more = f"{len(wrong) - _SHOWN} more aggregates do not follow from the table"
-        yield Fault(what=more, where=f"{result.record_path}: metrics", hint=hint)
+        yield where, f"{len(wrong) - _SHOWN} more aggregates do not follow from the table"
 
 
-def check_bounds(bundle: Bundle, result: Result) -> Iterable[Fault]:
+def check_bounds(bundle: Bundle, result: Result) -> Iterator[Finding]:
     """Invariants between metrics of the same lists, in this result and in the oracle that its gaps imply."""
-    hint = "no ranked lists can give these numbers: submit what `bench run` wrote"
     for sentence in check_invariants(result.record.metrics)[:_SHOWN]:
-        yield Fault(what=f"an invariant is broken: {sentence}", where=f"{result.record_path}: metrics", hint=hint)
-    oracle = tuple(_implied_oracle(result.record.metrics))
-    for sentence in check_invariants(oracle)[:_SHOWN]:
-        what = f"the gaps imply an oracle that cannot be: {sentence}"
-        yield Fault(what=what, where=f"{result.record_path}: metrics", hint=hint)
+        yield result.at("metrics"), f"an invariant is broken: {sentence}"
+    for sentence in check_invariants(tuple(_implied_oracle(result.record.metrics)))[:_SHOWN]:
+        yield result.at("metrics"), f"the gaps imply an oracle that cannot be: {sentence}"
 
 
-def check_derived(bundle: Bundle, result: Result) -> Iterable[Fault]:
+def check_derived(bundle: Bundle, result: Result) -> Iterator[Finding]:
     """``gap``, ``gapz`` and the collateral excess are what their parts give, and none is left out."""
-    recorded = by_key(result.record.metrics)
-    where, hint = f"{result.record_path}: metrics", "numbers are not edited: submit what `bench run` wrote"
+    recorded, where = by_key(result.record.metrics), result.at("metrics")
     gaps = {key for key in recorded if key[0].startswith("gap.")}
     known = metric_specs()
     wanted = {(f"gap.{name}", group, beam) for name, group, beam in recorded if f"gap.{name}" in known}
     if gaps and gaps != wanted:
         name = _name(sorted(gaps ^ wanted, key=str)[0])
-        yield Fault(what=f"{name}: gaps are given for some metrics and left out for others", where=where, hint=hint)
+        yield where, f"{name}: gaps are given for some metrics and left out for others"
     for name, group, beam in sorted(gaps, key=str):
         gap, scaled = recorded[(name, group, beam)], recorded.get((f"gapz.{name.removeprefix('gap.')}", group, beam))
         if fault := _scaled_fault(gap, scaled):
-            yield Fault(what=f"{_name((name, group, beam))}: {fault}", where=where, hint=hint)
+            yield where, f"{_name((name, group, beam))}: {fault}"
     for (name, group, beam), value in recorded.items():
         if name.startswith("collateral-excess.") and value.value is not None:
             change = f"collateral-change.{name.removeprefix('collateral-excess.')}"
             near, far = (recorded.get((change, side, beam)) for side in (Group.NEIGHBOURS, Group.REST))
             parts = (near.value if near else None, far.value if far else None)
             if parts[0] is None or parts[1] is None or abs(parts[0] - parts[1] - value.value) > EXACT:
-                shown = _name((name, group, beam))
-                yield Fault(what=f"{shown} is not the difference of its two sides", where=where, hint=hint)
+                yield where, f"{_name((name, group, beam))} is not the difference of its two sides"
 
 
 def rescored(result: Result, withheld: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -120,22 +102,8 @@ def _difference(recorded: MetricValue, found: MetricValue) -> str | None:
         return None
     if found.interval is None:
         return f"has the interval {recorded.interval} in the record, the table gives none"
-    if max(map(_distance, recorded.interval, found.interval)) > 1e-9:
+    if max(abs(one - other) for one, other in zip(recorded.interval, found.interval, strict=True)) > 1e-9:
         return f"has the interval {recorded.interval} in the record, the table gives {found.interval}"
-    return None
-
-
-def _owner(bundle: Bundle, result: Result, found: Mapping[Key, MetricValue]) -> str | None:
-    """Another result of the same task whose ranking metrics this table gives."""
-    sample = [(key, value.value) for key, value in found.items() if key[0] in ("hr@10", "ndcg@10", "concept-rate@10")]
-    if not any(value for _, value in sample):
-        return None
-    for other in bundle.results:
-        if other is result or other.record.cell.task != result.record.cell.task:
-            continue
-        recorded = by_key(other.record.metrics)
-        if all(key in recorded and recorded[key].value == value for key, value in sample):
-            return other.place
     return None
 
 
@@ -166,7 +134,3 @@ def _name(key: Key) -> str:
 
 def _shown(value: float | None) -> str:
     return "empty" if value is None else f"{value:.12g}"
-
-
-def _distance(one: float, other: float) -> float:
-    return abs(one - other)

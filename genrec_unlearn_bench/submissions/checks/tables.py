@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import COLUMNS
 from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH, WIDE_BEAM, UserBlock, blocks
 from genrec_unlearn_bench.submissions.bundle import Bundle, Result
-from genrec_unlearn_bench.submissions.faults import Fault
+from genrec_unlearn_bench.submissions.faults import Finding
 from genrec_unlearn_bench.submissions.table import FAMILIES, clusters
 
 if TYPE_CHECKING:
@@ -22,52 +22,43 @@ if TYPE_CHECKING:
 __all__ = ["check_ranges", "check_rows", "check_users", "check_withheld"]
 
 Marked = NDArray[np.bool_]
-_AGAIN = "tables are written by `bench run` and published by `bench submission new`, and not edited: run the cell again"
 WITHOUT_BEAM = ("popularity", "sasrec")
 """Rows that score every item: their list is as long at both beams."""
 _ROUNDING = 1e-6
 """Log-probabilities and cosines are sums of 32-bit numbers."""
 
 
-def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterable[Fault]:
+def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterator[Finding]:
     """Group by group and beam by beam: examples 0 … n - 1, each once, in order, as many as the manifest counts."""
     manifest = bundle.manifests.get(result.record.cell.task)
     other = ~table["group"].isin([Group.FORGET.value, Group.RETAIN.value]) | ~table["beam"].isin([10, WIDE_BEAM])
     if other.any():
-        yield _fault(result, f"{int(other.sum())} rows belong to no group or beam of the protocol")
+        yield result.table_path, f"{int(other.sum())} rows belong to no group or beam of the protocol"
         return
     for block in blocks(table):
         examples = block.integers("example")
         wanted = len(examples) if manifest is None else _size(manifest, block.group)
         name = f"group {block.group.value}, beam {block.beam}"
         if fault := _order_fault(examples, wanted):
-            yield _fault(result, f"{name}: {fault}")
+            yield result.table_path, f"{name}: {fault}"
     if not _in_blocks(table):
-        yield _fault(result, "the groups and beams of the table do not follow each other as they are written")
+        yield result.table_path, "the groups and beams of the table do not follow each other as they are written"
 
 
-def check_users(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterable[Fault]:
+def check_users(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterator[Finding]:
     """Published tables name no user and no target."""
     if (table["target"] != -1).any():
-        yield Fault(
-            what="the table still says what users chose (column target)",
-            where=result.table_path,
-            hint="publish the result with `bench submission new`, which leaves it out",
-        )
+        yield result.table_path, "the table still says what users chose (column target)"
     if not np.array_equal(clusters(table), table["user"].to_numpy()):
-        yield Fault(
-            what="the users are not numbered in order of their first row",
-            where=f"{result.table_path}: user",
-            hint="publish the result with `bench submission new`, which numbers them anew",
-        )
+        yield f"{result.table_path}: user", "the users are not numbered in order of their first row"
 
 
-def check_ranges(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterable[Fault]:
+def check_ranges(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterator[Finding]:
     """Every number is one that a decoded list can give, and agrees with its neighbours in the row."""
     manifest = bundle.manifests.get(result.record.cell.task)
     for column, kind in COLUMNS.items():
         if kind == "float64" and np.isinf(table[column].to_numpy()).any():
-            yield _fault(result, f"the column {column} holds an infinite number")
+            yield result.table_path, f"the column {column} holds an infinite number"
     withheld_log = bool(table["log_prob"].isna().all())
     for block in blocks(table):
         name = f"group {block.group.value}, beam {block.beam}"
@@ -80,14 +71,14 @@ def check_ranges(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterabl
         ):
             if wrong.any():
                 row = int(block.integers("example")[wrong][0])
-                yield _fault(result, f"{name}: {what} ({int(wrong.sum())} rows, the first is example {row})")
+                yield result.table_path, f"{name}: {what} ({int(wrong.sum())} rows, the first is example {row})"
 
 
-def check_withheld(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterable[Fault]:
+def check_withheld(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
     """A family that is withheld is withheld wholly."""
     for family in sorted(withheld):
         if table[list(FAMILIES[family])].notna().any().any():
-            yield _fault(result, f"the family {family!r} is said to be withheld, and some of it is there")
+            yield result.table_path, f"the family {family!r} is said to be withheld, and some of it is there"
 
 
 def _ranks(block: UserBlock, *, wide: bool) -> Iterator[tuple[str, Marked]]:
@@ -177,7 +168,3 @@ def _in_blocks(table: pd.DataFrame) -> bool:
 
 def _size(manifest: TaskManifest, group: Group) -> int:
     return manifest.counts.get(f"test_{group.value}", 0)
-
-
-def _fault(result: Result, what: str) -> Fault:
-    return Fault(what=what, where=result.table_path, hint=_AGAIN)

@@ -130,7 +130,8 @@ def test_chosen_rows_are_side_by_side(opened: Open) -> None:
         assert "forget HR@10" in text
         assert "better" in text
         # The document has differences from the baseline alone; for the others it says who computes them.
-        assert "bench results compare npo tracer --task sports-brand --backbone tiger --scale small --ruleset tuned" in text
+        compared = "bench results compare npo tracer --task sports-brand --backbone tiger"
+        assert f"{compared} --scale small --ruleset tuned" in text
         assert p.url.count("row=") == 2
         p.check("[id='compare-original']")
         assert p.locator("#compare pre").inner_text().count("bench results compare") == 1
