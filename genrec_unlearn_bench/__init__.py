@@ -6,8 +6,6 @@ forget a brand, a price band, an item or a set of interactions, and what does it
 
 from __future__ import annotations
 
-__all__ = ["PROTOCOL_VERSION", "__version__"]
-
 __version__ = "0.1.0"
 
 PROTOCOL_VERSION = 1

@@ -29,8 +29,6 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
-__all__ = ["Planted", "build", "nll"]
-
 GROUPS, MEMBERS, CODES = 8, 8, 16
 HISTORY = 4
 """History limit of the recommender."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.store.collection import Collected
     from genrec_unlearn_bench.store.inventory import Listing
 
-__all__ = ["gc", "ls", "verify"]
-
 _REMOVED = {
     "older": "not read for so long",
     "not kept": "that no result named here was made from",

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Part = str | RenderableType | Callable[[Console], None]
 
-__all__ = ["AsJson", "Output", "as_command", "card", "describe", "sheet", "text_of"]
-
 AsJson = Annotated[bool, Option("--json", help="Print JSON on stdout instead of a table.")]
 Debug = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
 

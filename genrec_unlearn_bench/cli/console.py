@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = [
-    "BarProgress",
-    "LineProgress",
-    "duration",
-    "first_lines",
-    "open_store",
-    "print_json",
-    "print_line",
-    "progressing",
-    "stdout",
-]
-
 T = TypeVar("T")
 
 PIPED_WIDTH = 120

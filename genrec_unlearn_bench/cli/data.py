@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.data.spec import FormatName, SplitName
     from genrec_unlearn_bench.sids.health import Collisions, SidHealth
 
-__all__ = ["import_", "info", "prepare", "sids"]
-
 Name = Annotated[str, Argument(help="Dataset (bench ls datasets).")]
 Served = Annotated[bool, Option("--served", help="The IDs the original serves with; may train it.")]
 

@@ -14,8 +14,6 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, sheet
 from genrec_unlearn_bench.cli.show import local_folder
 
-__all__ = ["doctor"]
-
 HUB = "https://huggingface.co"
 
 

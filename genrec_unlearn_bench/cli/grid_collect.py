@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.collect import Collected
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["collect"]
-
 MOST = 12
 """Cells that are not there, listed one by one."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.plan import Explanation, Plan, PlannedCell
     from genrec_unlearn_bench.grid.schedule import Outlook
 
-__all__ = ["plan"]
-
 STYLES = {"done": "green", "missing": "yellow", "stale": "magenta", "impossible": "red"}
 MAX_REASONS = 8
 MAX_SHARED = 12

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.state import SweepFacts, SweepFolder
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["choose_executor", "run"]
-
 EXECUTORS = ("local", "slurm")
 STANDINGS = ("missing", "stale")
 QUIET = 60.0

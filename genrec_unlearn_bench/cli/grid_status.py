@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.state import SweepFolder
     from genrec_unlearn_bench.grid.status import Axis, FailedJob, SweepStatus
 
-__all__ = ["running_lines", "status"]
-
 ASK_SECONDS = 60.0
 """Time between two questions to Slurm, which has all its users to answer."""
 TAILS = 12

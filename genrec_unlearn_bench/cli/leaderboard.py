@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.outputs import Output, Report
     from genrec_unlearn_bench.reporting.selection import Selection
 
-__all__ = ["give", "leaderboard", "make"]
-
 
 def leaderboard(
     results_dir: results.ResultsDirs = None,

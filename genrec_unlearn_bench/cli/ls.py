@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.registry import Entry
 
-__all__ = ["KINDS", "Listing", "listing", "ls"]
-
 PROSE = 40
 """Characters from which a column may be wrapped."""
 NARROWEST = 24

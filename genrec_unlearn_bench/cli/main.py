@@ -15,8 +15,6 @@ from genrec_unlearn_bench import __version__
 from genrec_unlearn_bench.cli.command import as_command
 from genrec_unlearn_bench.errors import UsageError
 
-__all__ = ["app", "run"]
-
 ABOUT = "Can a generative recommender forget a brand, a price band, an item or some interactions, and at what cost?"
 
 VERBS = {

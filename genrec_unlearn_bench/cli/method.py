@@ -17,8 +17,6 @@ from genrec_unlearn_bench.errors import UsageError
 if TYPE_CHECKING:
     from genrec_unlearn_bench.contract.rules import RuleResult
 
-__all__ = ["check", "new"]
-
 SIGNS = {"kept": "✓", "broken": "✗", "left out": "–"}
 
 

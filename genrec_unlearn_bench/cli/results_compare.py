@@ -11,8 +11,6 @@ from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import UsageError
 
-__all__ = ["compare"]
-
 
 def compare(
     first: Annotated[str, Argument(help="Method, or the label of a row as a table shows it.", metavar="A")],

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import Group as Side
     from genrec_unlearn_bench.reporting.examples.page import Page
 
-__all__ = ["examples"]
-
 FORMATS = ("terminal", "html", "latex", "json")
 SIDES = ("forget", "retain")
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.record import RunRecord
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["export"]
-
 
 def export(
     runs: Annotated[list[str], Argument(help="Folders of results, or the beginnings of their keys.", metavar="RUN...")],

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.figures.model import Width
     from genrec_unlearn_bench.reporting.results import Result
 
-__all__ = ["figures"]
-
 Kinds = Annotated[
     list[str] | None, Option("--kind", help="pareto, probing, …; several (default: all there is data for).")
 ]

@@ -18,8 +18,6 @@ from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.pull import OfferedResult, Pulled, PullIndex
 
-__all__ = ["pull"]
-
 
 def pull(
     place: Annotated[str, Argument(help="A folder, or http(s)://… of one that is served.", metavar="PLACE")],

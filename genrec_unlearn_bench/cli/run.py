@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["changed_fields", "check_beam", "chosen_names", "run"]
-
 FIRST_ROWS = ("original", "retrain")
 """Computed on the way to every other row, so they stand in every table."""
 

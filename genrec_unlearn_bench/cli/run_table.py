@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.pipeline.record import RunRecord
 
-__all__ = ["COLUMNS", "FULL_COLUMNS", "Column", "full_table", "number", "run_table", "stream_rows", "stream_table"]
-
 
 @dataclass(frozen=True)
 class Column:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.data.spec import DatasetSpec
 
-__all__ = ["dataset_card", "is_local", "kind_of_file", "local_folder", "show"]
-
 
 def show(
     name: Annotated[

@@ -7,8 +7,6 @@ import signal
 import sys
 from types import FrameType
 
-__all__ = ["run"]
-
 INTERRUPTED = 130
 
 

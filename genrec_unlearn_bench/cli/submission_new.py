@@ -14,8 +14,6 @@ from genrec_unlearn_bench.config import named
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.submit import Submitted
 
-__all__ = ["new"]
-
 Name = Annotated[str, Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")]
 MethodName = Annotated[str | None, Option("--method", help="Name, or path/to/file.py:Class (default: NAME).")]
 Out = Annotated[Path, Option(help="Where submissions lie.", metavar="DIR")]

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.reproduce.noise_floor import NoiseFloor
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRecord
 
-__all__ = ["reproduce"]
-
 SHOWN = ("hr@10", "ndcg@10", "concept-rate@10", "similarity.first")
 """Always shown; of the rest only what is not identical."""
 

@@ -10,8 +10,6 @@ from typer import Option
 from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.errors import BenchError, UsageError
 
-__all__ = ["site"]
-
 
 def site(
     leaderboard: Annotated[Path, Option(help="The leaderboard's folder.", metavar="DIR")] = Path("leaderboard"),

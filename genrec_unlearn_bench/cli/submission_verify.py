@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.bundle import Bundle
     from genrec_unlearn_bench.submissions.verification import DemoRun, Verification
 
-__all__ = ["verify"]
-
 
 def verify(
     path: Annotated[Path, Argument(help="A submission's folder or zip file, or a tree of results.")],

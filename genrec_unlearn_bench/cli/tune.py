@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.tuning.choice import Choice
     from genrec_unlearn_bench.tuning.selection import Trial
 
-__all__ = ["tune"]
-
 Set = Annotated[list[str] | None, Option("--set", help="Keep a field at a value in all trials: key=value.")]
 Seeds = Annotated[list[int] | None, Option("--seed", help="Tuning seeds, never reported (default: 9000).", min=0)]
 TunedDir = Annotated[Path, Option(help="Where choices are written.", metavar="DIR")]

@@ -41,8 +41,6 @@ from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.sampling import at_most
 
-__all__ = ["Fingerprint", "MethodCall", "call_method", "fingerprint", "list_faults", "result_faults"]
-
 SEED = 0
 
 BEAM = 10

@@ -35,8 +35,6 @@ from genrec_unlearn_bench.store.store import StageStore
 if TYPE_CHECKING:
     from genrec_unlearn_bench.unlearning.method import MethodConfig
 
-__all__ = ["STEPS", "check_method", "reduced_fields", "shortened"]
-
 FIRST_BACKBONE = "tiger"
 
 MAX_LENGTHS = {

@@ -33,8 +33,6 @@ from genrec_unlearn_bench.store.manifest import canonical
 from genrec_unlearn_bench.tuning.search_space import configurations, search_space
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 
-__all__ = ["Method", "class_rules", "file_rules", "import_rule"]
-
 Method = type[UnlearningMethod[Any]]
 
 PACKAGE = "genrec_unlearn_bench."

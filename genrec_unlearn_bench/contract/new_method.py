@@ -16,8 +16,6 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.registry import METHOD_PACKAGE, methods
 
-__all__ = ["MethodFiles", "clone_root", "new_method"]
-
 MAX_LENGTH = 24
 """Characters of a name in the column of tables."""
 

@@ -8,8 +8,6 @@ from typing import Literal
 
 from genrec_unlearn_bench.config import StrictModel
 
-__all__ = ["MAX_TRIALS", "NAME", "RULES", "CheckReport", "RuleResult", "broken", "judged", "kept", "left_out"]
-
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 """Names of methods: kebab case, stricter than what the registry accepts."""
 

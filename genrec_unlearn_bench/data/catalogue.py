@@ -11,8 +11,6 @@ from pathlib import Path
 from genrec_unlearn_bench.data.spec import DatasetSpec, load_spec, load_spec_file
 from genrec_unlearn_bench.errors import UnknownName
 
-__all__ = ["DATA_VARIABLE", "SPEC_FILE", "data_roots", "datasets", "find_dataset", "packaged_datasets"]
-
 DATA_VARIABLE = "GENREC_UNLEARN_BENCH_DATA"
 """Environment variable: a folder that holds one folder for each dataset."""
 

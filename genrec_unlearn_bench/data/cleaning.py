@@ -16,8 +16,6 @@ from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.raw import Interactions
 from genrec_unlearn_bench.errors import DataFault
 
-__all__ = ["clean", "first_appearance", "k_core"]
-
 
 def clean(
     items: ItemTable, log: Interactions, k: int, dropped: Counter[str], where: str

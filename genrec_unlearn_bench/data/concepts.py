@@ -22,8 +22,6 @@ from genrec_unlearn_bench.data.tasks import BrandConcept, InteractionConcept, It
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["NO_BAND", "price_bands", "resolve", "valid_prices"]
-
 _PRICED_PER_BAND = 4
 """Fewer priced items than this for each band, and a band is no concept but a few items by chance."""
 

@@ -9,8 +9,6 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.source_files import SourceFile
 
-__all__ = ["Dataset", "DatasetManifest"]
-
 
 class DatasetManifest(StrictModel):
     """Description of a prepared dataset. ``digest`` covers the canonical content, not the files."""

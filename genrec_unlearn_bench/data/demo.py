@@ -13,8 +13,6 @@ from genrec_unlearn_bench.data.formats import folder
 from genrec_unlearn_bench.data.raw import RawData
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["read"]
-
 _NOTE = "synthetic: generated with seed 0; no item, brand or user is real"
 
 

@@ -30,8 +30,6 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import atomic_text, guarded
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["PartNote", "download", "fetch_part", "note_path", "size_of"]
-
 CHUNK = 1 << 16
 """Bytes; a connection that breaks loses at most one chunk."""
 ATTEMPTS = 5

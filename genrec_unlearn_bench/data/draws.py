@@ -12,8 +12,6 @@ import numpy as np
 
 from genrec_unlearn_bench.data.examples import IntArray
 
-__all__ = ["Draw", "draw_stratified", "draw_subset", "rounded", "uniform_subsets"]
-
 _CELLS = 1 << 20
 """Random numbers held at a time. Rows are filled one after the other, so the size of a batch changes no draw."""
 

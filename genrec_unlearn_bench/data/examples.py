@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PAD", "BoolArray", "Examples", "Histories", "IntArray", "Thinned", "among", "distinct"]
-
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 

@@ -20,18 +20,6 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = [
-    "BrandColumn",
-    "Price",
-    "PriceFault",
-    "brand_key",
-    "clean_brand",
-    "looks_like_code",
-    "normalise_brands",
-    "parse_price",
-    "plain",
-]
-
 # Only entities with their semicolon: "AT&T" and "Black&notable" are not markup.
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")

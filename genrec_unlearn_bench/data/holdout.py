@@ -16,8 +16,6 @@ from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, Th
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["SHARE", "Holdout", "carve", "without_holdout"]
-
 SHARE = 0.1
 """Share of the (user, item) pairs of the train part. With 5 %, a brand task on Industrial would have 93 non-members of
 its concept, and no false-positive rate of 1 % could be resolved."""

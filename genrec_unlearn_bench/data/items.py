@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TEXT_FIELDS", "ItemTable"]
-
 TEXT_FIELDS = ("title", "brand", "categories", "description", "text")
 """The fields that make up an item's text, in order. The price never enters it."""
 

@@ -18,8 +18,6 @@ from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec, load_spec_file
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["OFFLINE_VARIABLE", "Located", "candidate_folders", "locate", "source_digests"]
-
 OFFLINE_VARIABLE = "GENREC_UNLEARN_BENCH_OFFLINE"
 """Environment variable: set to anything but ``""`` and ``0`` and nothing is downloaded."""
 

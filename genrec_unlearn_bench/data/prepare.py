@@ -29,9 +29,6 @@ from genrec_unlearn_bench.errors import DataFault, DataMissing, UsageError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["import_folder", "prepare"]
-
-
 _READERS: Mapping[str, Callable[[Mapping[str, Path], Progress], RawData]] = {
     "folder": plain_folder.read,
     "amazon-2018": amazon.read_2018,

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.items import ItemTable
 
-__all__ = ["GivenPart", "GivenRows", "Interactions", "RawData"]
-
 
 @dataclass(frozen=True, eq=False)
 class Interactions:

@@ -25,8 +25,6 @@ from genrec_unlearn_bench.data.fields import clean_brand
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
 from genrec_unlearn_bench.data.items import ItemTable
 
-__all__ = ["BrandWords", "brand_words", "scrubbed_items", "without_prices"]
-
 Phrase = tuple[str, ...]
 """A name as its words, case folded."""
 

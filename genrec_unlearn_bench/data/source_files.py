@@ -19,8 +19,6 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, DataFault, StorageError, UsageError
 from genrec_unlearn_bench.files import atomic_text
 
-__all__ = ["DownloadRecord", "SourceFile", "file_digest", "model_digest", "record_path", "verify"]
-
 SMALLEST = 1 << 20
 """Bytes; smaller files are read anew in each process, which is as fast as looking them up."""
 SETTLED = 2.0

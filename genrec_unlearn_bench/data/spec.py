@@ -16,23 +16,6 @@ from pydantic import Field, field_validator
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 
-__all__ = [
-    "FORMATS",
-    "Citation",
-    "DatasetSpec",
-    "FileSpec",
-    "FormatName",
-    "Role",
-    "SplitName",
-    "TextField",
-    "check_spec",
-    "discover",
-    "dump_spec",
-    "load_spec",
-    "load_spec_file",
-    "role_faults",
-]
-
 FormatName = Literal["demo", "folder", "amazon-2018", "amazon-2023", "minionerec", "letter"]
 
 

@@ -15,8 +15,6 @@ import numpy as np
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.raw import GivenPart, GivenRows
 
-__all__ = ["SplitParts", "as_given", "global_time", "leave_one_out"]
-
 
 class SplitParts(NamedTuple):
     """The three parts of a dataset, over the same events."""

@@ -22,8 +22,6 @@ from genrec_unlearn_bench.data.splits import SplitParts
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
-__all__ = ["ARRAYS", "content_digest", "item_lines", "load_dataset", "save_dataset"]
-
 _SHARED = ("events", "event_users")
 _TEXTS = {
     "item_id": "ids",

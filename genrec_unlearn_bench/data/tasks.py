@@ -19,20 +19,6 @@ from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
 
-__all__ = [
-    "DEFAULT_CONCEPTS",
-    "BrandConcept",
-    "Concept",
-    "ConceptKind",
-    "InteractionConcept",
-    "ItemConcept",
-    "PriceConcept",
-    "TaskSpec",
-    "find_task",
-    "read_task",
-    "tasks",
-]
-
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 

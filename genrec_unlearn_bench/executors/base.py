@@ -25,8 +25,6 @@ from genrec_unlearn_bench.grid.state import JobState, State, SweepFolder, tail
 if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["Executor", "Failure", "SweepOutcome", "Watcher", "run_jobs"]
-
 TICK = 1.0
 """Seconds between two looks at everything, where nothing ends meanwhile."""
 MAX_LOOKED_AT = 64

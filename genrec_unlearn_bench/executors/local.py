@@ -37,8 +37,6 @@ from genrec_unlearn_bench.grid.state import OPTION, How, JobState, SweepFolder, 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
 
-__all__ = ["BY_SCALE", "Interrupts", "LocalProcesses", "Machine", "cores_here", "gpus_here"]
-
 MIB = 1 << 20
 BY_SCALE = {"smoke": 1024, "small": 3072, "paper": 8192, "official": 24576}
 """MiB assumed of a job whose grid names no memory."""

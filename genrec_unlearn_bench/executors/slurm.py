@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from submitit import Executor as Submitter
     from submitit.helpers import DelayedSubmission
 
-__all__ = ["Slurm", "SlurmTask", "slurm_states", "waits"]
-
 SLURM = "slurm"
 UNKNOWN, GONE = "UNKNOWN", "GONE"
 PATIENCE = 60.0

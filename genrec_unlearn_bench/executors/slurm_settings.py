@@ -19,8 +19,6 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.spec import Resources
 
-__all__ = ["JobArray", "Placement", "SlurmSettings", "job_arrays", "read_slurm_settings"]
-
 FIELDS = ("task", "method", "backbone", "scale", "suite", "ruleset", "seed", "until")
 """What an override may match: fields of a job's request, and the stage it ends with."""
 MINUTES = 240

@@ -41,8 +41,6 @@ from genrec_unlearn_bench.store.store import StageStore
 if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.stage import Stage
 
-__all__ = ["Assignment", "WorkResult", "is_transient", "launch_command", "make_stages", "perform"]
-
 HEARTBEAT = 20.0
 """Seconds between two signs of life; a stage that has begun is reported within ``LOOK``."""
 LOOK = 5.0

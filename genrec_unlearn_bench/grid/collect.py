@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.state import SweepFolder
     from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["FILE", "Collected", "CollectedCell", "collect", "read_collected"]
-
 FILE = "collected.json"
 OPTION = "--out"
 MAX_LISTED = 8

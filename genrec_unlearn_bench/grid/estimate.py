@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.stage import Stage
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["Costs", "Estimate", "total"]
-
 MAX_SAMPLES = 25
 """Manifests read for one estimate."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.record import Cell
     from genrec_unlearn_bench.pipeline.stage import Stage
 
-__all__ = ["Build", "CellGraph", "GridCell", "cell_name", "expand", "find_cell", "graph_builder"]
-
 Axes = dict[str, Any]
 
 MAX_LISTED = 8

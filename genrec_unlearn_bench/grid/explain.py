@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.stage import Stage
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["Difference", "ResultIndex", "StoredResult", "first_difference", "nearest_difference"]
-
 _WHERE_IT_RUNS = frozenset({"--data-dir", "--device", "--threads", "--tuned-dir"})
 """Options of a command that do not say what is run."""
 

@@ -17,8 +17,6 @@ import yaml
 
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
 
-__all__ = ["GRIDS", "GROUPS", "GridText", "find_grid", "read_text", "ready_grids"]
-
 GRIDS = "genrec_unlearn_bench.tasks.grids"
 GROUPS = "groups.yaml"
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["Explanation", "Plan", "PlannedCell", "SharedStage", "Standing", "Step", "explain_cell", "make_plan"]
-
 Standing = Literal["done", "missing", "stale", "impossible"]
 """``done``: the result that would be written now is there. ``stale``: a result of the cell is there, made from
 something else (other code, configuration or data). ``impossible``: the cell cannot be run as it is asked for."""

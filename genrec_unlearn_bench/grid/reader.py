@@ -23,8 +23,6 @@ from genrec_unlearn_bench.grid.grid_file import GRIDS, GROUPS, GridText
 from genrec_unlearn_bench.pipeline.resolve import Catalogue
 from genrec_unlearn_bench.registry import Entry, methods
 
-__all__ = ["FIELD_SETS", "AxisNames", "GridReader", "groups"]
-
 NAMED = ("task", "method", "backbone", "suite")
 """Axes whose values are registered names."""
 AXES = (*NAMED, "seed", "scale", "ruleset", "requests", "measure")

@@ -15,8 +15,6 @@ from genrec_unlearn_bench.pipeline.request import RunRequest
 if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, SharedStage
 
-__all__ = ["RESULT", "Job", "Outlook", "outlook", "schedule"]
-
 RESULT = "result"
 
 

@@ -14,19 +14,6 @@ from genrec_unlearn_bench.grid.reader import AxisNames, GridReader
 from genrec_unlearn_bench.pipeline.request import RulesetName
 from genrec_unlearn_bench.pipeline.resolve import Catalogue
 
-__all__ = [
-    "DEFAULT_SCALE",
-    "Axes",
-    "Changes",
-    "Exclude",
-    "GridSpec",
-    "Override",
-    "Resources",
-    "Settings",
-    "Vary",
-    "read_grid",
-]
-
 DEFAULT_SCALE: Literal["default"] = "default"
 """On the axis ``scale``: that of a run without ``--scale``, smoke for the demo's tasks and small for all others."""
 

@@ -34,19 +34,6 @@ from genrec_unlearn_bench.files import atomic_text, guarded
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.spec import read_grid
 
-__all__ = [
-    "OPTION",
-    "How",
-    "JobState",
-    "JobStates",
-    "State",
-    "SweepFacts",
-    "SweepFolder",
-    "find_sweep",
-    "sweeps",
-    "tail",
-]
-
 OPTION = "--cache-dir"
 
 SILENCE = 120.0

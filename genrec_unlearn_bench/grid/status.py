@@ -19,8 +19,6 @@ from genrec_unlearn_bench.grid.schedule import RESULT
 from genrec_unlearn_bench.grid.state import SILENCE, JobState, JobStates, State, SweepFolder, tail
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
-__all__ = ["STATES", "Axis", "FailedJob", "RunningJob", "SweepStatus", "SweepView", "seconds_left"]
-
 Axis = Literal["backbone", "task", "method", "stage"]
 
 STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "skipped", "lost")

@@ -22,21 +22,6 @@ from packaging.utils import canonicalize_name
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.pipeline.record import Environment
 
-__all__ = [
-    "PACKAGES",
-    "VersionMismatch",
-    "arithmetic",
-    "default_threads",
-    "describe",
-    "determinism",
-    "format_version_mismatches",
-    "locked_versions",
-    "precision",
-    "resolve_device",
-    "version_mismatches",
-    "versions",
-]
-
 PACKAGES = (
     "accelerate",
     "numpy",

@@ -20,8 +20,6 @@ from genrec_unlearn_bench.files import storage_error
 from genrec_unlearn_bench.pipeline.resources import MEMORY_HINT, is_out_of_memory
 from genrec_unlearn_bench.registry import FILE_MODULE, METHOD_PACKAGE
 
-__all__ = ["to_user_error"]
-
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 

@@ -23,8 +23,6 @@ from genrec_unlearn_bench.sids.storage import load_table
 if TYPE_CHECKING:
     Memo = dict[Hashable, Any]
 
-__all__ = ["RESULT", "build_result", "build_stages", "recommender_stages", "served_sids"]
-
 RESULT = "result"
 
 T = TypeVar("T")

@@ -13,8 +13,6 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.lists import trec_qrels, trec_run
 from genrec_unlearn_bench.pipeline.list_lookup import RunLists
 
-__all__ = ["Exported", "check_names", "trec_files"]
-
 
 @dataclass(frozen=True)
 class Exported:

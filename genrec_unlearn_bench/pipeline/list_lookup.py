@@ -26,8 +26,6 @@ from genrec_unlearn_bench.store.store import StageStore, StoredStage
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RunLists", "find_dataset_of", "find_lists"]
-
 EVALUATION = "evaluation"
 DATASET = "dataset"
 

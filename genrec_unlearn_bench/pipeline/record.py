@@ -9,8 +9,6 @@ from pydantic import Field
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 
-__all__ = ["Cell", "Cost", "Environment", "RunRecord", "StageRef"]
-
 SCHEMA_VERSION = 1
 
 

@@ -11,8 +11,6 @@ from pydantic import BaseModel, Field
 
 from genrec_unlearn_bench.config import StrictModel, parse
 
-__all__ = ["RulesetName", "RunRequest", "changed"]
-
 RulesetName = Literal["default", "fixed", "tuned"]
 M = TypeVar("M", bound=BaseModel)
 

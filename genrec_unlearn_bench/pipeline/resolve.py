@@ -35,8 +35,6 @@ from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMetho
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-__all__ = ["ENCODERS", "MOST_SHADOW_PARAMETERS", "Catalogue", "ResolvedRequest", "resolve"]
-
 ENCODERS = {
     Scale.SMOKE: "tfidf",
     Scale.SMALL: "tfidf",

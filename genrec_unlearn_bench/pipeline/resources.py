@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from genrec_unlearn_bench.errors import OutOfMemory
 
-__all__ = ["MEMORY_HINT", "Reading", "enough_memory", "is_out_of_memory", "metered"]
-
 INTERVAL = 0.02
 """Seconds between two looks at the resident memory; Python holds the lock longer than that only in single kernels."""
 

@@ -37,29 +37,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.data.forget import TaskManifest
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = [
-    "LOSSES",
-    "MEASUREMENTS",
-    "PER_USER",
-    "PLACES",
-    "RECORD",
-    "FinishedRun",
-    "find_finished",
-    "find_result",
-    "find_run",
-    "folder_prefix",
-    "looks_whole",
-    "names_a_run",
-    "read_record",
-    "record_text",
-    "remember_finished",
-    "result_folder",
-    "row_folder",
-    "table_bytes",
-    "table_place",
-    "write_result",
-]
-
 RECORD = "result.json"
 PER_USER = "per_user.parquet"
 LOSSES = "losses.jsonl"

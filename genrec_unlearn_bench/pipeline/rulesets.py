@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.registry import Entry
 
-__all__ = ["ConfigSource", "config_source"]
-
 
 @dataclass(frozen=True)
 class ConfigSource:

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.stages.data import PreparedTask
 
 
-
 def run_cell(
     request: RunRequest,
     store: StageStore,

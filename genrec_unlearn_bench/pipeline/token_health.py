@@ -12,8 +12,6 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.health import SidHealth, health
 from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["token_health"]
-
 
 def token_health(request: RunRequest, store: StageStore, progress: Progress, *, served: bool = False) -> SidHealth:
     """Make the IDs of the request's task (or read them from the store) and look at them.

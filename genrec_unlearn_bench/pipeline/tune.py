@@ -35,8 +35,6 @@ from genrec_unlearn_bench.tuning.selection import Measured, Trial, choose, mean_
 if TYPE_CHECKING:
     from genrec_unlearn_bench.unlearning.method import MethodConfig
 
-__all__ = ["TRIALS", "TUNING_SEED", "Tuned", "TuningRequest", "tune"]
-
 TRIALS = 12
 """The most configurations that the protocol allows."""
 

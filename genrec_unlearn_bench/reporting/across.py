@@ -18,8 +18,6 @@ from genrec_unlearn_bench.reporting.statistics.friedman import Diagram, Friedman
 from genrec_unlearn_bench.reporting.statistics.ranks import tie_groups
 from genrec_unlearn_bench.reporting.wording import counted, listed, p_text
 
-__all__ = ["Across", "Standing", "across"]
-
 
 @dataclass(frozen=True)
 class Standing:

@@ -18,8 +18,6 @@ from genrec_unlearn_bench.reporting.facts import facts
 from genrec_unlearn_bench.reporting.selection import variants
 from genrec_unlearn_bench.reporting.tables import Table
 
-__all__ = ["Bibliography", "bibliography", "references"]
-
 ALWAYS = ("suite", "statistics:t", "statistics:holm", "statistics:effect", "statistics:tost", "software:scipy")
 """Sources of every table. Friedman joins from the protocol's number of blocks up, the sign flip from its seeds."""
 

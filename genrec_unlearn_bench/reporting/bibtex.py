@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.reporting.latex.escape import printable
 
-__all__ = ["BibEntry", "bibtex_faults", "parse_bibtex"]
-
 LONGEST = 20_000
 """Characters of BibTeX that are read from one submission."""
 COMMANDS = frozenset(

@@ -25,8 +25,6 @@ from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Badge, Result
 
-__all__ = ["CORE", "Block", "BlockKey", "Board", "Row", "make_board"]
-
 FloatArray = NDArray[np.float64]
 
 CORE = "core"

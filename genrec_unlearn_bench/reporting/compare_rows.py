@@ -20,8 +20,6 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, detectable_difference, smallest_p
 from genrec_unlearn_bench.reporting.wording import counted, p_text
 
-__all__ = ["PairedBlock", "PairedMeasure", "compare_rows", "find_pair"]
-
 
 @dataclass(frozen=True)
 class PairedMeasure:

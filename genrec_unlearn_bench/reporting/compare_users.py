@@ -26,8 +26,6 @@ from genrec_unlearn_bench.reporting.statistics.users import UserComparison, comp
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["USER_METRICS", "CheckpointPair", "compare_checkpoints", "user_values"]
-
 FloatArray = NDArray[np.float64]
 
 _RANKS = {metric.name: metric for metric in RANK_METRICS}

@@ -18,8 +18,6 @@ from genrec_unlearn_bench.reporting.wording import bare, fixed, p_text, six, vis
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["draw_checkpoints", "draw_pairs", "pairs_document", "users_document"]
-
 SCHEMA_VERSION = 1
 
 Checkpoints = Sequence[tuple[BlockKey, Sequence[CheckpointPair]]]

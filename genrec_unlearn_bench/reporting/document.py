@@ -49,8 +49,6 @@ from genrec_unlearn_bench.reporting.verdicts import (
 )
 from genrec_unlearn_bench.reporting.wording import listed, six
 
-__all__ = ["SCHEMA_VERSION", "document", "render_json", "role_of"]
-
 SCHEMA_VERSION = 2
 KEY_DIGITS = 10
 """Of a run's key on the page: those that name its folder."""

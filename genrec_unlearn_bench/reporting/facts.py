@@ -21,8 +21,6 @@ from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Lik
 from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, detectable_difference, smallest_p
 from genrec_unlearn_bench.reporting.tables import Entry, Table
 
-__all__ = ["Facts", "Short", "Underpowered", "facts"]
-
 Span = tuple[float, float]
 Counted = tuple[BlockAnalysis, Row, Cell]
 

@@ -15,8 +15,6 @@ from genrec_unlearn_bench.reporting.statistics.paired import holm, paired_tests,
 from genrec_unlearn_bench.reporting.statistics.ranks import best_set, rank_intervals, second_set, tie_groups
 from genrec_unlearn_bench.reporting.wording import finite
 
-__all__ = ["Difference", "Mark", "Order", "Place", "Unmarked", "Verdict", "against", "all_pairs", "paired_differences"]
-
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 LEAST_SEEDS = 2

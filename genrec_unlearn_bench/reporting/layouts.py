@@ -16,8 +16,6 @@ from genrec_unlearn_bench.errors import DataMissing, UnknownName
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.reporting.measure import GAP, Measure
 
-__all__ = ["ColumnGroup", "Layout", "find_layout", "layouts"]
-
 
 class ColumnGroup(StrictModel):
     """Columns under one head."""

@@ -9,8 +9,6 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec
 
-__all__ = ["GAP", "RECORDED_COSTS", "TOTAL_SHARE", "TUNING_SECONDS", "UNLEARN_SECONDS", "Measure"]
-
 GAP = "gap."
 """Prefix of measures that are taken against the oracle's row, seed by seed, when a board is made. The ``gap.*`` of a
 single record knows one oracle only and is not used."""

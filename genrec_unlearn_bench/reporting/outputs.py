@@ -17,9 +17,6 @@ from genrec_unlearn_bench.reporting.reported import Beside, beside
 from genrec_unlearn_bench.reporting.selection import Selection, narrowed
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 
-__all__ = ["FORMATS", "Output", "Report", "make_report", "outputs"]
-
-
 FORMATS = ("terminal", "md", "csv", "json", "html", "latex")
 
 

@@ -21,8 +21,6 @@ from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Lik
 from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, smallest_p
 from genrec_unlearn_bench.reporting.tables import Table
 
-__all__ = ["statistics_paragraph", "statistics_sentences"]
-
 SOFTWARE = {"NumPy": "numpy", "SciPy": "scipy"}
 TITLE = "Statistical analysis"
 OUTCOMES = {

@@ -10,8 +10,6 @@ from pydantic import Field
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.reporting.measure import Measure
 
-__all__ = ["StatisticsProtocol", "statistics_protocol"]
-
 
 class StatisticsProtocol(StrictModel):
     """Rules that every comparison in every table follows (protocol sec. 6)."""

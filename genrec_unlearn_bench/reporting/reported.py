@@ -20,8 +20,6 @@ from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.tables import Table, decimals
 from genrec_unlearn_bench.reporting.wording import counted, fixed
 
-__all__ = ["Beside", "Reported", "ReportedCell", "beside", "beside_notes", "reported"]
-
 TOLERANCE = 0.0011
 """Published numbers have three places: each is off by .0005 at most, and a bound adds two of them."""
 BEAM = 10

@@ -22,8 +22,6 @@ from genrec_unlearn_bench.reporting.measure import (
     Measure,
 )
 
-__all__ = ["OWN", "Badge", "Loaded", "Result", "Source", "find_records", "load_results", "measures_of", "result_of"]
-
 _GAPS = ("gap.", "gapz.")
 _CELL = ("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests")
 _RECORD = (

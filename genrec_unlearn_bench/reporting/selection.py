@@ -22,16 +22,6 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.tables import Line, Table
 
-__all__ = [
-    "Selection",
-    "chosen_layout",
-    "narrowed",
-    "rows_shown",
-    "selected_board",
-    "task_kinds",
-    "variants",
-]
-
 _MANIFEST = "manifest.json"
 
 

@@ -21,8 +21,6 @@ from genrec_unlearn_bench.reporting.wording import counted, listed, p_text, span
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["Cited", "amount", "in_latex", "sentences", "without_citations"]
-
 NAMED = 6
 """Places that are named when runs are missing or diverged; more are counted."""
 _OPEN, _CLOSE = "\ue000", "\ue001"

@@ -17,8 +17,6 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.selection import task_kinds, variants
 
-__all__ = ["FOLDER", "differences", "site_files"]
-
 FOLDER = "site"
 FORMATS = ("md", "csv", "latex")
 

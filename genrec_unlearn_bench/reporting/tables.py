@@ -20,23 +20,6 @@ from genrec_unlearn_bench.reporting.results import measures_of
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Equivalent
 from genrec_unlearn_bench.reporting.wording import fixed
 
-__all__ = [
-    "DIVERGED",
-    "EQUIVALENCE",
-    "SIGNS",
-    "Column",
-    "Entry",
-    "Line",
-    "Section",
-    "Shown",
-    "Table",
-    "column_title",
-    "decimals",
-    "line_label",
-    "make_tables",
-    "show",
-]
-
 
 @dataclass(frozen=True)
 class Column:

@@ -11,8 +11,6 @@ import yaml
 from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS
 from genrec_unlearn_bench.reporting.selection import variants
 
-__all__ = ["backbone_title", "row_title", "task_title"]
-
 
 def task_title(task: str) -> str:
     """``Industrial, brand`` for ``industrial-brand``; what follows the name in brackets stays."""

@@ -23,20 +23,6 @@ from genrec_unlearn_bench.reporting.statistics import equivalence
 from genrec_unlearn_bench.reporting.statistics.equivalence import tosts
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
 
-__all__ = [
-    "Costs",
-    "Forgets",
-    "Keeps",
-    "Tone",
-    "Verdict",
-    "Verdicts",
-    "pareto_front",
-    "standing",
-    "verdict_analysis",
-    "verdict_measures",
-    "verdicts",
-]
-
 SHARE = Measure("cost.share-of-retraining", Group.ALL)
 COSTS = frozenset((UNLEARN_SECONDS, SHARE, *RECORDED_COSTS))
 """Of no family of tests here."""

@@ -11,21 +11,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "bare",
-    "counted",
-    "csv_text",
-    "finite",
-    "fixed",
-    "listed",
-    "markdown_text",
-    "p_text",
-    "six",
-    "spanned",
-    "verb",
-    "visible",
-]
-
 DIGITS = 6
 
 

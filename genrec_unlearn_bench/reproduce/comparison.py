@@ -19,18 +19,6 @@ from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord, StageRef
 from genrec_unlearn_bench.reproduce.noise_floor import FEWEST, NoiseFloor, NumberId, Redo
 
-__all__ = [
-    "LIMIT",
-    "ZERO_COUNT",
-    "Basis",
-    "Compared",
-    "EnvironmentChange",
-    "Repetition",
-    "Verdict",
-    "compare",
-    "environment_changes",
-]
-
 Verdict = Literal["identical", "within", "differs", "not judged", "new"]
 """``new``: the suite measures it now, and the record is older than that; nothing is said against the record."""
 

@@ -40,8 +40,6 @@ from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
-__all__ = ["run_isolated"]
-
 METHOD_STAGES = frozenset({"unlearned", "stream"})
 """Stages that the method's own code makes."""
 REQUEST = "request.json"

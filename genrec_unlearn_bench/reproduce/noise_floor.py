@@ -21,8 +21,6 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
 
-__all__ = ["FEWEST", "FILE", "FloorNumber", "NoiseFloor", "NumberId", "Redo", "extended", "read_floors", "write_floor"]
-
 FILE = "noise_floor.json"
 FEWEST = 3
 """Runs from which a spread is taken: of two, t is 12.7, and the floor would let almost anything pass."""

@@ -14,8 +14,6 @@ from pydantic import Field
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.errors import UnknownName
 
-__all__ = ["Expected", "PublishedReference", "find_reference", "load_reference", "published_references"]
-
 
 class Expected(StrictModel):
     """One published number."""

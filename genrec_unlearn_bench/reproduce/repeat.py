@@ -31,8 +31,6 @@ from genrec_unlearn_bench.reproduce.isolated import run_isolated
 from genrec_unlearn_bench.reproduce.noise_floor import FEWEST, NoiseFloor, Redo, extended, read_floors, write_floor
 from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["Isolation", "measure_floor", "repeat_record", "request_of"]
-
 ROW = frozenset({"unlearned", "evaluation", "stream", "u-lira-metrics"})
 """Stages that are recomputed for a method's row; a reference row's own stage carries its name."""
 

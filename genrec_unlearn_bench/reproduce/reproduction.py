@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.sids.table import SidTable
     from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = ["ReproducedNumber", "ReproductionRecord", "ReproductionRequest", "TrainingSession", "reproduce"]
-
 RECORD = "reproduction.json"
 
 

@@ -18,8 +18,6 @@ from pathlib import Path
 
 from genrec_unlearn_bench.errors import BenchError, UsageError, printable
 
-__all__ = ["INPUTS", "OUT", "check_sandbox", "run_apart", "sandbox_fault"]
-
 INPUTS = Path("/inputs")
 """Where the sandbox sees the folder of inputs, read-only."""
 OUT = Path("/out")

@@ -24,8 +24,6 @@ from genrec_unlearn_bench.sids.table import (
     squared_distances,
 )
 
-__all__ = ["resolve_collisions", "with_ordinals"]
-
 _ROWS = 32_768
 """Colliding items balanced at once: each has a row of distances and a row of its group's plan, in float64."""
 

@@ -10,8 +10,6 @@ from pydantic import Field, model_validator
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import UnknownName
 
-__all__ = ["LetterSidConfig", "SidConfig", "letter_sid_preset", "sid_preset"]
-
 
 class SidConfig(StrictModel):
     """RQ-VAE or residual k-means over item features."""

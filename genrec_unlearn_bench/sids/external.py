@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["from_index", "surrogate_codebooks"]
-
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.sids.table import SidTable, prefix_ids
 
-__all__ = ["Collisions", "LevelHealth", "PrefixHealth", "SidHealth", "health"]
-
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 

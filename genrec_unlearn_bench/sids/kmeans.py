@@ -21,16 +21,6 @@ from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.table import nearest, squared_distances
 
-__all__ = [
-    "balanced_assignment",
-    "balanced_clusters",
-    "fit_residual_kmeans",
-    "kmeans",
-    "project",
-    "residual_kmeans",
-    "worst_quantised",
-]
-
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]

@@ -28,8 +28,6 @@ from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, linear
 from genrec_unlearn_bench.sids.rqvae_training import ExtraTerms
 from genrec_unlearn_bench.sids.table import SidTable
 
-__all__ = ["CodeClusters", "LetterTerms", "alignment_loss", "diversity_loss", "letter_sids"]
-
 _ITERATIONS = 10
 """Lloyd steps of a clustering: a codebook has a few hundred points, and moves on before the next clustering."""
 

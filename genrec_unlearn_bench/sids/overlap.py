@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.sids.table import SidTable, prefix_ids
 
-__all__ = ["Overlap", "OverlapLift", "level_overlaps", "overlap", "overlap_lift", "prefix_sharing", "token_coverage"]
-
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]

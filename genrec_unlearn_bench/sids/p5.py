@@ -33,16 +33,6 @@ from genrec_unlearn_bench.sids.table import SidTable, TreeCodes
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = [
-    "appearance_order",
-    "co_occurrence",
-    "collaborative_table",
-    "digit_pieces",
-    "sequential_table",
-    "user_items",
-    "walk",
-]
-
 IntArray = NDArray[np.int64]
 
 

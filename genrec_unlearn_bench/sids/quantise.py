@@ -17,8 +17,6 @@ from genrec_unlearn_bench.sids.table import SidTable, nearest_codes
 if TYPE_CHECKING:
     from genrec_unlearn_bench.sids.rqvae_training import ExtraTerms
 
-__all__ = ["quantise"]
-
 FloatArray = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
 

@@ -32,8 +32,6 @@ from torch.nn import functional
 from genrec_unlearn_bench.seeding import torch_generator
 from genrec_unlearn_bench.sids.config import SidConfig
 
-__all__ = ["Quantised", "RqVae", "RqVaeLoss", "centred", "linear", "log_plan", "rqvae_loss", "sinkhorn_codes"]
-
 _CHUNK = 16_384
 _SMALLEST = 0.003
 """Below this epsilon the kernel's range, squared, leaves float64 (exp(+-709))."""

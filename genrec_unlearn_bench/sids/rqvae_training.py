@@ -17,8 +17,6 @@ from genrec_unlearn_bench.sids.kmeans import residual_kmeans, worst_quantised
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae
 from genrec_unlearn_bench.sids.table import nearest
 
-__all__ = ["DeadCodes", "ExtraTerms", "fit_rqvae"]
-
 _CLIP = 1.0
 _CHECKS = 100
 """Checkpoints looked at over a training, at most."""

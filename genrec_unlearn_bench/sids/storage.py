@@ -15,8 +15,6 @@ from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.sids.table import SidTable, TreeCodes
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
-__all__ = ["TableRecord", "load_table", "save_table"]
-
 _TENSORS = "sids.safetensors"
 _RECORD = "sids.json"
 _NETWORK = "network."

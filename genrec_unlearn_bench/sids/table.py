@@ -16,20 +16,6 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import DataFault
 
-__all__ = [
-    "SidTable",
-    "TreeCodes",
-    "check_items",
-    "check_successor",
-    "colliding_groups",
-    "nearest",
-    "nearest_codes",
-    "ordinals",
-    "prefix_ids",
-    "residuals_after",
-    "squared_distances",
-]
-
 FloatArray = NDArray[np.float32]
 CodeArray = NDArray[np.int64]
 

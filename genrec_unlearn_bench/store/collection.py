@@ -24,8 +24,6 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.inventory import Entry, entries, folder_size, old_stages
 from genrec_unlearn_bench.store.store import LOCK_SUFFIX, STAGES, StageStore, is_free, try_lock
 
-__all__ = ["Collected", "Policy", "Removable", "collect", "keys_of_results", "leftovers", "remove", "select"]
-
 HOUR = 3600.0
 RESUMABLE = 14 * 24 * HOUR
 """Seconds for which unfinished work waits for its command to be given again."""

@@ -23,24 +23,6 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import MANIFEST, StageManifest, verified
 from genrec_unlearn_bench.store.store import STAGES, StageStore
 
-__all__ = [
-    "Damage",
-    "Entry",
-    "Listing",
-    "ListingRow",
-    "Verified",
-    "entries",
-    "format_bytes",
-    "format_seconds",
-    "list_store",
-    "old_stages",
-    "old_store_notice",
-    "parse_bytes",
-    "parse_seconds",
-    "stage_folders",
-    "verify_store",
-]
-
 _NOT_STAGES = frozenset({STAGES, "quarantine", "unfinished", "sweeps", "embeddings", "pulling"})
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _SHORT = re.compile(r"[0-9a-f]{2}")

@@ -22,22 +22,6 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.files import file_digest, folder_digest, storage_error, write_json
 
-__all__ = [
-    "KEY_FILE",
-    "KEY_VERSION",
-    "MANIFEST",
-    "StageManifest",
-    "StoredStage",
-    "canonical",
-    "content_key",
-    "differences",
-    "plain",
-    "read_manifest",
-    "read_recipe",
-    "verified",
-    "write_manifest",
-]
-
 MANIFEST = "stage.json"
 KEY_FILE = "key.json"
 

@@ -30,18 +30,6 @@ from genrec_unlearn_bench.submissions.table import read_table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "DEMO",
-    "Bundle",
-    "Result",
-    "declared_names",
-    "demo_tasks",
-    "identities",
-    "load",
-    "opened",
-    "shipped_leaderboard",
-]
-
 DEMO = "demo"
 """The dataset that everybody has, as it is generated."""
 

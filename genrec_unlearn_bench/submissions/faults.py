@@ -16,28 +16,6 @@ from pydantic import AfterValidator
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError, printable
 
-__all__ = [
-    "ARCHIVE_BYTES",
-    "DEPTH",
-    "FILES",
-    "FILE_BYTES",
-    "NODES",
-    "PARQUET_ROWS",
-    "REPORTED_SEEDS",
-    "SAFE_PART",
-    "TOTAL_BYTES",
-    "TRIALS",
-    "Fault",
-    "Finding",
-    "Refused",
-    "as_faults",
-    "file_limit",
-    "machine_path",
-    "odd_text",
-    "skeleton",
-    "values_of",
-]
-
 FILES = 8000
 """Files in one submission: 16 tasks x 5 backbones x 50 seeds with two files each."""
 FILE_BYTES = 32 << 20

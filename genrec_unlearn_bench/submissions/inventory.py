@@ -31,8 +31,6 @@ from genrec_unlearn_bench.submissions.faults import (
 )
 from genrec_unlearn_bench.submissions.spec import SPEC
 
-__all__ = ["VERIFICATION", "Inventory", "content_digest", "pack", "take_inventory", "unpack", "unsafe"]
-
 VERIFICATION = "verification.json"
 _LONGEST = 300
 _DEEPEST = 8

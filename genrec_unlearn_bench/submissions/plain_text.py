@@ -15,8 +15,6 @@ import yaml
 from genrec_unlearn_bench.config import plain_yaml
 from genrec_unlearn_bench.submissions.faults import DEPTH, NODES, Refused
 
-__all__ = ["decoded", "plain_json", "strict_yaml"]
-
 
 def decoded(content: bytes, where: str) -> str:
     """UTF-8 text. Raises Refused."""

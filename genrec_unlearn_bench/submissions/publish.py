@@ -22,18 +22,6 @@ from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.submissions.faults import machine_path, values_of
 from genrec_unlearn_bench.submissions.table import known_families, published_bytes
 
-__all__ = [
-    "Found",
-    "found_results",
-    "paths_in",
-    "plain_command",
-    "plain_platform",
-    "plain_record",
-    "publish_result",
-    "publish_tree",
-    "write_manifests",
-]
-
 _PLACES = {"--data-dir": "data", "--tuned-dir": "tuned"}
 """Folders that stand for themselves: what lies in them is known by digests; where they lie does not matter."""
 _DROPPED = frozenset({"--results-dir", "--cache-dir", "--json", "--debug"})

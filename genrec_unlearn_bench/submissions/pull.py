@@ -37,20 +37,6 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.submissions.inventory import unsafe
 
-__all__ = [
-    "INDEX",
-    "OfferedFile",
-    "OfferedResult",
-    "Place",
-    "PullIndex",
-    "Pulled",
-    "check_protocol",
-    "find_place",
-    "index_of",
-    "pull_results",
-    "site_index",
-]
-
 INDEX = "pull.json"
 
 SITE = "site"

@@ -17,21 +17,6 @@ from genrec_unlearn_bench.reporting.bibtex import bibtex_faults
 from genrec_unlearn_bench.submissions.faults import Refused, odd_text
 from genrec_unlearn_bench.submissions.plain_text import strict_yaml
 
-__all__ = [
-    "METHOD_FILE",
-    "SLUG",
-    "SPEC",
-    "STATEMENTS",
-    "Author",
-    "Paper",
-    "Submission",
-    "SubmittedMethod",
-    "Tuning",
-    "parse_submission",
-    "read_spec",
-    "submission_text",
-]
-
 STATEMENTS: Mapping[str, str] = MappingProxyType(
     {
         "no-test-data": "The method and its tuning used no test interaction, and nothing derived from one.",

@@ -36,8 +36,6 @@ from genrec_unlearn_bench.submissions.spec import (
 from genrec_unlearn_bench.submissions.verification import Verification
 from genrec_unlearn_bench.submissions.verify import verify
 
-__all__ = ["SubmitRequest", "Submitted", "pull_request", "submit"]
-
 METHOD_FILE = "method.py"
 _SHOWN = 12
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["FAMILIES", "clusters", "known_families", "published_bytes", "read_table", "rests_on"]
-
 FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "similarity": (

@@ -19,19 +19,6 @@ from genrec_unlearn_bench.submissions.inventory import VERIFICATION, content_dig
 from genrec_unlearn_bench.submissions.plain_text import plain_json
 from genrec_unlearn_bench.submissions.spec import SPEC, Submission, read_spec
 
-__all__ = [
-    "RESULTS",
-    "SUBMISSIONS",
-    "Checked",
-    "DemoRun",
-    "Verification",
-    "check_claim",
-    "published_sources",
-    "read_verification",
-    "trusted",
-    "write_verification",
-]
-
 
 class Checked(StrictModel):
     """One check and what it found."""

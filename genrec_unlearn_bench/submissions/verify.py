@@ -13,8 +13,6 @@ from genrec_unlearn_bench.submissions.checks import copies, files, methods, reco
 from genrec_unlearn_bench.submissions.faults import Fault, Finding, Refused, as_faults
 from genrec_unlearn_bench.submissions.verification import Checked, Verification, check_claim
 
-__all__ = ["verify"]
-
 Find = Callable[[Bundle], Iterable[Finding]]
 
 

@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.registry import Entry
     from genrec_unlearn_bench.sids.config import SidConfig
 
-__all__ = [
-    "Choice",
-    "check_method",
-    "check_recommender",
-    "check_seed",
-    "check_task",
-    "choice_path",
-    "read_choice",
-    "recommender_digest",
-    "write_choice",
-]
-
 
 class Choice(StrictModel):
     """All trials of a method, the rule, and the one that it took."""

@@ -19,8 +19,6 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.tuning.choice import Choice
 
-__all__ = ["ChosenOn", "FixedRules", "parse_fixed", "shipped_fixed", "update_fixed"]
-
 WHERE = "rulesets/fixed.yaml"
 
 HEADER = """\

@@ -16,8 +16,6 @@ from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.method import MethodConfig
 
-__all__ = ["configurations", "search_space"]
-
 
 def search_space(config: type[MethodConfig], fixed: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, ...]]:
     """Field -> the values that may be tried, without the fields that are ``fixed``."""

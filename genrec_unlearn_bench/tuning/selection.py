@@ -12,8 +12,6 @@ from typing import Any
 
 from genrec_unlearn_bench.config import StrictModel
 
-__all__ = ["BEAM", "FLOOR", "RULE", "Measured", "Trial", "choose", "is_feasible", "mean_trial"]
-
 FLOOR = 0.97
 """Share of the original's retain NDCG@10 that must be left."""
 

@@ -34,8 +34,6 @@ from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["metadata_2018", "read_2018", "read_2023"]
-
 _RATING_COLUMNS = ("user_id", "parent_asin", "timestamp")
 _LARGEST_BROKEN_SHARE = 0.5
 

@@ -11,8 +11,6 @@ import numpy as np
 from genrec_unlearn_bench.data.fields import looks_like_code, normalise_brands, parse_price, plain
 from genrec_unlearn_bench.data.items import ItemTable
 
-__all__ = ["ItemColumns", "literal", "strings"]
-
 _LONGEST_LITERAL = 1_000_000
 """Characters. A Python literal beyond this is not read: the parser's memory is a large multiple of its input."""
 _LONGEST_FIELD = 100_000

@@ -25,8 +25,6 @@ from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["UNKNOWN_ITEM", "check_unknown", "read"]
-
 UNKNOWN_ITEM = "interaction with an item that the catalogue does not have"
 LARGEST_UNKNOWN_SHARE = 0.5
 """Above this share, the two files do not belong together."""

@@ -23,8 +23,6 @@ from genrec_unlearn_bench.data.formats.minionerec import add_items_document
 from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["MISSING_LEVEL", "read", "read_index"]
-
 
 def read(files: Mapping[str, Path], progress: Progress) -> RawData:
     """Read ``sequences`` (inter.json) and, where they are there, ``items`` and ``index``."""

@@ -15,18 +15,6 @@ import numpy as np
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.errors import DataFault
 
-__all__ = [
-    "BrokenLine",
-    "Faults",
-    "as_int64",
-    "by_number",
-    "is_gzipped",
-    "json_document",
-    "json_object",
-    "read_lines",
-    "whole_number",
-]
-
 SHOWN = 20
 """How many faults an error lists."""
 

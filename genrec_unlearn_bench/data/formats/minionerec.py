@@ -21,8 +21,6 @@ from genrec_unlearn_bench.data.raw import GivenPart, GivenRows, RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
-__all__ = ["add_items_document", "read"]
-
 _COLUMNS = ("user_id", "history_item_id", "item_id")
 _LONGEST_CELL = 10_000_000
 """Characters; the csv module's own 131,072 are too few for long histories of titles."""

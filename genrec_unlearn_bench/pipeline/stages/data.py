@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
-__all__ = ["PreparedTask", "data_stages", "dataset_stage", "prepare_task", "task_stage"]
-
 MANIFEST = "manifest.json"
 
 

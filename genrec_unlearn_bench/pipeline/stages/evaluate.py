@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
-__all__ = ["Scores", "ValidationScores", "evaluate_stage", "validate_stage"]
-
 VALUES = "values.json"
 VALIDATION = "validation.json"
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
-__all__ = ["MeasurementStages"]
-
 
 @dataclass(frozen=True)
 class MeasurementStages:

@@ -17,8 +17,6 @@ from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["Portion", "Stream", "divide"]
-
 _WORDS = {
     ConceptKind.BRAND: "brands",
     ConceptKind.PRICE: "items",

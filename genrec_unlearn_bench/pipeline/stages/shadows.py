@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
-__all__ = ["EXAMPLES", "shadow_stage"]
-
 EXAMPLES = 200
 """Forget train interactions that are distinguished, one example of each."""
 LEAST_EXAMPLES = 20

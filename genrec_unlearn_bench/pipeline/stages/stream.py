@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
-__all__ = ["COLUMNS", "NAME", "StreamMetrics", "divided", "request_seconds", "stream_metrics", "stream_stages"]
-
 NAME = "stream"
 """Of the table, ``measurements/stream.csv``."""
 

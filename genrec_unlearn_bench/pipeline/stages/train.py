@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
-__all__ = ["MODEL", "ORACLE_STEP", "TrainingStages", "fit_stage", "measured_facts"]
-
 ORACLE_STEP = 1000
 """Distance between the seeds of further oracles, so that they do not meet those of other runs."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, StageLog
 
-__all__ = ["SKIPPED", "TOOLKIT_VERSION", "Situation", "first_not_finite", "unlearn_stage"]
-
 TOOLKIT_VERSION = 1
 """Of ``unlearning/`` and of what this stage does: raised when a method's outcome can change with its file unchanged."""
 

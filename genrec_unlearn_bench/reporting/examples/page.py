@@ -23,26 +23,6 @@ from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.pipeline.list_lookup import RunLists
 from genrec_unlearn_bench.reporting.examples.scene import Scene
 
-__all__ = [
-    "CONCEPT",
-    "EMPTY_HISTORY",
-    "TARGET",
-    "Example",
-    "Item",
-    "Page",
-    "ShownList",
-    "change",
-    "clipped",
-    "concept_items",
-    "heading",
-    "item_name",
-    "make_page",
-    "notes",
-    "past",
-    "split",
-    "target_place",
-]
-
 LONGEST = 200
 """Characters of a title that are kept at all; some titles are whole descriptions."""
 _SEPARATORS = " -–—:,|/·"

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from rich.table import Table as Grid
     from rich.text import Text
 
-__all__ = ["PACKAGES", "draw", "render_html", "render_latex", "render_terminal"]
-
 WIDTH = 90
 """Characters of a title."""
 

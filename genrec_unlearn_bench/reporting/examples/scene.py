@@ -34,18 +34,6 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.store.store import StageStore
 
-__all__ = [
-    "NAMED",
-    "RULE",
-    "Scene",
-    "SideBySide",
-    "most_changed",
-    "of_requests",
-    "of_users",
-    "set_scene",
-    "side_by_side",
-]
-
 UNASKED = 3
 """Methods that are shown where none are named; more have to be chosen."""
 

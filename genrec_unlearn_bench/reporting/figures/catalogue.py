@@ -22,8 +22,6 @@ from genrec_unlearn_bench.reporting.figures.model import (
 from genrec_unlearn_bench.reporting.figures.pareto import draw_pareto
 from genrec_unlearn_bench.reporting.figures.records import draw_ablation, draw_overlap
 
-__all__ = ["Drawn", "Kind", "Skipped", "draw_all", "draw_kind", "find_kind", "kinds"]
-
 
 class Kind(StrictModel):
     """One kind of figure."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-__all__ = ["FORMATS", "Written", "draw", "figure_files", "snippet", "styled"]
-
 _METADATA: Mapping[str, Mapping[str, None]] = MappingProxyType(
     {
         "pdf": {"CreationDate": None, "Creator": None, "Producer": None},

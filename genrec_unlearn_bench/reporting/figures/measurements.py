@@ -34,8 +34,6 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SECOND", "SPACES", "Panels", "estimates", "measured_panels", "read_tables"]
-
 SPACES = ("served SIDs", "original SIDs")
 """Semantic IDs that an attack trains and is scored in: the model's own, and those before unlearning."""
 SECOND = (3.2, 1.6)

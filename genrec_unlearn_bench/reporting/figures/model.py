@@ -26,28 +26,6 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
 from genrec_unlearn_bench.reporting.wording import spanned
 
-__all__ = [
-    "COLUMNS",
-    "FLOOR_LABEL",
-    "ORACLE",
-    "ORIGINAL",
-    "PALETTE",
-    "Cast",
-    "Estimate",
-    "Figure",
-    "FigureRequest",
-    "Look",
-    "NotDrawn",
-    "Panel",
-    "Series",
-    "Width",
-    "axis_title",
-    "file_name",
-    "mean_of",
-    "panel_figure",
-    "unmeasured",
-]
-
 FLOOR_LABEL = "random weights"
 COLUMNS = ("panel", "series", "variant", "x", "mean", "low", "high", "seeds", "interval")
 """Of the CSV of a figure. ``x`` is a number or a name; ``interval`` says what ``low`` and ``high`` are."""

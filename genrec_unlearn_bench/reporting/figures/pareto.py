@@ -28,8 +28,6 @@ from genrec_unlearn_bench.reporting.figures.model import (
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.wording import listed, spanned
 
-__all__ = ["OTHERS", "Trade", "draw_pareto", "front", "trades"]
-
 OTHERS = ("popularity", "sasrec")
 """Reference rows that are recommenders of another kind, which unlearn nothing: shown where they are named."""
 _TRADE_COLUMNS = (

@@ -26,8 +26,6 @@ from genrec_unlearn_bench.reporting.figures.model import (
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.wording import listed
 
-__all__ = ["Sweep", "draw_ablation", "draw_overlap", "sweeps"]
-
 _LEVEL = "overlap.level"
 _SINGLE = (
     ("overlap.lift", "Lift over chance", "Ω / chance"),

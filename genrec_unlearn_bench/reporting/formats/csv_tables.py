@@ -18,8 +18,6 @@ from genrec_unlearn_bench.reporting.selection import rows_shown
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import csv_text, six
 
-__all__ = ["LONG_COLUMNS", "across_csv", "long_csv", "reported_csv", "wide_csv"]
-
 LONG_COLUMNS = (
     *("task", "backbone", "scale", "ruleset", "setup", "row", "method", "kind", "source", "badge"),
     *("measure", "group", "metric", "beam", "unit", "better", "primary"),

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["GridRow", "WideGrid", "empty_grid", "plain_grid", "print_sentences"]
-
 LABEL = 48
 """Columns of the screen that a name may take before it is folded; at most half of the screen."""
 GAP = 2

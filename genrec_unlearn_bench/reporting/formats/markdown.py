@@ -11,8 +11,6 @@ from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.tables import Column, Line, Shown, Table, column_title, line_label, show
 from genrec_unlearn_bench.reporting.wording import markdown_text
 
-__all__ = ["render_markdown"]
-
 
 def render_markdown(
     tables: Sequence[Table],

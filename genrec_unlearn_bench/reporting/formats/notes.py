@@ -20,8 +20,6 @@ from genrec_unlearn_bench.reporting.tables import DIVERGED, EQUIVALENCE, SIGNS, 
 from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, task_title
 from genrec_unlearn_bench.reporting.wording import listed
 
-__all__ = ["latex_notes", "legend", "notes"]
-
 _TEXT = {
     **{verdict.name.lower(): sign for verdict, sign in SIGNS.items()},
     **{verdict.name.lower(): sign for verdict, sign in EQUIVALENCE.items() if verdict is not Likeness.UNDERPOWERED},

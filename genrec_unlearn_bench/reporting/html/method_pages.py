@@ -17,8 +17,6 @@ import genrec_unlearn_bench
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.registry import Entry, methods
 
-__all__ = ["ConfigField", "MethodPage", "config_fields", "known_methods", "method_pages"]
-
 _ROOT = Path(genrec_unlearn_bench.__file__).parent
 _DEPTH = 8
 """Configurations inherit from each other; a circle ends here."""

@@ -33,8 +33,6 @@ from genrec_unlearn_bench.reporting.verdicts import standing
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["SCRIPTS", "data_block", "html_environment", "inline_hash", "render_html", "template_file", "trusted"]
-
 TITLE = "Unlearning in generative recommendation"
 SCRIPTS = ("elements.js", "table.js", "plot.js", "details.js", "compare.js", "main.js")
 """In the order in which they build on each other."""

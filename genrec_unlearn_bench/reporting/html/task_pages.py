@@ -16,8 +16,6 @@ from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.tasks import TaskSpec, tasks
 from genrec_unlearn_bench.reporting.board import Block
 
-__all__ = ["MANIFEST", "HealthReport", "TaskPage", "task_pages"]
-
 MANIFEST = "manifest.json"
 """What a run leaves beside its result."""
 MOST_CONCEPTS = 300

@@ -17,8 +17,6 @@ from genrec_unlearn_bench.reporting.tables import Column, Entry
 from genrec_unlearn_bench.reporting.titles import task_title
 from genrec_unlearn_bench.reporting.wording import bare, fixed
 
-__all__ = ["CELLS", "FORMAT", "cells_of", "groups_of", "head_lines", "width_of_column"]
-
 FORMAT = r"r@{\,}r@{}l"
 """The columns of a measure in a tabular's preamble."""
 CELLS = 3

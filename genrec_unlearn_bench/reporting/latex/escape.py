@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["escape", "label", "printable", "shorten"]
-
 _SPECIAL = {
     "\\": r"\textbackslash{}",
     "{": r"\{",

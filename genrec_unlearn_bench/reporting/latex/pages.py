@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from genrec_unlearn_bench.reporting.latex.columns import groups_of, width_of_column
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
 
-__all__ = ["LINES", "WIDEST", "Page", "pages_of"]
-
 LINES = 50
 """Lines of one float; scaled down, these and their notes fit a page."""
 WIDEST = 190.0

@@ -23,8 +23,6 @@ from genrec_unlearn_bench.reporting.wording import fixed
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["PACKAGES", "render_latex", "reported_floats", "template"]
-
 
 @cache
 def template(name: str) -> Template:

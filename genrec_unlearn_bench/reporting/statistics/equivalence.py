@@ -21,8 +21,6 @@ from genrec_unlearn_bench.reporting.statistics.paired import (
     table,
 )
 
-__all__ = ["LEAST_ORACLES", "LEVEL", "Equivalence", "Verdict", "margin", "tosts"]
-
 LEAST_ORACLES = 3
 """Retrained seeds a margin needs. Two give one difference, whose quantile is itself: on average 0.4 of the margin they
 are meant to estimate, and no sign of how unsure it is (docs/statistics.md has the table)."""

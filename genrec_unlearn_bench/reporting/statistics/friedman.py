@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reporting.statistics.paired import FloatArray, holm, never_zero, table
 
-__all__ = ["LEAST_BLOCKS", "Diagram", "Friedman", "critical_difference", "friedman"]
-
 LEAST_BLOCKS = 10
 """What the protocol says; Friedman's chi-square is off below it (Demšar 2006 names the same number)."""
 

@@ -17,27 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from genrec_unlearn_bench.errors import UsageError
 
-__all__ = [
-    "MOST_SEEDS",
-    "NO_DIFFERENCE",
-    "SMALLEST_P",
-    "BoolArray",
-    "FloatArray",
-    "IntArray",
-    "MeanIntervals",
-    "PairedTest",
-    "PairedTests",
-    "clean",
-    "detectable_difference",
-    "holm",
-    "never_zero",
-    "paired_tests",
-    "sign_flip",
-    "smallest_p",
-    "t_interval",
-    "table",
-]
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]

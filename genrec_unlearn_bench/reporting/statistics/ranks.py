@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reporting.statistics.paired import BoolArray, FloatArray, IntArray
 
-__all__ = ["best_set", "letters", "rank_intervals", "second_set", "tie_groups"]
-
 
 def rank_intervals(better: ArrayLike) -> IntArray:
     """[M, 2] first and last rank that the tests leave open to each method, 1 = best.

@@ -15,8 +15,6 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reporting.statistics.paired import FloatArray, clean
 from genrec_unlearn_bench.seeding import numpy_generator
 
-__all__ = ["CLAIM", "UserComparison", "compare_users"]
-
 CLAIM = "these two checkpoints, not these two methods"
 TIE = 1e-9
 """Share of the largest possible sum by which two sums may differ and still be one."""

@@ -26,8 +26,6 @@ from genrec_unlearn_bench.submissions.table import read_table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["OTHER_SEED", "SAME_SEED", "Ranks", "check_copies", "check_twins", "hit_ranks", "shared"]
-
 Ranks = NDArray[np.int16]
 """[M] ranks of all rows of a table in their order, 0 where the target was not found."""
 

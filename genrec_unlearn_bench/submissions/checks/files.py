@@ -16,8 +16,6 @@ from genrec_unlearn_bench.submissions.faults import Finding, odd_text, values_of
 from genrec_unlearn_bench.submissions.inventory import VERIFICATION
 from genrec_unlearn_bench.submissions.spec import SPEC
 
-__all__ = ["check_contents", "check_manifests", "check_pairs", "check_task", "unknown_tasks"]
-
 
 def check_contents(bundle: Bundle) -> Iterator[Finding]:
     """The list ``contents`` of submission.yaml against the files."""

@@ -16,8 +16,6 @@ from genrec_unlearn_bench.submissions.bundle import Bundle, declared_names, iden
 from genrec_unlearn_bench.submissions.faults import Finding, skeleton
 from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC, read_spec
 
-__all__ = ["check_method_file", "check_names", "check_one_source", "source_faults"]
-
 LIBRARIES = (
     *(
         "__future__",

@@ -18,17 +18,6 @@ from genrec_unlearn_bench.submissions.bundle import Bundle, Result
 from genrec_unlearn_bench.submissions.faults import Finding, odd_text, values_of
 from genrec_unlearn_bench.submissions.publish import paths_in, plain_command, plain_platform
 
-__all__ = [
-    "check_command",
-    "check_cost",
-    "check_machine",
-    "check_place",
-    "check_recommenders",
-    "check_same_cell",
-    "check_texts",
-    "check_versions",
-]
-
 _PUBLISH = "publish the result again with `bench submission new`"
 _MOST = {
     "unlearn_seconds": 1e8,

@@ -10,17 +10,6 @@ from genrec_unlearn_bench.submissions.bundle import Bundle, demo_tasks
 from genrec_unlearn_bench.submissions.faults import REPORTED_SEEDS, TRIALS, Finding
 from genrec_unlearn_bench.submissions.spec import SPEC
 
-__all__ = [
-    "check_declared",
-    "check_demo",
-    "check_fixed",
-    "check_oracles",
-    "check_reported_seeds",
-    "check_same_seeds",
-    "check_trials",
-    "demo_results",
-]
-
 
 def check_declared(bundle: Bundle) -> Iterator[Finding]:
     """Rulesets and protocol of submission.yaml are those of the results, and every row is the method or a variant."""

@@ -17,8 +17,6 @@ from genrec_unlearn_bench.submissions.table import rests_on
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EXACT", "check_bounds", "check_derived", "check_rescored", "rescored"]
-
 EXACT = 1e-12
 """How far a mean may differ that is summed from the same numbers in the same order by another NumPy."""
 _SHOWN = 5

@@ -19,8 +19,6 @@ from genrec_unlearn_bench.submissions.table import FAMILIES, clusters
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_ranges", "check_rows", "check_users", "check_withheld"]
-
 Marked = NDArray[np.bool_]
 WITHOUT_BEAM = ("popularity", "sasrec")
 """Rows that score every item: their list is as long at both beams."""
