@@ -125,16 +125,12 @@ def check_method(
 
 
 class DemoCase(NamedTuple):
-    """A backbone and a kind of request to call the method on."""
-
     backbone: str
     kind: ConceptKind
 
 
 @dataclass(frozen=True, eq=False)
 class _DemoCheck:
-    """The calls of one method on the demo."""
-
     entry: Entry
     method: Method
     text: str
@@ -145,7 +141,6 @@ class _DemoCheck:
     cache: SessionCache = field(default_factory=SessionCache)
 
     def results(self) -> Iterator[RuleResult]:
-        """Call the method on all cases."""
         fields = {**self.entry.fields, **reduced_fields(self.method.name, self.method.Config)}
         if "max_steps" not in fields:
             fields = {**_one_epoch(self.method.Config), **fields}
@@ -261,7 +256,6 @@ def _one_epoch(config: type[MethodConfig]) -> dict[str, Any]:
 
 
 def _call_rules(call: MethodCall) -> Iterator[RuleResult]:
-    """The rules about the first call."""
     if call.fault:
         yield broken("runs", call.fault, hint=call.hint)
         return

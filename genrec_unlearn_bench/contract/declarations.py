@@ -45,7 +45,6 @@ SUMMARY_LENGTH = 110
 
 
 def file_rules(entry: Entry) -> Iterator[RuleResult]:
-    """Check the method's file before it is imported."""
     path = source_file(entry)
     if path is None:
         return

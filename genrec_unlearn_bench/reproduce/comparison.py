@@ -110,7 +110,6 @@ class Repetition:
 
     @property
     def bitwise(self) -> bool:
-        """Whether the same bits are owed."""
         return self.basis == "bits"
 
     @property
@@ -227,7 +226,6 @@ def _usable_floor(
 def environment_changes(
     then: RunRecord, now: Environment, *, arithmetic: Mapping[str, str], method_digest: str
 ) -> Iterator[EnvironmentChange]:
-    """Differences of this machine and checkout from the record's."""
     was = then.environment
     names = {"commit": "git_commit", "device": "device", "processor": "device_name", "threads": "threads"}
     names |= {"precision": "precision", "Python": "python", "platform": "platform"}

@@ -33,8 +33,6 @@ NumberId = tuple[str, Group, int | None]
 
 
 class FloorNumber(StrictModel):
-    """One number in every repetition."""
-
     metric: str
     group: Group
     beam: int | None = None

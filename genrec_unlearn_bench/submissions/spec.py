@@ -84,16 +84,12 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Author(StrictModel):
-    """One author."""
-
     name: Line
     affiliation: Line | None = None
     orcid: Annotated[str, Field(pattern=r"^\d{4}-\d{4}-\d{4}-\d{3}[\dX]$")] | None = None
 
 
 class Paper(StrictModel):
-    """Where the method is described."""
-
     title: Line
     url: Url | None = None
     arxiv: Annotated[str, Field(pattern=r"^(\d{4}\.\d{4,5}|[a-z-]+/\d{7})(v\d+)?$")] | None = None
@@ -101,8 +97,6 @@ class Paper(StrictModel):
 
 
 class Tuning(StrictModel):
-    """How the configuration was found."""
-
     space: Literal["declared", "none"]
     """Whether the method declares a search space (fields with ``search``) or has nothing to tune."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = ()
@@ -119,8 +113,6 @@ class SubmittedMethod(StrictModel):
 
 
 class Submission(StrictModel):
-    """The file."""
-
     schema_version: Literal[1] = 1
     protocol_version: int
     name: Slug

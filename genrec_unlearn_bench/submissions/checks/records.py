@@ -32,7 +32,6 @@ _SETTINGS = ("backbone_config", "sid_config", "encoder")
 
 
 def check_versions(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """Results of two protocols never share a table."""
     made, schema = result.record.protocol_version, result.record.schema_version
     if made != PROTOCOL_VERSION:
         what = f"the result was made under protocol version {made}, this is {PROTOCOL_VERSION}"
@@ -42,14 +41,12 @@ def check_versions(bundle: Bundle, result: Result) -> Iterator[Finding]:
 
 
 def check_place(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """The folder is where its record says."""
     wanted = result_folder(Path() if bundle.is_tree else Path("results"), result.record).as_posix()
     if result.place != wanted:
         yield result.place, f"the folder is not where its record belongs: {wanted}"
 
 
 def check_command(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """The command repeats this very cell."""
     record, cell, where = result.record, result.record.cell, result.at("command")
     given = {"--requests": "1", **_options(record.command)}
     wanted = {"--seed": str(cell.seed), "--scale": cell.scale, "--requests": str(cell.requests)}
@@ -67,7 +64,6 @@ def check_command(bundle: Bundle, result: Result) -> Iterator[Finding]:
 
 
 def check_machine(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """No path and no kernel build of the machine it ran on."""
     for place, path in paths_in(result.record):
         if place != "command":
             yield result.at(place), f"the record holds the path {path[:80]!a} of somebody's machine"
@@ -77,7 +73,6 @@ def check_machine(bundle: Bundle, result: Result) -> Iterator[Finding]:
 
 
 def check_texts(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """Plain text and finite numbers, everywhere."""
     for place, value in values_of(result.record.model_dump(mode="python")):
         where = result.at(ascii(place)[1:-1])
         if isinstance(value, str) and (odd := odd_text(value)):
@@ -87,7 +82,6 @@ def check_texts(bundle: Bundle, result: Result) -> Iterator[Finding]:
 
 
 def check_cost(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """Costs are possible, agree with the cost metrics, and the share is what its parts say."""
     cost, threads = result.record.cost, result.record.environment.threads
     for name, most in _MOST.items():
         value = getattr(cost, name)
@@ -112,7 +106,6 @@ def check_cost(bundle: Bundle, result: Result) -> Iterator[Finding]:
 
 
 def check_same_cell(bundle: Bundle) -> Iterator[Finding]:
-    """No two results claim the same cell."""
     cells = defaultdict(list)
     for result in bundle.results:
         cells[(result.record.cell.model_dump_json(), result.record.backbone_label)].append(result.place)
@@ -147,9 +140,6 @@ def _options(command: str) -> dict[str, str]:
 
 
 def _known(bundle: Bundle, record: RunRecord) -> tuple[str, RunRecord] | None:
-    """A result of the leaderboard's own with the same task, backbone and scale."""
-    if bundle.leaderboard is None:
-        return None
     cell, root = record.cell, bundle.leaderboard / "results"
     for path in sorted((root / cell.task / cell.backbone).glob(f"*/{cell.scale}-seed*/{RECORD}")):
         try:

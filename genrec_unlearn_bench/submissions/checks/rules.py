@@ -12,7 +12,6 @@ from genrec_unlearn_bench.submissions.spec import SPEC
 
 
 def check_declared(bundle: Bundle) -> Iterator[Finding]:
-    """Rulesets and protocol of submission.yaml are those of the results, and every row is the method or a variant."""
     spec = bundle.spec
     if spec is None:
         return
@@ -31,14 +30,12 @@ def check_declared(bundle: Bundle) -> Iterator[Finding]:
 
 
 def check_demo(bundle: Bundle) -> Iterator[Finding]:
-    """There is a cell that anybody can run again in seconds."""
     if bundle.spec is not None and not demo_results(bundle):
         hint = f"bench run --task demo-brand --method {bundle.spec.method.name}, and submit it too"
         yield "results/", "there is no result on the demo, which is what everybody can run again", hint
 
 
 def check_fixed(bundle: Bundle) -> Iterator[Finding]:
-    """Ruleset ``fixed``: one configuration of a method over all tasks and backbones."""
     first: dict[str, tuple[str, object]] = {}
     for result in bundle.results:
         config = result.record.method_config
@@ -51,7 +48,6 @@ def check_fixed(bundle: Bundle) -> Iterator[Finding]:
 
 
 def check_trials(bundle: Bundle) -> Iterator[Finding]:
-    """Ruleset ``tuned``: at most twelve trials, on the clock; the others: none."""
     for result in bundle.results:
         cost, where = result.record.cost, result.at("cost.tuning_trials")
         if result.record.cell.ruleset != "tuned":
@@ -76,7 +72,6 @@ def demo_results(bundle: Bundle) -> list[str]:
 
 
 def check_reported_seeds(bundle: Bundle) -> Iterator[Finding]:
-    """No result at a seed that belongs to tuning."""
     tuned = set(bundle.spec.tuning.seeds) if bundle.spec else set()
     for result in bundle.results:
         seed = result.record.cell.seed

@@ -81,7 +81,6 @@ def rescored(result: Result, withheld: frozenset[str]) -> tuple[tuple[str, ...],
 
 
 def by_key(values: Iterable[MetricValue]) -> dict[Key, MetricValue]:
-    """Values by metric, group and beam."""
     return {(value.metric, value.group, value.beam): value for value in values}
 
 

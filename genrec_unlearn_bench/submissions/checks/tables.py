@@ -44,7 +44,6 @@ def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterator[
 
 
 def check_users(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterator[Finding]:
-    """Published tables name no user and no target."""
     if (table["target"] != -1).any():
         yield result.table_path, "the table still says what users chose (column target)"
     if not np.array_equal(clusters(table), table["user"].to_numpy()):
@@ -73,7 +72,6 @@ def check_ranges(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterato
 
 
 def check_withheld(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
-    """A family that is withheld is withheld wholly."""
     for family in sorted(withheld):
         if table[list(FAMILIES[family])].notna().any().any():
             yield result.table_path, f"the family {family!r} is said to be withheld, and some of it is there"
