@@ -247,7 +247,6 @@ def shortened(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _one_epoch(config: type[MethodConfig]) -> dict[str, Any]:
-    """Fields named ``epochs`` or ``*_epochs``, set to 1."""
     return {
         name: 1
         for name, field in config.model_fields.items()
@@ -291,7 +290,6 @@ def _losses(call: MethodCall) -> RuleResult:
 
 
 def _determinism_rule(first: MethodCall, again: MethodCall) -> RuleResult:
-    """Compare two calls of one object with one seed."""
     if again.fault:
         reason = f"a second call of the same object fails: {again.fault}"
         return broken("deterministic", reason, hint="keep nothing on self between calls")
@@ -300,7 +298,6 @@ def _determinism_rule(first: MethodCall, again: MethodCall) -> RuleResult:
 
 
 def _call_faults(call: MethodCall) -> list[str]:
-    """All faults of a call on another kind of request or backbone."""
     if call.fault:
         return [call.fault]
     faults = [f"the original: {part}" for part in call.faults["original-untouched"]]

@@ -97,7 +97,6 @@ def _check_name(name: str, module: str, *, in_tree: bool) -> None:
 
 
 def _check_class(name: str, text: str) -> None:
-    """Refuse a class name that its own file imports."""
     if clash := re.search(rf"^(?:from|import)\b.*\b({name}(?:Config)?)\b", text, re.MULTILINE):
         raise UsageError(f"its class would be named {clash[1]}, which the file imports", hint="choose another name")
 

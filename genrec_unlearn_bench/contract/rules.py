@@ -134,7 +134,6 @@ def broken(rule: str, *reasons: str, hint: str | None = None) -> RuleResult:
 
 
 def left_out(rule: str, reason: str, *, subject: str = "") -> RuleResult:
-    """A rule that could not be checked or does not apply."""
     return _result(rule, "left out", (reason,), subject)
 
 

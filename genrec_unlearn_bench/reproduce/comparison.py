@@ -123,7 +123,6 @@ class Repetition:
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """Numbers by verdict, cost aside."""
         found = Counter(row.verdict for row in self.rows if not row.metric.startswith(COST))
         return {verdict: found[verdict] for verdict in get_args(Verdict) if found[verdict]}
 

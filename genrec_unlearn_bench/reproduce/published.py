@@ -25,8 +25,6 @@ class Expected(StrictModel):
 
 
 class PublishedReference(StrictModel):
-    """A published result with everything needed to reproduce it."""
-
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     title: str
     source: str

@@ -280,7 +280,6 @@ def _comparison(reference: PublishedReference, place: int, items: IntArray, ids:
 
 
 def _earlier(folder: Path) -> tuple[TrainingSession, ...]:
-    """Sessions that an earlier call recorded, as far as its record can be read."""
     try:
         return ReproductionRecord.model_validate_json((folder / RECORD).read_bytes()).pieces
     except (OSError, ValidationError):

@@ -93,7 +93,6 @@ class Bundle:
 
     @cached_property
     def variants(self) -> frozenset[str]:
-        """Names of the variants that the submitted file declares for the method."""
         if self.spec is None or METHOD_FILE not in self.inventory.digests:
             return frozenset()
         return declared_names((self.root / METHOD_FILE).read_bytes()).get(self.spec.method.name, frozenset())

@@ -61,7 +61,6 @@ def unsafe(path: str) -> Fault | None:
 
 
 def _colliding(paths: Iterable[str]) -> Iterator[Fault]:
-    """Names that stand there twice, or that some systems take for the same."""
     seen: dict[str, str] = {}
     for path in paths:
         first = seen.setdefault(unicodedata.normalize("NFKC", path).casefold(), path)

@@ -60,8 +60,6 @@ class OfferedFile(StrictModel):
 
 
 class OfferedResult(StrictModel):
-    """One result: its cell, and where its files lie."""
-
     place: str
     """Its folder, relative to the index's base, with ``/``."""
     key: str
@@ -121,7 +119,6 @@ def _offered_result(folder: Path, root: Path) -> OfferedResult:
 
 
 def _named_files(record: RunRecord) -> tuple[str, ...]:
-    """The files that belong to a record, by their paths beside it."""
     per_user = (PER_USER,) if record.per_user_digest else ()
     return (*per_user, *(table_place(name) for name in record.tables))
 
@@ -145,13 +142,10 @@ class Place:
         path = f"{place}/{name}"
         target.parent.mkdir(parents=True, exist_ok=True)
         source = f"{self.base}/{quote(path) if _is_web(self.base) else path}"
-        for _ in range(2):
-            _copy(source, target, offered.size, self.wait)
-            if file_digest(target) == offered.digest:
-                return
-            target.unlink()
-        hint = "the place is being changed, or cannot be trusted: try again later"
-        raise CorruptArtefact("the file is another one than the index says", where=source, hint=hint)
+        _copy(source, target, offered.size, self.wait)
+        if file_digest(target) != offered.digest:
+            hint = "the place is being changed, or cannot be trusted: try again later"
+            raise CorruptArtefact("the file is another one than the index says", where=source, hint=hint)
 
 
 def find_place(text: str, wait: Callable[[float], None] = time.sleep) -> Place:

@@ -27,6 +27,7 @@ from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.submissions.bundle import demo_tasks, load
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, Found, publish_result, write_manifests
 from genrec_unlearn_bench.submissions.spec import (
+    METHOD_FILE,
     SLUG,
     SPEC,
     STATEMENTS,
@@ -38,7 +39,6 @@ from genrec_unlearn_bench.submissions.spec import (
 from genrec_unlearn_bench.submissions.verification import Verification
 from genrec_unlearn_bench.submissions.verify import verify
 
-METHOD_FILE = "method.py"
 _SHOWN = 12
 
 
@@ -69,8 +69,6 @@ class SubmitRequest(StrictModel):
 
 @dataclass(frozen=True, eq=False)
 class Submitted:
-    """A submission that was written."""
-
     folder: Path
     spec: Submission
     records: tuple[RunRecord, ...]

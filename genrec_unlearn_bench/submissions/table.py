@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,18 +18,11 @@ from genrec_unlearn_bench.submissions.faults import PARQUET_ROWS, Refused
 if TYPE_CHECKING:
     import pandas as pd
 
-FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "similarity": (
-            "first_similarity",
-            "mean_similarity",
-            "first_similarity_scrubbed",
-            "mean_similarity_scrubbed",
-        ),
-        "influence": ("js_forget", "js_random", "change_forget", "change_random"),
-        "log-prob": ("log_prob",),
-    }
-)
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "similarity": ("first_similarity", "mean_similarity", "first_similarity_scrubbed", "mean_similarity_scrubbed"),
+    "influence": ("js_forget", "js_random", "change_forget", "change_random"),
+    "log-prob": ("log_prob",),
+}
 """Family -> columns. No metric rests on ``log-prob`` so far."""
 
 

@@ -103,7 +103,6 @@ def _setting(record: RunRecord) -> tuple[str, ...]:
 
 
 def _published(root: Path, task: str, backbone: str) -> Iterator[tuple[RunRecord, Path, Ranks]]:
-    """Every result of a task and backbone below a folder that can be read: record, folder, ranks."""
     for path in sorted((root / task / backbone).rglob(RECORD)):
         try:
             record = RunRecord.model_validate_json(path.read_bytes())

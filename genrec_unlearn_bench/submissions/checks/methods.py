@@ -58,7 +58,6 @@ def check_one_source(bundle: Bundle) -> Iterator[Finding]:
 
 
 def check_names(bundle: Bundle) -> Iterator[Finding]:
-    """Neither method, variants nor title take a name that stands for something else, or looks as if they did."""
     spec = bundle.spec
     if spec is None:
         return

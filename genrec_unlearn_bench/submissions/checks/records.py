@@ -19,14 +19,8 @@ from genrec_unlearn_bench.submissions.faults import Finding, odd_text, values_of
 from genrec_unlearn_bench.submissions.publish import paths_in, plain_command, plain_platform
 
 _PUBLISH = "publish the result again with `bench submission new`"
-_MOST = {
-    "unlearn_seconds": 1e8,
-    "retrain_seconds": 1e8,
-    "tuning_seconds": 1e8,
-    "peak_memory_mib": 1e8,
-    "steps": 1e9,
-    "tuning_trials": 1e9,
-}
+_MOST = dict.fromkeys(("unlearn_seconds", "retrain_seconds", "tuning_seconds", "peak_memory_mib"), 1e8)
+_MOST |= dict.fromkeys(("steps", "tuning_trials"), 1e9)
 _MOST_THREADS = 4096
 _SETTINGS = ("backbone_config", "sid_config", "encoder")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.submissions.bundle import Bundle, demo_tasks
+from genrec_unlearn_bench.submissions.checks.scores import implied_oracle
 from genrec_unlearn_bench.submissions.faults import REPORTED_SEEDS, TRIALS, Finding
 from genrec_unlearn_bench.submissions.spec import SPEC
 
@@ -105,13 +106,10 @@ def check_oracles(bundle: Bundle) -> Iterator[Finding]:
     seen: dict[tuple[object, ...], tuple[str, float]] = {}
     for result in bundle.results:
         stages = tuple(stage.digest for stage in result.record.stages if stage.name.startswith("evaluation of retrain"))
-        values = {(v.metric, v.group, v.beam): v.value for v in result.record.metrics}
-        for (name, group, beam), gap in values.items():
-            base = values.get((name.removeprefix("gap."), group, beam))
-            if not stages or not name.startswith("gap.") or gap is None or base is None:
-                continue
-            place, oracle = seen.setdefault((stages, name, group, beam), (result.place, base - gap))
-            if abs(oracle - (base - gap)) > 1e-9:
-                what = f"{name} is taken against another number of the retrained model than in {place}"
+        means = implied_oracle(result.record.metrics) if stages else {}
+        for key, mean in means.items():
+            place, first = seen.setdefault((stages, *key), (result.place, mean))
+            if abs(first - mean) > 1e-9:
+                what = f"gap.{key[0]} is taken against another number of the retrained model than in {place}"
                 yield result.at("metrics"), what
                 break

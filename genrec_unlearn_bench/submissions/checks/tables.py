@@ -27,7 +27,6 @@ _ROUNDING = 1e-6
 
 
 def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterator[Finding]:
-    """Group by group and beam by beam: examples 0 … n - 1, each once, in order, as many as the manifest counts."""
     manifest = bundle.manifests.get(result.record.cell.task)
     other = ~table["group"].isin([Group.FORGET.value, Group.RETAIN.value]) | ~table["beam"].isin([10, WIDE_BEAM])
     if other.any():
@@ -51,7 +50,6 @@ def check_users(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterator
 
 
 def check_ranges(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterator[Finding]:
-    """Every number is one that a decoded list can give, and agrees with its neighbours in the row."""
     manifest = bundle.manifests.get(result.record.cell.task)
     for column, kind in COLUMNS.items():
         if kind == "float64" and np.isinf(table[column].to_numpy()).any():
