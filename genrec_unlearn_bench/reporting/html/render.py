@@ -20,7 +20,7 @@ from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.reporting.across import Across, across
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.document import document
-from genrec_unlearn_bench.reporting.html.method_pages import ConfigField, MethodPage, known_methods, method_pages
+from genrec_unlearn_bench.reporting.html.method_pages import ConfigField, MethodPage, method_pages
 from genrec_unlearn_bench.reporting.html.task_pages import task_pages
 from genrec_unlearn_bench.reporting.layouts import layouts
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
@@ -94,7 +94,8 @@ def render_html(
 def _rendered(content: Mapping[str, Any], **more: Any) -> str:
     """The template with the document, and what else it shows."""
     blocks = content["blocks"]
-    pages = method_pages([row["method"] for block in blocks for row in block["rows"]], known=known_methods())
+    roles = {row["method"]: row["kind"] for block in blocks for row in block["rows"]}
+    pages = method_pages(list(roles))
     style = template_file("site", "style.css")
     script = "(() => {\n'use strict';\n" + "\n".join(template_file("site", name) for name in SCRIPTS) + "\n})();\n"
     template = html_environment().get_template("page.html.j2")
@@ -107,7 +108,7 @@ def _rendered(content: Mapping[str, Any], **more: Any) -> str:
         overview=_overview(blocks),
         methods=pages,
         shared=_shared_fields(pages.values()),
-        roles={row["method"]: row["kind"] for block in blocks for row in block["rows"]},
+        roles=roles,
         reported_rows=_reported_rows,
         style=trusted(style),
         style_hash=inline_hash(style),

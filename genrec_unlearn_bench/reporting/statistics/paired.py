@@ -42,18 +42,6 @@ def never_zero(p: ArrayLike) -> FloatArray:
     return np.asarray(np.clip(np.asarray(p, dtype=np.float64), SMALLEST_P, 1.0))
 
 
-def table(values: ArrayLike, what: str) -> FloatArray:
-    """``values`` as a float64 table [K, S].
-
-    Raises:
-        UsageError: another number of dimensions than two.
-    """
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 2:
-        raise UsageError(f"{what} have to be a table [comparisons, seeds]", where=f"an array of shape {array.shape}")
-    return array
-
-
 NO_SPREAD = 1e-12
 """A standard deviation below this share of the mean is rounding: all seeds say the same number."""
 
@@ -99,7 +87,24 @@ def t_interval(values: ArrayLike, *, confidence: float = 0.95) -> MeanIntervals:
         values: [K, S] one row per cell; NaN = this seed was not measured.
         confidence: Coverage of the interval, in (0, 1).
     """
-    return _intervals(table(values, "values"), confidence)
+    from scipy.special import stdtrit
+
+    values = np.asarray(values, dtype=np.float64)
+    finite = np.isfinite(values)
+    n = finite.sum(axis=1).astype(np.int64)
+    counted = np.maximum(n, 1)
+    filled = np.where(finite, values, 0.0)
+    mean = np.where(n > 0, filled.sum(axis=1) / counted, np.nan)
+    residuals = np.where(finite, values - mean[:, None], 0.0)
+    sd = np.sqrt((residuals**2).sum(axis=1) / np.maximum(n - 1, 1))
+    lowest = np.where(finite, values, np.inf).min(axis=1, initial=np.inf)
+    highest = np.where(finite, values, -np.inf).max(axis=1, initial=-np.inf)
+    # A sum of equal numbers divided by their count may miss the number by a rounding error, which is no spread.
+    constant = (n >= 1) & ((lowest == highest) | (sd <= NO_SPREAD * np.abs(mean)))
+    mean = np.where((n >= 1) & (lowest == highest), lowest, mean)
+    sd = np.where(n >= 2, np.where(constant, 0.0, sd), np.nan)
+    half = stdtrit(np.maximum(n - 1, 1), 0.5 + confidence / 2.0) * sd / np.sqrt(counted)
+    return MeanIntervals(mean=mean, low=mean - half, high=mean + half, sd=sd, n=n)
 
 
 def paired_tests(differences: ArrayLike, *, confidence: float = 0.95) -> PairedTests:
@@ -123,8 +128,8 @@ def paired_tests(differences: ArrayLike, *, confidence: float = 0.95) -> PairedT
     """
     from scipy.special import stdtr
 
-    values = clean(table(differences, "differences"))
-    found = _intervals(values, confidence)
+    values = clean(differences)
+    found = t_interval(values, confidence=confidence)
     n, df = found.n, np.maximum(found.n - 1, 1)
     zero = (n >= 2) & (np.nan_to_num(np.abs(values)).max(axis=1, initial=0.0) == 0.0)
     exact = (n >= 2) & (found.sd == 0.0) & ~zero
@@ -144,26 +149,6 @@ def paired_tests(differences: ArrayLike, *, confidence: float = 0.95) -> PairedT
         n=n,
         exact=exact,
     )
-
-
-def _intervals(values: FloatArray, confidence: float) -> MeanIntervals:
-    from scipy.special import stdtrit
-
-    finite = np.isfinite(values)
-    n = finite.sum(axis=1).astype(np.int64)
-    counted = np.maximum(n, 1)
-    filled = np.where(finite, values, 0.0)
-    mean = np.where(n > 0, filled.sum(axis=1) / counted, np.nan)
-    residuals = np.where(finite, values - mean[:, None], 0.0)
-    sd = np.sqrt((residuals**2).sum(axis=1) / np.maximum(n - 1, 1))
-    lowest = np.where(finite, values, np.inf).min(axis=1, initial=np.inf)
-    highest = np.where(finite, values, -np.inf).max(axis=1, initial=-np.inf)
-    # A sum of equal numbers divided by their count may miss the number by a rounding error, which is no spread.
-    constant = (n >= 1) & ((lowest == highest) | (sd <= NO_SPREAD * np.abs(mean)))
-    mean = np.where((n >= 1) & (lowest == highest), lowest, mean)
-    sd = np.where(n >= 2, np.where(constant, 0.0, sd), np.nan)
-    half = stdtrit(np.maximum(n - 1, 1), 0.5 + confidence / 2.0) * sd / np.sqrt(counted)
-    return MeanIntervals(mean=mean, low=mean - half, high=mean + half, sd=sd, n=n)
 
 
 def _correction(df: IntArray) -> FloatArray:
@@ -200,7 +185,7 @@ def sign_flip(differences: ArrayLike) -> FloatArray:
         [K] a multiple of 2 ** (1 - n) for n measured seeds, at least that; 1 where all differences are 0. NaN where no
         seed is measured, or more than 16 are.
     """
-    values = clean(table(differences, "differences"))
+    values = clean(differences)
     measured = np.isfinite(values)
     n = measured.sum(axis=1)
     p = np.full(len(values), np.nan)
@@ -245,14 +230,9 @@ def holm(p: ArrayLike) -> FloatArray:
 
     Args:
         p: [K] the family's p-values in [0, 1]; NaN = no test was made, which does not count towards the family.
-
-    Raises:
-        UsageError: not one row of p-values, or one outside [0, 1].
     """
     values = np.asarray(p, dtype=np.float64)
     tested = np.flatnonzero(~np.isnan(values))
-    if values.ndim != 1 or np.any((values[tested] < 0.0) | (values[tested] > 1.0)):
-        raise UsageError("a family is one row of p-values between 0 and 1", where=f"an array of shape {values.shape}")
     order = tested[np.argsort(values[tested], kind="stable")]
     factors = len(order) - np.arange(len(order))
     adjusted = np.full(values.shape, np.nan)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reporting.statistics.paired import sign_flip
 from genrec_unlearn_bench.reporting.statistics.users import CLAIM, compare_users
 from genrec_unlearn_bench.seeding import numpy_generator
@@ -104,12 +103,6 @@ def test_rows_that_were_not_measured_are_left_out_and_nothing_is_made_of_nothing
     empty = compare_users([], [], [], seed=0, permutations=9)
     assert np.isnan([empty.p, empty.estimate, empty.low, empty.high]).all()
     assert empty.users == 0
-
-
-@pytest.mark.parametrize(("first", "users", "permutations"), [([1.0, 2.0], [0], 9), ([1.0], [[0]], 9), ([1.0], [0], 0)])
-def test_what_cannot_be_compared_is_refused(first: list[float], users: list[object], permutations: int) -> None:
-    with pytest.raises(UsageError, match="row by row"):
-        compare_users(first, np.zeros(len(first)), users, seed=0, permutations=permutations)
 
 
 def test_rows_of_a_user_that_agree_keep_the_level_and_without_the_users_it_is_lost() -> None:
