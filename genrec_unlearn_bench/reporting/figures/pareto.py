@@ -77,7 +77,6 @@ class Trade:
 
     @property
     def distance(self) -> float:
-        """From the oracle."""
         return abs(self.gap.mean)
 
     @property

@@ -1,7 +1,7 @@
 """Friedman's test over blocks (task × backbone), its post-hocs and the critical-difference diagram (Demšar 2006).
 
-From ten blocks up only, as the chi-square is off below (Demšar 2006), and always this test: one that is picked by a look at the data (a normality check, say) changes
-with every block that is added.
+From ten blocks up only, as the chi-square is off below, and always this test: one that is picked by a look at the data
+(a normality check, say) changes with every block that is added.
 """
 
 from __future__ import annotations

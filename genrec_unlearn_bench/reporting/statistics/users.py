@@ -38,7 +38,6 @@ class UserComparison:
     """Users these rows belong to: the units whose signs are flipped."""
     permutations: int
     """B."""
-    claim: str = CLAIM
 
 
 def compare_users(
