@@ -135,15 +135,12 @@ def _chosen(table: pd.DataFrame, measure: Measure) -> UserBlock:
 
 def _same(one: UserBlock, two: UserBlock, measure: Measure, block: Block) -> None:
     """Refuse rows of different test examples. A published table has other numbers for users and no targets."""
-    differing = [
-        name
-        for name, same in (
-            ("examples", np.array_equal(one.integers("example"), two.integers("example"))),
-            ("users", np.array_equal(_numbered(one), _numbered(two))),
-            ("targets", _hidden(one) or _hidden(two) or np.array_equal(one.integers("target"), two.integers("target"))),
-        )
-        if not same
-    ]
+    same = {
+        "examples": np.array_equal(one.integers("example"), two.integers("example")),
+        "users": np.array_equal(_numbered(one), _numbered(two)),
+        "targets": _hidden(one) or _hidden(two) or np.array_equal(one.integers("target"), two.integers("target")),
+    }
+    differing = [name for name, equal in same.items() if not equal]
     if differing:
         raise CorruptArtefact(
             f"the two tables are not of the same test examples: other {' and '.join(differing)} for {measure.text}",

@@ -8,7 +8,6 @@ metric (docs/statistics.md).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 from math import sqrt
 
@@ -168,13 +167,6 @@ CHUNK = 1 << 22
 """Numbers held at a time."""
 
 
-class PairedTest(StrEnum):
-    """The two tests over seeds."""
-
-    T = "paired t"
-    SIGN_FLIP = "sign flip"
-
-
 def sign_flip(differences: ArrayLike) -> FloatArray:
     """Two-sided p-values by enumeration: the share of sign patterns whose sum is at least as far from 0.
 
@@ -214,7 +206,7 @@ def _enumerated(values: FloatArray) -> FloatArray:
     return p
 
 
-def smallest_p(n: int, test: PairedTest = PairedTest.T) -> float:
+def smallest_p(n: int, *, sign_flip: bool = False) -> float:
     """The least two-sided p that ``n`` seeds can give, before any correction.
 
     2 ** (1 - n) for the sign flip. The t-test has no least p from two seeds up (the smallest positive number stands
@@ -222,7 +214,7 @@ def smallest_p(n: int, test: PairedTest = PairedTest.T) -> float:
     """
     if n < 2:
         return 1.0
-    return 2.0 ** (1 - n) if test is PairedTest.SIGN_FLIP else SMALLEST_P
+    return 2.0 ** (1 - n) if sign_flip else SMALLEST_P
 
 
 def holm(p: ArrayLike) -> FloatArray:

@@ -13,7 +13,7 @@ from itertools import count, islice, product
 import numpy as np
 from numpy.typing import ArrayLike
 
-from genrec_unlearn_bench.reporting.statistics.paired import BoolArray, FloatArray, IntArray
+from genrec_unlearn_bench.reporting.statistics.paired import BoolArray, IntArray
 
 
 def rank_intervals(better: ArrayLike) -> IntArray:
@@ -36,14 +36,19 @@ def best_set(means: ArrayLike, better: ArrayLike) -> BoolArray:
         means: [M] turned so that larger is better; NaN = not measured, which is in no set.
         better: [M, M] ``better[i, j]``: i is significantly better than j.
     """
-    return _leaders(np.asarray(means, dtype=np.float64), np.asarray(better, dtype=np.bool_))
+    values, relation = np.asarray(means, dtype=np.float64), np.asarray(better, dtype=np.bool_)
+    measured = np.isfinite(values)
+    if not measured.any():
+        return measured
+    leaders = measured & (values == np.max(values[measured]))
+    return np.asarray(measured & ~relation[leaders].any(axis=0))
 
 
 def second_set(means: ArrayLike, better: ArrayLike) -> BoolArray:
     """[M] the best set of what the best set leaves: what tables underline. Arguments as :func:`best_set`."""
-    values, relation = np.array(means, dtype=np.float64), np.asarray(better, dtype=np.bool_)
-    values[_leaders(values, relation)] = np.nan
-    return _leaders(values, relation)
+    values = np.array(means, dtype=np.float64)
+    values[best_set(values, better)] = np.nan
+    return best_set(values, better)
 
 
 def tie_groups(separable: ArrayLike) -> tuple[str, ...]:
@@ -77,15 +82,6 @@ def letters() -> Iterator[str]:
     for length in count(1):
         for word in product(string.ascii_lowercase, repeat=length):
             yield "".join(word)
-
-
-def _leaders(means: FloatArray, relation: BoolArray) -> BoolArray:
-    measured = np.isfinite(means)
-    if not measured.any():
-        return measured
-    leaders = measured & (means == np.max(means[measured]))
-    beaten = np.asarray(relation[leaders].any(axis=0), dtype=np.bool_)
-    return measured & ~beaten
 
 
 def _grown(tied: BoolArray) -> list[list[int]]:
