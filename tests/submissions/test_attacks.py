@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.checks.copies import OTHER_SEED, SAME_SEED, hit_ranks, shared
 from genrec_unlearn_bench.submissions.faults import skeleton
