@@ -104,7 +104,7 @@ def _compare(
         sentence = f"{measure.title}: {len(labels)} methods were measured in all {len(used)} blocks; ranks need three."
     else:
         scores = np.array([[found[label] for label in labels] for found in used])
-        test = friedman(scores, least_blocks=protocol.friedman_blocks)
+        test = friedman(scores)
         standings = _standings(test, labels, protocol.alpha)
         differ = "the methods differ" if test.p <= protocol.alpha else "no difference between the methods is shown"
         sentence = (

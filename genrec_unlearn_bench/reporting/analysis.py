@@ -84,7 +84,6 @@ class BlockAnalysis:
     """Margin of equivalence to the oracle."""
 
     def cell(self, row: Row, measure: Measure) -> Cell:
-        """The cell of a row."""
         return self.cells[row.label, measure]
 
     @property

@@ -23,7 +23,7 @@ from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.results import Badge, Result
+from genrec_unlearn_bench.reporting.results import Result
 
 FloatArray = NDArray[np.float64]
 
@@ -140,7 +140,7 @@ def make_board(results: Iterable[Result], protocol: StatisticsProtocol) -> Board
     Raises ProtocolMismatch where results of another protocol version are among them.
     """
     chosen: list[Result] = []
-    tuning = 0
+    tuning = submitted = 0
     for result in results:
         if result.protocol_version != protocol.suite_protocol:
             raise ProtocolMismatch(
@@ -151,10 +151,14 @@ def make_board(results: Iterable[Result], protocol: StatisticsProtocol) -> Board
             )
         if result.seed >= protocol.tuning_seeds_from:
             tuning += 1
+        elif result.source.name and result.method in protocol.references:
+            # A submission never provides the baseline or the oracle, not even where the suite has none.
+            submitted += 1
         else:
             chosen.append(result)
     chosen = _once(chosen)
     left_out = [f"{tuning} runs with tuning seeds ({protocol.tuning_seeds_from} and above)"] if tuning else []
+    left_out += [f"{submitted} runs of reference rows that belong to submissions"] if submitted else []
     setups: dict[tuple[str, str, str, str], dict[str, list[Result]]] = {}
     for result in chosen:
         place = (result.task, result.backbone_label, result.scale, _regime(result))
@@ -224,25 +228,7 @@ def _by_ruleset(group: Sequence[Result]) -> dict[str, list[Result]]:
     }
 
 
-def _one_ground(members: Sequence[Result], protocol: StatisticsProtocol) -> list[Result]:
-    """Each reference row from one source alone: the suite's own, else the best checked, else the first by name.
-
-    Submissions bring their own reference rows; with two of them no label would be the baseline's, and a submitter's
-    oracle could take the place of ours.
-    """
-    badges = list(Badge)
-    best: dict[str, tuple[bool, int, str]] = {}
-    for result in members:
-        if result.method in protocol.references:
-            place = (result.source.name != "", -badges.index(result.source.badge), result.source.name)
-            best[result.method] = min(place, best.get(result.method, place))
-    return [result for result in members if result.method not in best or best[result.method][2] == result.source.name]
-
-
 def _block(key: BlockKey, members: Sequence[Result], protocol: StatisticsProtocol, left_out: list[str]) -> Block:
-    everyone, members = len(members), _one_ground(members, protocol)
-    if len(members) < everyone:
-        left_out.append(f"{everyone - len(members)} runs of reference rows from further sources in {key.title}")
     grouped: dict[tuple[str, str, str], list[Result]] = {}
     for result in members:
         grouped.setdefault((result.method, result.source.name, result.method_config), []).append(result)

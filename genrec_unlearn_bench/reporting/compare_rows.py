@@ -17,7 +17,7 @@ from genrec_unlearn_bench.reporting.board import Block, Board, Row
 from genrec_unlearn_bench.reporting.families import Difference, paired_differences
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, detectable_difference, smallest_p
+from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, smallest_p
 from genrec_unlearn_bench.reporting.wording import counted, p_text
 
 
@@ -126,8 +126,7 @@ def _sentence(
     if n == 0:
         return f"{title}: no seed was measured for both, so nothing can be said."
     if difference.verdict is Verdict.UNDERPOWERED:
-        test = PairedTest.SIGN_FLIP if difference.exact else PairedTest.T
-        least = p_text(smallest_p(n, test))
+        least = p_text(smallest_p(n, sign_flip=difference.exact))
         return f"{title}: underpowered; with {seeds} the smallest p there is, before correction, is {least}."
     if difference.low == difference.high == 0.0:
         return f"{title}: both have the same value in each of {seeds}."

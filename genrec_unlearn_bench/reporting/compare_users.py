@@ -35,15 +35,13 @@ _SIMILARITIES = {
     "similarity.first.scrubbed": "first_similarity_scrubbed",
     "similarity.mean@10.scrubbed": "mean_similarity_scrubbed",
 }
-_RATE = "concept-rate@10"
-
-USER_METRICS = (*_RANKS, *_SIMILARITIES, _RATE)
+USER_METRICS = (*_RANKS, *_SIMILARITIES, "concept-rate@10")
 """Metrics that have one value for each test example in the per-user table."""
 
 
 @dataclass(frozen=True)
 class CheckpointPair:
-    """One seed's two checkpoints on one measure; ``found.claim`` says what it is about."""
+    """One seed's two checkpoints on one measure."""
 
     seed: int
     measure: Measure
@@ -53,22 +51,13 @@ class CheckpointPair:
 
 
 def user_values(block: UserBlock, metric: str) -> FloatArray:
-    """[M] the metric of each test example, NaN where it was not measured. Raises UsageError for any other metric."""
+    """[M] one of ``USER_METRICS`` for each test example, NaN where it was not measured."""
     if metric in _RANKS:
         return _RANKS[metric].of(block.integers("rank"))
     if metric in _SIMILARITIES:
         return block.numbers(_SIMILARITIES[metric])
-    if metric == _RATE:
-        filled = block.integers("n_list")
-        return np.where(filled > 0, block.integers("concept_in_list") / np.maximum(filled, 1), np.nan)
-    raise _no_user_values(metric)
-
-
-def _no_user_values(metric: str) -> UsageError:
-    return UsageError(
-        f"{metric!r} has no value for each user that two checkpoints could be compared on",
-        hint=f"take one of {', '.join(USER_METRICS)}, or leave out --users",
-    )
+    filled = block.integers("n_list")
+    return np.where(filled > 0, block.integers("concept_in_list") / np.maximum(filled, 1), np.nan)
 
 
 def compare_checkpoints(
@@ -92,7 +81,10 @@ def compare_checkpoints(
     """
     for measure in measures:
         if measure.metric not in USER_METRICS:
-            raise _no_user_values(measure.metric)
+            raise UsageError(
+                f"{measure.metric!r} has no value for each user that two checkpoints could be compared on",
+                hint=f"take one of {', '.join(USER_METRICS)}, or leave out --users",
+            )
     shared = [s for s in first.results if s in second.results and s not in (*first.diverged, *second.diverged)]
     absent = [seed for seed in seeds if seed not in shared]
     if absent or not shared:
@@ -143,15 +135,12 @@ def _chosen(table: pd.DataFrame, measure: Measure) -> UserBlock:
 
 def _same(one: UserBlock, two: UserBlock, measure: Measure, block: Block) -> None:
     """Refuse rows of different test examples. A published table has other numbers for users and no targets."""
-    differing = [
-        name
-        for name, same in (
-            ("examples", np.array_equal(one.integers("example"), two.integers("example"))),
-            ("users", np.array_equal(_numbered(one), _numbered(two))),
-            ("targets", _hidden(one) or _hidden(two) or np.array_equal(one.integers("target"), two.integers("target"))),
-        )
-        if not same
-    ]
+    same = {
+        "examples": np.array_equal(one.integers("example"), two.integers("example")),
+        "users": np.array_equal(_numbered(one), _numbered(two)),
+        "targets": _hidden(one) or _hidden(two) or np.array_equal(one.integers("target"), two.integers("target")),
+    }
+    differing = [name for name, equal in same.items() if not equal]
     if differing:
         raise CorruptArtefact(
             f"the two tables are not of the same test examples: other {' and '.join(differing)} for {measure.text}",

@@ -126,7 +126,6 @@ def _row(one: PairedMeasure) -> tuple[str, ...]:
 
 
 def _likeness(one: PairedMeasure, each: PairedBlock, protocol: StatisticsProtocol) -> str:
-    """How both stand to the retrained model."""
     margin = next((c.equivalence.margin for c in (one.first, one.second) if c.equivalence is not None), None)
     parts = [
         f"{row.label} {cell.equivalence.verdict.value if cell.equivalence is not None else 'not tested'}"

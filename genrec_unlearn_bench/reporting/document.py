@@ -257,7 +257,7 @@ def _row(row: Row, found: Verdicts, *, front: bool, brief: bool) -> dict[str, An
         "kind": role,
         "diverged": list(row.diverged),
         "source": source.name,
-        "badge": source.badge.value,
+        "badge": source.badge_text,
         "order": [plain(round(float(number), 4)) for number in found.order],
         "point": rounded({"gap": found.gap, "kept": found.kept, "front": front}),
         "config": None if brief and first.ruleset == "fixed" else json.loads(first.method_config),

@@ -18,7 +18,7 @@ from genrec_unlearn_bench.reporting.board import Row
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
-from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, detectable_difference, smallest_p
+from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, smallest_p
 from genrec_unlearn_bench.reporting.tables import Entry, Table
 
 Span = tuple[float, float]
@@ -52,7 +52,7 @@ class Underpowered:
     @property
     def least_p(self) -> float:
         """The smallest p there is, before correction."""
-        return smallest_p(self.n, PairedTest.SIGN_FLIP if self.exact else PairedTest.T)
+        return smallest_p(self.n, sign_flip=self.exact)
 
 
 @dataclass(frozen=True, eq=False)

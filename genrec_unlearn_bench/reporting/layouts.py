@@ -11,8 +11,8 @@ from typing import Literal
 import yaml
 from pydantic import Field
 
-from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.errors import DataMissing, UnknownName
+from genrec_unlearn_bench.config import StrictModel, one_of, parse
+from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.reporting.measure import GAP, Measure
 
@@ -87,10 +87,7 @@ def layouts() -> dict[str, Layout]:
 
 def find_layout(name: str) -> Layout:
     """The layout of that name. Raises UnknownName."""
-    known = layouts()
-    if name not in known:
-        raise UnknownName("layout", name, known)
-    return known[name]
+    return layouts()[one_of("layout", name, layouts())]
 
 
 def _matching(text: str, present: Sequence[Measure], beam: int) -> list[Measure]:

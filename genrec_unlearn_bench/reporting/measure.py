@@ -91,7 +91,6 @@ class Measure(NamedTuple):
 
     @property
     def spec(self) -> MetricSpec:
-        """The metric's declaration."""
         return _spec(self.metric)
 
     @property

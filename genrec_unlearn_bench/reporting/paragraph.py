@@ -18,7 +18,7 @@ from genrec_unlearn_bench.reporting.latex.escape import shorten
 from genrec_unlearn_bench.reporting.sentences import Cited, amount, in_latex, sentences
 from genrec_unlearn_bench.reporting.statistics.equivalence import LEVEL
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
-from genrec_unlearn_bench.reporting.statistics.paired import PairedTest, smallest_p
+from genrec_unlearn_bench.reporting.statistics.paired import smallest_p
 from genrec_unlearn_bench.reporting.tables import Table
 
 SOFTWARE = {"NumPy": "numpy", "SciPy": "scipy"}
@@ -74,7 +74,7 @@ def _context(tables: Sequence[Table], found: Facts, books: Bibliography) -> dict
         "underpowered": underpowered,
         "least_p": min((rows.least_p for rows in found.underpowered), default=1.0),
         "detectable": [amount(m, value, value) for m, value in detectable if value is not None],
-        "sign_flip_least": smallest_p(found.seeds[1], PairedTest.SIGN_FLIP),
+        "sign_flip_least": smallest_p(found.seeds[1], sign_flip=True),
         "equivalence_level": LEVEL,
         "margins": [amount(m, *span) for m, span in margins if span is not None],
         "likeness": (

@@ -49,7 +49,7 @@ class Source:
     Attributes:
         name: ``""`` for results that belong to nobody's submission, else the submission's name.
         authors, link, bibtex: As the submitter wrote them; renderers escape them.
-        badge_text: The badge with what was run again and how; empty where it says no more than the badge.
+        badge_text: The badge with what was run again and how.
     """
 
     name: str = ""
@@ -57,8 +57,7 @@ class Source:
     authors: tuple[str, ...] = ()
     link: str = ""
     bibtex: str = ""
-    badge: Badge = Badge.SELF_REPORTED
-    badge_text: str = ""
+    badge_text: str = Badge.SELF_REPORTED.value
 
 
 OWN = Source()

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 
 from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, tasks
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
+from genrec_unlearn_bench.pipeline.results import MANIFEST
 from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.layouts import ColumnGroup, Layout
@@ -21,8 +22,6 @@ from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.tables import Line, Table
-
-_MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def variants() -> dict[str, str]:
 
 def _manifest_kind(result: Result) -> str:
     try:
-        content = json.loads((result.folder / _MANIFEST).read_bytes())
+        content = json.loads((result.folder / MANIFEST).read_bytes())
     except (OSError, ValueError):
         return ""
     kind = content.get("kind") if isinstance(content, dict) else None

@@ -61,7 +61,6 @@ def sentences(template: str, **context: Any) -> tuple[str, ...]:
 
 
 def without_citations(sentence: str) -> str:
-    """Plain text."""
     return _CITATION.sub("", sentence)
 
 

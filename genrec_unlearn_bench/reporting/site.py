@@ -37,21 +37,17 @@ def site_files(results: Sequence[Result], protocol: StatisticsProtocol, *, root:
             for output in outputs(report, format_, standalone=True, bib=True):
                 content = output.content
                 files[f"tables/{output.name}"] = content if isinstance(content, bytes) else content.encode("utf-8")
+    linked = [f"tables/{layout}{ending}" for layout in layouts() for ending in (".md", "-long.csv", ".tex")]
     page = render_html(
         board,
         protocol,
         manifests=root / "results" / "manifests",
         health=root / "health",
         code="../../",
-        files=[name for layout in layouts() for name in _shown(layout) if name in files],
+        files=[name for name in linked if name in files],
     )
     files["index.html"] = page.encode("utf-8")
     return dict(sorted(files.items()))
-
-
-def _shown(layout: str) -> tuple[str, ...]:
-    """The files of a layout that the page links."""
-    return tuple(f"tables/{layout}{ending}" for ending in (".md", "-long.csv", ".tex"))
 
 
 def differences(files: dict[str, bytes], folder: Path) -> tuple[str, ...]:

@@ -97,22 +97,18 @@ class Table:
 
     @property
     def title(self) -> str:
-        """Title of its layout."""
         return self.layout.title
 
     @property
     def caption(self) -> str:
-        """Caption of its layout."""
         return self.layout.caption
 
     @property
     def scale(self) -> str:
-        """Scale of all its blocks."""
         return self.blocks[0].block.key.scale
 
     @property
     def ruleset(self) -> str:
-        """Ruleset of all its blocks."""
         return self.blocks[0].block.key.ruleset
 
     @property

@@ -122,7 +122,6 @@ class Verdict:
 
     @property
     def tone(self) -> Tone:
-        """Its colour."""
         return _TONES.get(self.outcome, Tone.OPEN)
 
 

@@ -176,4 +176,4 @@ def _source(spec: Submission, folder: Path) -> Source:
 
 def _badge(folder: Path) -> dict[str, Any]:
     found = trusted(folder)
-    return {"badge": found.badge, "badge_text": found.badge_text} if found is not None else {}
+    return {"badge_text": found.badge_text} if found is not None else {}

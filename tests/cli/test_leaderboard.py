@@ -197,10 +197,10 @@ def test_a_file_in_the_way_is_told_in_words(records: Path, tmp_path: Path) -> No
 def test_submissions_stand_beside_the_suites_results(
     records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from genrec_unlearn_bench.reporting.results import Badge, Source
+    from genrec_unlearn_bench.reporting.results import Source
     from genrec_unlearn_bench.submissions import verification as sources
 
-    theirs = Source(name="them", badge=Badge.RE_SCORED)
+    theirs = Source(name="them", badge_text="re-scored")
     write_records((record.model_copy(update={"key": record.key[::-1]}) for record in make_records()), tmp_path)
     monkeypatch.setattr(sources, "published_sources", lambda root: [(Source(), records), (theirs, tmp_path)])
     rows = long("--published", "--results-dir", records)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName
-from genrec_unlearn_bench.reporting.results import Badge, Source
+from genrec_unlearn_bench.reporting.results import Source
 from tests.reporting.boards import make_synthetic_board
 from tests.reporting.planting import FORGET, board_of, measure, plant, rows
 
@@ -96,7 +96,7 @@ def test_two_sources_of_a_method_are_two_rows() -> None:
 
 def test_a_run_and_its_published_copy_are_one_row() -> None:
     mine = plant("tracer", NUMBERS)
-    copy = [replace(result, source=Source(name="them", badge=Badge.REPRODUCED)) for result in mine]
+    copy = [replace(result, source=Source(name="them")) for result in mine]
     assert labels(board_of(mine, copy)) == ["tracer"]
     assert not board_of(mine, copy).left_out
     # The same key with other numbers is no copy, and both are shown.
@@ -104,18 +104,16 @@ def test_a_run_and_its_published_copy_are_one_row() -> None:
     assert labels(board_of(mine, changed)) == ["tracer (ours)", "tracer (them)"]
 
 
-def test_reference_rows_come_from_one_source_the_suites_own_first() -> None:
-    theirs = Source(name="aaa", badge=Badge.REPRODUCED)
-    others = Source(name="zzz", badge=Badge.RE_SCORED)
-    ours = plant("original", {"forget:hr@10": [0.4]})
-    forged = plant("original", {"forget:hr@10": [0.9]}, source=theirs)
-    board = board_of(ours, forged)
-    assert labels(board) == ["original"]
+def test_a_submission_never_provides_a_reference_row() -> None:
+    forged = plant("retrain", {"forget:hr@10": [0.9]}, source=Source(name="aaa", badge_text="reproduced"))
+    board = board_of(plant("retrain", {"forget:hr@10": [0.4]}), forged)
+    assert labels(board) == ["retrain"]
     assert board.blocks[0].values(FORGET).tolist() == [[0.4]]
-    assert "1 runs of reference rows from further sources" in board.left_out[0]
-    # Without ours the best checked one stands.
-    second = plant("original", {"forget:hr@10": [0.8]}, source=others)
-    assert board_of(second, forged).blocks[0].values(FORGET).tolist() == [[0.9]]
+    assert board.left_out == ("1 runs of reference rows that belong to submissions",)
+    # Nor where the suite has none.
+    board = board_of(plant("tracer", NUMBERS), forged)
+    assert labels(board) == ["tracer"]
+    assert board.blocks[0].oracle is None
 
 
 def test_rows_without_a_configuration_belong_to_every_ruleset() -> None:

@@ -66,8 +66,6 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Drawn:
-    """The figures of a call."""
-
     figures: tuple[Figure, ...]
     skipped: tuple[Skipped, ...]
 

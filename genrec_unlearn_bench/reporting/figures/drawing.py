@@ -306,7 +306,6 @@ def _place(point: Boxes, size: Boxes, frame: Boxes, taken: Boxes) -> tuple[Boxes
 
 
 def _shared(ones: Boxes, others: Boxes) -> Boxes:
-    """Area that boxes share."""
     sides = np.minimum(ones[..., 2:], others[..., 2:]) - np.maximum(ones[..., :2], others[..., :2])
     area: Boxes = np.maximum(sides, 0.0).prod(axis=-1)
     return area

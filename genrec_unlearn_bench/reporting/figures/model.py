@@ -103,7 +103,6 @@ class Estimate:
 
     @property
     def banded(self) -> bool:
-        """Whether it has an interval."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
 

@@ -26,6 +26,7 @@ from genrec_unlearn_bench.reporting.figures.model import (
     unmeasured,
 )
 from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.verdicts import pareto_front
 from genrec_unlearn_bench.reporting.wording import listed, spanned
 
 OTHERS = ("popularity", "sasrec")
@@ -76,7 +77,6 @@ class Trade:
 
     @property
     def distance(self) -> float:
-        """From the oracle."""
         return abs(self.gap.mean)
 
     @property
@@ -149,12 +149,9 @@ def trades(block: Block, request: FigureRequest, forget: Measure, retain: Measur
 
 def front(found: Sequence[Trade]) -> frozenset[str]:
     """Labels of the methods that no other method beats: none is as near and keeps as much, and one of both more."""
-    places = {trade.label: (trade.distance, -trade.kept.mean) for trade in found if not trade.reference}
-
-    def beaten(here: tuple[float, float]) -> bool:
-        return any(there[0] <= here[0] and there[1] <= here[1] and there != here for there in places.values())
-
-    return frozenset(label for label, here in places.items() if not beaten(here))
+    rivals = [trade for trade in found if not trade.reference]
+    marks = pareto_front([(trade.gap.mean, trade.kept.mean) for trade in rivals])
+    return frozenset(trade.label for trade, mark in zip(rivals, marks, strict=True) if mark)
 
 
 def _trade_measures(request: FigureRequest) -> tuple[Measure, Measure]:

@@ -107,7 +107,7 @@ def reported_csv(found: Sequence[Beside]) -> str:
 def _long_rows(block: BlockAnalysis, row: Row) -> Iterable[list[object]]:
     key, source = block.block.key, row.first.source
     place = [csv_text(part) for part in (key.task, key.backbone, key.scale, key.ruleset, key.variant)]
-    who = [csv_text(row.label), csv_text(row.method), row.kind, csv_text(source.name), source.badge.value]
+    who = [csv_text(row.label), csv_text(row.method), row.kind, csv_text(source.name), csv_text(source.badge_text)]
     baseline = csv_text(block.baseline.label) if block.baseline is not None else None
     keys = csv_text(" ".join(f"{seed}={result.key}" for seed, result in row.results.items()))
     diverged = " ".join(map(str, row.diverged))

@@ -60,7 +60,10 @@ def latex_notes(table: Table) -> tuple[str, ...]:
 
 def _context(table: Table, signs: dict[str, str], *, brief: bool = False) -> dict[str, Any]:
     found = facts([table])
-    name = _paper_name if brief else _plain_name
+
+    def name(kind: str, text: str) -> str:
+        return shorten(_TITLES[kind](text)) if brief else text
+
     detectable = [(measure, found.detectable(measure)) for measure in found.primary]
     baselines = found.baselines or (found.protocol.baseline,)
     beams: dict[int, dict[str, None]] = {}
@@ -108,14 +111,6 @@ def _present(entries: Sequence[Entry], *, primary_alone: bool) -> Iterator[str]:
                     yield cell.equivalence.verdict.name.lower()
             if entry.column.primary and cell.rank is not None:
                 yield "ranked"
-
-
-def _plain_name(kind: str, name: str) -> str:
-    return name
-
-
-def _paper_name(kind: str, name: str) -> str:
-    return shorten(_TITLES[kind](name))
 
 
 def _where(block: BlockAnalysis, name: Any) -> str:

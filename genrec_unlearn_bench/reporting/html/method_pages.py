@@ -11,15 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import genrec_unlearn_bench
-from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.registry import Entry, methods
 
 _ROOT = Path(genrec_unlearn_bench.__file__).parent
-_DEPTH = 8
-"""Configurations inherit from each other; a circle ends here."""
 
 
 class ConfigField(NamedTuple):
@@ -36,39 +33,26 @@ class MethodPage:
     """What a method's source says of it.
 
     Attributes:
+        entry: None for a method that is not installed.
         paragraphs: Of the module's docstring: the paper, what is updated, deviations.
         paper: Address of the paper that the docstring names first.
-        changes: Of a variant: the fields it changes.
     """
 
-    summary: str = ""
+    entry: Entry | None = None
     paragraphs: tuple[str, ...] = ()
-    file: str = ""
     paper: str = ""
-    requires: tuple[str, ...] = ()
-    variant_of: str = ""
-    changes: str = ""
-    variants: tuple[tuple[str, str], ...] = ()
+    variants: tuple[Entry, ...] = ()
     fields: tuple[ConfigField, ...] = ()
 
 
-def known_methods() -> dict[str, Entry]:
-    """The methods that ship; none where the installation is broken, as a page is no place to find that out.
+def method_pages(names: Sequence[str]) -> dict[str, MethodPage]:
+    """A page for every method of some results and for what they are variants of; bare for one that does not ship.
 
     What other packages of this machine bring is left aside: the same results give the same page everywhere.
     """
-    try:
-        found = methods()
-    except BenchError:
-        return {}
-    return {name: entry for name, entry in found.items() if entry.origin in ("runner", "package")}
-
-
-def method_pages(names: Sequence[str], *, known: Mapping[str, Entry]) -> dict[str, MethodPage]:
-    """A page for every method of some results and for what they are variants of; bare for one that is not installed."""
-    wanted = dict.fromkeys(names)
-    wanted |= dict.fromkeys(known[name].variant_of for name in names if name in known and known[name].variant_of)
-    return {name: _page(known[name], known) if name in known else MethodPage() for name in wanted}
+    known = {name: entry for name, entry in methods().items() if entry.origin in ("runner", "package")}
+    parents = [known[name].variant_of for name in names if name in known and known[name].variant_of]
+    return {name: _page(known[name], known) if name in known else MethodPage() for name in (*names, *parents)}
 
 
 def config_fields(path: Path, class_name: str) -> tuple[ConfigField, ...]:
@@ -78,66 +62,49 @@ def config_fields(path: Path, class_name: str) -> tuple[ConfigField, ...]:
     if not isinstance(config, ast.Name):
         return ()
     fields: dict[str, ConfigField] = {}
-    for level in reversed(list(_lineage(path, config.id, _DEPTH))):
+    for level in reversed(list(_lineage(path, config.id))):
         fields.update({field.name: field for field in _own_fields(level)})
     return tuple(fields.values())
 
 
 def _page(entry: Entry, known: Mapping[str, Entry]) -> MethodPage:
-    path = entry.source
-    if entry.kind == "reference" or path is None or not path.is_file():
-        return MethodPage(summary=entry.summary, requires=entry.requires)
-    text = ast.get_docstring(_tree(path)) or ""
+    if entry.source is None:
+        return MethodPage(entry)
+    text = ast.get_docstring(_tree(entry.source)) or ""
+    arxiv = re.search(r"arXiv[: ](\d{4}\.\d{4,5})", text)
+    paper = f"https://arxiv.org/abs/{arxiv[1]}" if arxiv else ""
     if entry.variant_of:
-        return MethodPage(
-            entry.summary, paper=_paper(text), variant_of=entry.variant_of, changes=_changes(entry.fields)
-        )
+        return MethodPage(entry, paper=paper)
     return MethodPage(
-        summary=entry.summary,
+        entry,
         paragraphs=tuple(" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()),
-        file=f"methods/{path.name}",
-        paper=_paper(text),
-        requires=entry.requires,
-        variants=tuple(
-            (name, _changes(other.fields)) for name, other in known.items() if other.variant_of == entry.name
-        ),
-        fields=config_fields(path, entry.target.rpartition(":")[2]),
+        paper=paper,
+        variants=tuple(other for other in known.values() if other.variant_of == entry.name),
+        fields=config_fields(entry.source, entry.target.rpartition(":")[2]),
     )
-
-
-def _paper(text: str) -> str:
-    found = re.search(r"arXiv[: ](\d{4}\.\d{4,5})", text)
-    return f"https://arxiv.org/abs/{found[1]}" if found else ""
-
-
-def _changes(fields: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in fields.items())
 
 
 @cache
 def _tree(path: Path) -> ast.Module:
-    try:
-        return ast.parse(path.read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, UnicodeDecodeError):
-        return ast.Module(body=[], type_ignores=[])
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _classes(path: Path) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in _tree(path).body if isinstance(node, ast.ClassDef)}
 
 
-def _lineage(path: Path, name: str, depth: int) -> Iterator[ast.ClassDef]:
+def _lineage(path: Path, name: str) -> Iterator[ast.ClassDef]:
     """A class and those it extends, as far as their source belongs to this package."""
     node = _classes(path).get(name)
     if node is None:
         home = _imported_from(path, name)
-        if home is not None and depth:
-            yield from _lineage(home, name, depth - 1)
+        if home is not None:
+            yield from _lineage(home, name)
         return
     yield node
     for base in node.bases:
-        if isinstance(base, ast.Name) and depth:
-            yield from _lineage(path, base.id, depth - 1)
+        if isinstance(base, ast.Name):
+            yield from _lineage(path, base.id)
 
 
 def _imported_from(path: Path, name: str) -> Path | None:

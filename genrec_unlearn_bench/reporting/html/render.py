@@ -20,7 +20,7 @@ from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.reporting.across import Across, across
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.document import document
-from genrec_unlearn_bench.reporting.html.method_pages import ConfigField, MethodPage, known_methods, method_pages
+from genrec_unlearn_bench.reporting.html.method_pages import ConfigField, MethodPage, method_pages
 from genrec_unlearn_bench.reporting.html.task_pages import task_pages
 from genrec_unlearn_bench.reporting.layouts import layouts
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
@@ -94,7 +94,8 @@ def render_html(
 def _rendered(content: Mapping[str, Any], **more: Any) -> str:
     """The template with the document, and what else it shows."""
     blocks = content["blocks"]
-    pages = method_pages([row["method"] for block in blocks for row in block["rows"]], known=known_methods())
+    roles = {row["method"]: row["kind"] for block in blocks for row in block["rows"]}
+    pages = method_pages(list(roles))
     style = template_file("site", "style.css")
     script = "(() => {\n'use strict';\n" + "\n".join(template_file("site", name) for name in SCRIPTS) + "\n})();\n"
     template = html_environment().get_template("page.html.j2")
@@ -103,12 +104,10 @@ def _rendered(content: Mapping[str, Any], **more: Any) -> str:
         document=content,
         groups=GROUPS,
         rows_of=_rows_of,
-        mean_of=_mean_of,
         overview=_overview(blocks),
         methods=pages,
         shared=_shared_fields(pages.values()),
-        roles={row["method"]: row["kind"] for block in blocks for row in block["rows"]},
-        reported_rows=_reported_rows,
+        roles=roles,
         style=trusted(style),
         style_hash=inline_hash(style),
         script=trusted(script),
@@ -173,7 +172,6 @@ def _tables(board: Board, results: Sequence[Result], protocol: StatisticsProtoco
 
 
 def _submissions(board: Board) -> list[Source]:
-    """Sources of the rows that are not the suite's own, by name."""
     found = {row.first.source.name: row.first.source for block in board.blocks for row in block.rows}
     return [source for name, source in sorted(found.items()) if name]
 
@@ -188,13 +186,6 @@ def _rows_of(block: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
     """Rows of a kind: methods and controls by their verdicts, references in their own order."""
     found = [row for row in block["rows"] if row["kind"] == kind]
     return found if kind == "reference" else sorted(found, key=lambda row: (*standing(row["order"]), row["label"]))
-
-
-def _mean_of(block: Mapping[str, Any], row: Mapping[str, Any], measure: str) -> str:
-    """A row's mean as a table shows it; a dash where it was not measured."""
-    column = block["cells"].get(measure, {}).get("mean")
-    value = column[block["rows"].index(row)] if column else None
-    return "–" if value is None else f"{value:.4f}"
 
 
 def _overview(blocks: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, str, list[Any]]]]]:
@@ -213,18 +204,3 @@ def _shared_fields(pages: Iterable[MethodPage]) -> list[ConfigField]:
     """Settings that three methods or more have with the same default."""
     count = Counter(field for page in pages for field in page.fields)
     return [field for field, number in count.items() if number >= 3]
-
-
-def _reported_rows(reported: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]]:
-    """A paper's numbers, as a table of the page has them."""
-    return [
-        (
-            one["block"],
-            one["method"],
-            one["title"],
-            one["reported"],
-            "–" if one["ours"] is None else one["ours"],
-            "; ".join(one["broken"]),
-        )
-        for one in reported
-    ]

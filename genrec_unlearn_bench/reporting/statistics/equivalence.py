@@ -18,7 +18,6 @@ from genrec_unlearn_bench.reporting.statistics.paired import (
     clean,
     never_zero,
     t_interval,
-    table,
 )
 
 LEAST_ORACLES = 3
@@ -96,7 +95,7 @@ def tosts(differences: ArrayLike, margin: float | None) -> tuple[Equivalence, ..
     on one side, 2 ** (1 - n) on two), so four such seeds show nothing. A margin of 0 leaves only IDENTICAL, NOT_SHOWN
     and DIFFERENT.
     """
-    values = clean(table(differences, "differences"))
+    values = clean(differences)
     narrow, wide = t_interval(values, confidence=1 - 2 * LEVEL), t_interval(values, confidence=1 - LEVEL)
     n = narrow.n
     tested = n >= 2

@@ -1,7 +1,7 @@
 """Friedman's test over blocks (task × backbone), its post-hocs and the critical-difference diagram (Demšar 2006).
 
-From ten blocks up only, and always this test: one that is picked by a look at the data (a normality check, say) changes
-with every block that is added.
+From ten blocks up only, as the chi-square is off below, and always this test: one that is picked by a look at the data
+(a normality check, say) changes with every block that is added.
 """
 
 from __future__ import annotations
@@ -13,11 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.paired import FloatArray, holm, never_zero, table
-
-LEAST_BLOCKS = 10
-"""What the protocol says; Friedman's chi-square is off below it (Demšar 2006 names the same number)."""
+from genrec_unlearn_bench.reporting.statistics.paired import FloatArray, holm, never_zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,28 +27,22 @@ class Friedman:
     """[M] 1 = best in every block; ties share their mean rank."""
     posthoc: FloatArray
     """[M, M] p of every pair, Holm-corrected over all pairs, 1 on the diagonal."""
-    blocks: int
 
 
-def friedman(scores: ArrayLike, *, least_blocks: int = LEAST_BLOCKS) -> Friedman:
+def friedman(scores: ArrayLike) -> Friedman:
     """Friedman's test and Siegel and Castellan's comparisons of all pairs, Holm-corrected.
 
     Args:
         scores: [blocks, methods] one number per block and method (a mean over seeds), turned so that larger is better,
-            without gaps: a method that lacks a block cannot be ranked in it.
-        least_blocks: How many blocks the protocol asks for.
+            without gaps: a method that lacks a block cannot be ranked in it. At least three methods.
 
     The pairs' z takes the variance of untied ranks; ties make the true one smaller, so it errs to the safe side.
-
-    Raises:
-        UsageError: fewer blocks than the protocol's number, fewer than three methods, or a gap. All faults at once.
     """
-    values = table(scores, "scores")
-    _refuse(values, least_blocks)
     from scikit_posthocs import posthoc_siegel_friedman
     from scipy.stats import friedmanchisquare, rankdata
 
-    blocks, methods = values.shape
+    values = np.asarray(scores, dtype=np.float64)
+    methods = values.shape[1]
     ranks = rankdata(-values, axis=1)
     if (ranks == ranks[:, :1]).all():
         # 0 / 0 for scipy: nothing but ties is no evidence of anything.
@@ -65,23 +55,7 @@ def friedman(scores: ArrayLike, *, least_blocks: int = LEAST_BLOCKS) -> Friedman
     posthoc = np.ones((methods, methods))
     posthoc[upper] = holm(never_zero(raw))
     posthoc.T[upper] = posthoc[upper]
-    return Friedman(statistic=statistic, p=p, mean_ranks=ranks.mean(axis=0), posthoc=posthoc, blocks=blocks)
-
-
-def _refuse(values: FloatArray, least_blocks: int) -> None:
-    blocks, methods = values.shape
-    faults = []
-    if blocks < least_blocks:
-        faults.append(f"{blocks} blocks (task × backbone), the protocol asks for {least_blocks}")
-    if methods < 3:
-        faults.append(f"{methods} methods, ranks over blocks need three")
-    if not np.isfinite(values).all():
-        faults.append(f"{int((~np.isfinite(values)).sum())} gaps: every method has to be measured in every block")
-    if faults:
-        raise UsageError(
-            "the methods cannot be compared across blocks: " + "; ".join(faults),
-            hint="run the missing cells, or read the tables block by block",
-        )
+    return Friedman(statistic=statistic, p=p, mean_ranks=ranks.mean(axis=0), posthoc=posthoc)
 
 
 SALT = "genrec-unlearn-bench"
@@ -105,12 +79,7 @@ def critical_difference(found: Friedman, names: Sequence[str], *, alpha: float =
         found: From :func:`friedman`.
         names: [M] one per method, as they shall be read; any characters, none twice.
         alpha: Level of the Holm-corrected post-hocs; pairs above it are joined by a bar.
-
-    Raises:
-        UsageError: not one name per method, or one twice.
     """
-    if len(names) != len(found.mean_ranks) or len(set(names)) != len(names):
-        raise UsageError("the diagram needs one name for every method, none twice", where=", ".join(names))
     import pandas as pd
     from matplotlib import rc_context
     from matplotlib.figure import Figure

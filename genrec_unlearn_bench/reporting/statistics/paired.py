@@ -8,7 +8,6 @@ metric (docs/statistics.md).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 from math import sqrt
 
@@ -40,18 +39,6 @@ def clean(differences: ArrayLike) -> FloatArray:
 def never_zero(p: ArrayLike) -> FloatArray:
     """p-values kept within [SMALLEST_P, 1]; NaN stays NaN."""
     return np.asarray(np.clip(np.asarray(p, dtype=np.float64), SMALLEST_P, 1.0))
-
-
-def table(values: ArrayLike, what: str) -> FloatArray:
-    """``values`` as a float64 table [K, S].
-
-    Raises:
-        UsageError: another number of dimensions than two.
-    """
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 2:
-        raise UsageError(f"{what} have to be a table [comparisons, seeds]", where=f"an array of shape {array.shape}")
-    return array
 
 
 NO_SPREAD = 1e-12
@@ -99,7 +86,24 @@ def t_interval(values: ArrayLike, *, confidence: float = 0.95) -> MeanIntervals:
         values: [K, S] one row per cell; NaN = this seed was not measured.
         confidence: Coverage of the interval, in (0, 1).
     """
-    return _intervals(table(values, "values"), confidence)
+    from scipy.special import stdtrit
+
+    values = np.asarray(values, dtype=np.float64)
+    finite = np.isfinite(values)
+    n = finite.sum(axis=1).astype(np.int64)
+    counted = np.maximum(n, 1)
+    filled = np.where(finite, values, 0.0)
+    mean = np.where(n > 0, filled.sum(axis=1) / counted, np.nan)
+    residuals = np.where(finite, values - mean[:, None], 0.0)
+    sd = np.sqrt((residuals**2).sum(axis=1) / np.maximum(n - 1, 1))
+    lowest = np.where(finite, values, np.inf).min(axis=1, initial=np.inf)
+    highest = np.where(finite, values, -np.inf).max(axis=1, initial=-np.inf)
+    # A sum of equal numbers divided by their count may miss the number by a rounding error, which is no spread.
+    constant = (n >= 1) & ((lowest == highest) | (sd <= NO_SPREAD * np.abs(mean)))
+    mean = np.where((n >= 1) & (lowest == highest), lowest, mean)
+    sd = np.where(n >= 2, np.where(constant, 0.0, sd), np.nan)
+    half = stdtrit(np.maximum(n - 1, 1), 0.5 + confidence / 2.0) * sd / np.sqrt(counted)
+    return MeanIntervals(mean=mean, low=mean - half, high=mean + half, sd=sd, n=n)
 
 
 def paired_tests(differences: ArrayLike, *, confidence: float = 0.95) -> PairedTests:
@@ -123,8 +127,8 @@ def paired_tests(differences: ArrayLike, *, confidence: float = 0.95) -> PairedT
     """
     from scipy.special import stdtr
 
-    values = clean(table(differences, "differences"))
-    found = _intervals(values, confidence)
+    values = clean(differences)
+    found = t_interval(values, confidence=confidence)
     n, df = found.n, np.maximum(found.n - 1, 1)
     zero = (n >= 2) & (np.nan_to_num(np.abs(values)).max(axis=1, initial=0.0) == 0.0)
     exact = (n >= 2) & (found.sd == 0.0) & ~zero
@@ -146,26 +150,6 @@ def paired_tests(differences: ArrayLike, *, confidence: float = 0.95) -> PairedT
     )
 
 
-def _intervals(values: FloatArray, confidence: float) -> MeanIntervals:
-    from scipy.special import stdtrit
-
-    finite = np.isfinite(values)
-    n = finite.sum(axis=1).astype(np.int64)
-    counted = np.maximum(n, 1)
-    filled = np.where(finite, values, 0.0)
-    mean = np.where(n > 0, filled.sum(axis=1) / counted, np.nan)
-    residuals = np.where(finite, values - mean[:, None], 0.0)
-    sd = np.sqrt((residuals**2).sum(axis=1) / np.maximum(n - 1, 1))
-    lowest = np.where(finite, values, np.inf).min(axis=1, initial=np.inf)
-    highest = np.where(finite, values, -np.inf).max(axis=1, initial=-np.inf)
-    # A sum of equal numbers divided by their count may miss the number by a rounding error, which is no spread.
-    constant = (n >= 1) & ((lowest == highest) | (sd <= NO_SPREAD * np.abs(mean)))
-    mean = np.where((n >= 1) & (lowest == highest), lowest, mean)
-    sd = np.where(n >= 2, np.where(constant, 0.0, sd), np.nan)
-    half = stdtrit(np.maximum(n - 1, 1), 0.5 + confidence / 2.0) * sd / np.sqrt(counted)
-    return MeanIntervals(mean=mean, low=mean - half, high=mean + half, sd=sd, n=n)
-
-
 def _correction(df: IntArray) -> FloatArray:
     """[K] Hedges' J = Γ(m/2) / (√(m/2) Γ((m−1)/2)) for m degrees of freedom; 0 for one."""
     from scipy.special import gammaln
@@ -183,13 +167,6 @@ CHUNK = 1 << 22
 """Numbers held at a time."""
 
 
-class PairedTest(StrEnum):
-    """The two tests over seeds."""
-
-    T = "paired t"
-    SIGN_FLIP = "sign flip"
-
-
 def sign_flip(differences: ArrayLike) -> FloatArray:
     """Two-sided p-values by enumeration: the share of sign patterns whose sum is at least as far from 0.
 
@@ -200,7 +177,7 @@ def sign_flip(differences: ArrayLike) -> FloatArray:
         [K] a multiple of 2 ** (1 - n) for n measured seeds, at least that; 1 where all differences are 0. NaN where no
         seed is measured, or more than 16 are.
     """
-    values = clean(table(differences, "differences"))
+    values = clean(differences)
     measured = np.isfinite(values)
     n = measured.sum(axis=1)
     p = np.full(len(values), np.nan)
@@ -229,7 +206,7 @@ def _enumerated(values: FloatArray) -> FloatArray:
     return p
 
 
-def smallest_p(n: int, test: PairedTest = PairedTest.T) -> float:
+def smallest_p(n: int, *, sign_flip: bool = False) -> float:
     """The least two-sided p that ``n`` seeds can give, before any correction.
 
     2 ** (1 - n) for the sign flip. The t-test has no least p from two seeds up (the smallest positive number stands
@@ -237,7 +214,7 @@ def smallest_p(n: int, test: PairedTest = PairedTest.T) -> float:
     """
     if n < 2:
         return 1.0
-    return 2.0 ** (1 - n) if test is PairedTest.SIGN_FLIP else SMALLEST_P
+    return 2.0 ** (1 - n) if sign_flip else SMALLEST_P
 
 
 def holm(p: ArrayLike) -> FloatArray:
@@ -245,14 +222,9 @@ def holm(p: ArrayLike) -> FloatArray:
 
     Args:
         p: [K] the family's p-values in [0, 1]; NaN = no test was made, which does not count towards the family.
-
-    Raises:
-        UsageError: not one row of p-values, or one outside [0, 1].
     """
     values = np.asarray(p, dtype=np.float64)
     tested = np.flatnonzero(~np.isnan(values))
-    if values.ndim != 1 or np.any((values[tested] < 0.0) | (values[tested] > 1.0)):
-        raise UsageError("a family is one row of p-values between 0 and 1", where=f"an array of shape {values.shape}")
     order = tested[np.argsort(values[tested], kind="stable")]
     factors = len(order) - np.arange(len(order))
     adjusted = np.full(values.shape, np.nan)

@@ -13,8 +13,7 @@ from itertools import count, islice, product
 import numpy as np
 from numpy.typing import ArrayLike
 
-from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.paired import BoolArray, FloatArray, IntArray
+from genrec_unlearn_bench.reporting.statistics.paired import BoolArray, IntArray
 
 
 def rank_intervals(better: ArrayLike) -> IntArray:
@@ -26,7 +25,7 @@ def rank_intervals(better: ArrayLike) -> IntArray:
     From 1 + the number significantly better than i, to M - the number that i is significantly better than. Holm keeps
     all comparisons at once, so all true ranks lie within their intervals with the family's confidence.
     """
-    relation = _square(better)
+    relation = np.asarray(better, dtype=np.bool_)
     return np.stack([1 + relation.sum(axis=0), len(relation) - relation.sum(axis=1)], axis=1).astype(np.int64)
 
 
@@ -37,14 +36,19 @@ def best_set(means: ArrayLike, better: ArrayLike) -> BoolArray:
         means: [M] turned so that larger is better; NaN = not measured, which is in no set.
         better: [M, M] ``better[i, j]``: i is significantly better than j.
     """
-    return _leaders(np.asarray(means, dtype=np.float64), _square(better))
+    values, relation = np.asarray(means, dtype=np.float64), np.asarray(better, dtype=np.bool_)
+    measured = np.isfinite(values)
+    if not measured.any():
+        return measured
+    leaders = measured & (values == np.max(values[measured]))
+    return np.asarray(measured & ~relation[leaders].any(axis=0))
 
 
 def second_set(means: ArrayLike, better: ArrayLike) -> BoolArray:
     """[M] the best set of what the best set leaves: what tables underline. Arguments as :func:`best_set`."""
-    values, relation = np.array(means, dtype=np.float64), _square(better)
-    values[_leaders(values, relation)] = np.nan
-    return _leaders(values, relation)
+    values = np.array(means, dtype=np.float64)
+    values[best_set(values, better)] = np.nan
+    return best_set(values, better)
 
 
 def tie_groups(separable: ArrayLike) -> tuple[str, ...]:
@@ -60,14 +64,8 @@ def tie_groups(separable: ArrayLike) -> tuple[str, ...]:
     Piepho's insert-and-absorb may pass through exponentially many columns where ties are not transitive. Groups are
     grown instead (Gramm et al. 2007, the clique-growing heuristic), M² of them at most, then every group whose ties
     others show as well is swept away (Piepho's last step).
-
-    Raises:
-        UsageError: the relation is not square or not symmetric.
     """
-    relation = _square(separable)
-    if not np.array_equal(relation, relation.T):
-        raise UsageError("if one method is separable from another, the other is from the one", where="tie groups")
-    tied = ~relation
+    tied = ~np.asarray(separable, dtype=np.bool_)
     np.fill_diagonal(tied, True)
     groups = _swept(_grown(tied))
     groups.sort(key=lambda group: tuple(group))
@@ -84,22 +82,6 @@ def letters() -> Iterator[str]:
     for length in count(1):
         for word in product(string.ascii_lowercase, repeat=length):
             yield "".join(word)
-
-
-def _square(relation: ArrayLike) -> BoolArray:
-    array = np.asarray(relation, dtype=np.bool_)
-    if array.ndim != 2 or array.shape[0] != array.shape[1]:
-        raise UsageError("a relation between methods is a square table", where=f"an array of shape {array.shape}")
-    return array
-
-
-def _leaders(means: FloatArray, relation: BoolArray) -> BoolArray:
-    measured = np.isfinite(means)
-    if not measured.any():
-        return measured
-    leaders = measured & (means == np.max(means[measured]))
-    beaten = np.asarray(relation[leaders].any(axis=0), dtype=np.bool_)
-    return measured & ~beaten
 
 
 def _grown(tied: BoolArray) -> list[list[int]]:

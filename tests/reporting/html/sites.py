@@ -10,7 +10,7 @@ from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.html.render import render_html
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.reported import beside
-from genrec_unlearn_bench.reporting.results import Badge, Source
+from genrec_unlearn_bench.reporting.results import Source
 from tests.reporting.boards import make_records, make_results, make_synthetic_board, make_synthetic_tables
 
 __all__ = ["ODD", "crowd_page", "data_of", "odd_board", "odd_page", "page", "page_of"]
@@ -54,7 +54,7 @@ def odd_board() -> Board:
         authors=("<i>one</i>", "two"),
         link="javascript:window.hit=1",
         bibtex="@article{x, title={</pre><script>window.hit=1</script>}}",
-        badge=Badge.REPRODUCED,
+        badge_text="reproduced: 1 of 6 cells",
     )
     theirs = [record.model_copy(update={"key": record.key[::-1]}) for record in records[-6:]]
     return make_board([*make_results(records), *make_results(theirs, source=source)], statistics_protocol())

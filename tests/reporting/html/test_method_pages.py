@@ -6,11 +6,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.reporting.board import make_board
-from genrec_unlearn_bench.reporting.html.method_pages import config_fields, known_methods, method_pages
+from genrec_unlearn_bench.reporting.html.method_pages import config_fields, method_pages
 from genrec_unlearn_bench.reporting.html.task_pages import task_pages
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from tests.reporting.boards import make_records, make_results, make_synthetic_board
+from tests.reporting.html.sites import page_of
 
 METHOD = '''"""A method (arXiv 2401.00001).
 
@@ -45,54 +47,61 @@ def test_settings_come_from_the_source_with_what_they_inherit(tmp_path: Path) ->
 
 
 def test_every_method_that_ships_has_a_page_with_its_settings() -> None:
-    known = known_methods()
-    pages = method_pages(list(known), known=known)
+    pages = method_pages(list(methods()))
     for name, page in pages.items():
-        assert page.summary, name
-        if known[name].kind == "method" and not page.variant_of:
+        assert page.entry is not None
+        assert page.entry.summary, name
+        if page.entry.kind == "method" and not page.entry.variant_of:
             assert page.paragraphs, name
-            assert page.file.startswith("methods/")
     assert any(field.search for field in pages["npo"].fields)
     assert all(field.about for field in pages["tracer"].fields)
-    assert {name for name, _ in pages["tracer"].variants} >= {"tracer-no-mask"}
+    assert {variant.name for variant in pages["tracer"].variants} >= {"tracer-no-mask"}
     assert pages["npo"].paper == "https://arxiv.org/abs/2404.05868"
 
 
 def test_a_variant_brings_its_method_along() -> None:
-    pages = method_pages(["tracer-no-mask", "unheard-of"], known=known_methods())
+    pages = method_pages(["tracer-no-mask", "unheard-of"])
     assert list(pages) == ["tracer-no-mask", "unheard-of", "tracer"]
-    assert pages["tracer-no-mask"].changes == "mask=off"
-    assert pages["unheard-of"].summary == ""
+    assert pages["unheard-of"].entry is None
 
 
 def test_a_task_page_has_its_data_and_citations() -> None:
     page = task_pages(make_synthetic_board().blocks)["industrial-brand"]
-    assert page.dataset == "industrial"
-    assert {key for key, _ in page.citations} == {"kong2025minionerec", "ni2019justifying"}
-    assert page.resolved == ()
+    assert page.data is not None
+    assert page.data.name == page.dataset == "industrial"
+    assert {citation.key for citation in page.data.citations} == {"kong2025minionerec", "ni2019justifying"}
+    assert page.manifest is None
 
 
 def test_a_manifest_beside_the_result_is_shown_if_it_is_the_right_one(tmp_path: Path) -> None:
     results = make_results(make_records(tasks=("sports-brand",), backbones=("tiger",)))
     manifest = {
         "task": "sports-brand",
-        "digest": results[0].task_digest,
+        "version": 1,
+        "dataset": "sports",
+        "dataset_digest": "d",
+        "kind": "brand",
         "concepts": [f"Brand {n}" for n in range(310)],
-        "counts": {"train_forget": 10, "train_retain": 90},
+        "forget_items": [],
+        "forget_interactions": [],
         "train_share": 0.1,
         "draws": 7,
         "within_tolerance": False,
+        "retain_history_share": 0.25,
+        "counts": {"train_forget": 10, "train_retain": 90},
+        "digest": results[0].task_digest,
     }
     (tmp_path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    blocks = make_board([replace(run, folder=tmp_path) for run in results], statistics_protocol()).blocks
-    page = task_pages(blocks)["sports-brand"]
-    assert (len(page.concepts), page.more_concepts) == (300, 10)
-    assert page.counts == (("train", 10, 90),)
-    assert dict(page.resolved)["Within tolerance"] == "no: the nearest draw was taken"
-    (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "digest": "another"}), encoding="utf-8")
-    assert task_pages(blocks)["sports-brand"].concepts == ()
-    (tmp_path / "manifest.json").write_text("{", encoding="utf-8")
-    assert task_pages(blocks)["sports-brand"].concepts == ()
+    board = make_board([replace(run, folder=tmp_path) for run in results], statistics_protocol())
+    html = page_of(board)
+    assert "<li><bdi>Brand 299</bdi></li></ul><p>… and 10 more.</p>" in html
+    assert '<tr><th scope="row">train</th><td class="right">10</td><td class="right">90</td></tr>' in html
+    assert "<dt>Within tolerance</dt><dd>no: the nearest draw was taken</dd>" in html
+    assert "<dt>Share of train targets</dt><dd>10.0%</dd>" in html
+    assert "Concept items</dt>" not in html
+    for other in (json.dumps({**manifest, "digest": "another"}), "{"):
+        (tmp_path / "manifest.json").write_text(other, encoding="utf-8")
+        assert task_pages(board.blocks)["sports-brand"].manifest is None
 
 
 def test_a_health_report_is_shown(tmp_path: Path) -> None:
@@ -105,7 +114,7 @@ def test_a_health_report_is_shown(tmp_path: Path) -> None:
         "prefixes": [{"length": 1, "shared": 3, "brand_pure": 0.5, "category_pure": None, "concept_shared": 0.25}],
     }
     (tmp_path / "sports-brand-tiger-small.json").write_text(json.dumps(report), encoding="utf-8")
-    blocks = make_synthetic_board(make_records(tasks=("sports-brand",), backbones=("tiger",))).blocks
-    found = task_pages(blocks, health=tmp_path)["sports-brand"].health
-    assert found[0].levels == (("1", "200/256", "99.1", "5.0%", "200", "0.500", "–"),)
-    assert found[0].prefixes == (("1", "3", "50.0%", "–", "25.0%"),)
+    html = page_of(make_synthetic_board(make_records(tasks=("sports-brand",), backbones=("tiger",))), health=tmp_path)
+    assert "<h2>Semantic IDs on tiger, small: 300 items</h2>" in html
+    for first, *others in (("1", "200/256", "99.1", "5.0%", "200", "0.500", "–"), ("1", "3", "50.0%", "–", "25.0%")):
+        assert f'<th scope="row">{first}</th>' + "".join(f'<td class="right">{cell}</td>' for cell in others) in html

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.paired import NO_DIFFERENCE, SMALLEST_P, clean, never_zero, table
+from genrec_unlearn_bench.reporting.statistics.paired import NO_DIFFERENCE, SMALLEST_P, clean, never_zero
 
 
 def test_rounding_is_zero_and_what_is_not_finite_was_not_measured() -> None:
@@ -26,9 +24,3 @@ def test_p_stays_between_the_smallest_and_one() -> None:
     found = never_zero([0.0, 0.5, 1.0 + 1e-16, np.nan])
     assert found[:3].tolist() == [SMALLEST_P, 0.5, 1.0]
     assert np.isnan(found[3])
-
-
-def test_a_table_has_rows_and_columns() -> None:
-    assert table([[1, 2]], "differences").shape == (1, 2)
-    with pytest.raises(UsageError, match="differences have to be a table"):
-        table([1, 2], "differences")

@@ -10,7 +10,6 @@ from statsmodels.stats.power import TTestPower
 
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reporting.statistics.paired import (
-    PairedTest,
     detectable_difference,
     paired_tests,
     smallest_p,
@@ -54,4 +53,4 @@ def test_edges() -> None:
 def test_a_difference_that_all_seeds_agree_on_has_the_sign_flips_limit() -> None:
     """The t-test itself has no least p, its fallback without spread has."""
     found = paired_tests(np.full((1, 5), 0.2))
-    assert found.p[0] == smallest_p(5, PairedTest.SIGN_FLIP)
+    assert found.p[0] == smallest_p(5, sign_flip=True)

@@ -7,12 +7,10 @@ import time
 from itertools import islice
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reporting.statistics.ranks import (
     best_set,
     letters,
@@ -155,10 +153,3 @@ def test_ties_for_the_best_are_all_best_and_what_was_not_measured_is_nothing() -
     assert second_set([0.5, 0.5, 0.4, nan], better).tolist() == [False, False, True, False]
     assert not best_set([nan, nan], np.zeros((2, 2), dtype=bool)).any()
     assert not second_set([0.1], np.zeros((1, 1), dtype=bool)).any()
-
-
-def test_what_is_no_relation_is_refused() -> None:
-    with pytest.raises(UsageError, match="square"):
-        rank_intervals(np.zeros((2, 3), dtype=bool))
-    with pytest.raises(UsageError, match="separable"):
-        tie_groups(np.triu(np.ones((3, 3), dtype=bool), 1))
