@@ -139,7 +139,6 @@ def _reasons(plan: Plan) -> list[str | Text]:
 
 
 def _shared(plan: Plan) -> list[str]:
-    """Stages to be made that cells share."""
     if not plan.shared:
         return []
     lines = []
@@ -150,7 +149,6 @@ def _shared(plan: Plan) -> list[str]:
 
 
 def _totals(plan: Plan, whole: Outlook, cache: Path) -> list[str]:
-    """Time and disk."""
     from genrec_unlearn_bench.store.inventory import format_bytes
 
     if not whole.jobs:

@@ -122,7 +122,6 @@ def _wanted(standing: list[str] | None) -> set[str]:
 def _facts(
     grid: str, plan: Plan, places: dict[str, Path | None], device: str | None, executor: str, tracking: Tracking | None
 ) -> SweepFacts:
-    """How this call is made, for ``bench grid status`` and ``bench grid collect``."""
     from genrec_unlearn_bench.grid.state import SweepFacts
 
     return SweepFacts(
@@ -304,7 +303,6 @@ def _conclusion(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir:
 
 
 def _failure_lines(failure: Failure) -> list[str]:
-    """What failed, why, and the end of its log."""
     return [
         f"{failure.how}: {failure.job.name} ({failure.attempts} attempts)",
         *(f"  {line}" for line in failure.error.splitlines()),
@@ -315,7 +313,6 @@ def _failure_lines(failure: Failure) -> list[str]:
 
 
 def _document(outcome: SweepOutcome) -> dict[str, Any]:
-    """The outcome as ``--json`` prints it."""
     return {
         "done": [
             {"job": name, "seconds": one.seconds, "result": one.result, "diverged": one.diverged}

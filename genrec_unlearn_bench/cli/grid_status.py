@@ -87,7 +87,6 @@ def _watch(
     drawn: Callable[[SweepStatus], RenderableType],
     console: Console,
 ) -> None:
-    """Keep the table up to date until nothing moves any more."""
     from rich.live import Live
 
     from genrec_unlearn_bench.executors.slurm import slurm_states
@@ -115,7 +114,6 @@ def running_lines(now: SweepStatus, most: int = MAX_RUNNING) -> list[str]:
 
 
 def _drawn(now: SweepStatus, others: list[str], failed: bool) -> RenderableType:
-    """Jobs by group and state, and what there is to say about them."""
     from rich.console import Group
     from rich.text import Text
 
@@ -128,7 +126,6 @@ def _drawn(now: SweepStatus, others: list[str], failed: bool) -> RenderableType:
 
 
 def _lines(now: SweepStatus, others: list[str], *, all_failed: bool) -> list[str]:
-    """Below the table: cells, time, results, what runs, what failed."""
     left = "" if now.seconds_left is None else f", about {duration(now.seconds_left)} left"
     found = [f"cells ready: {now.ready} of {now.cells}{left}"]
     if now.last is not None:

@@ -80,7 +80,6 @@ def kind_of_file(path: Path) -> str:
 
 
 def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Output:
-    """A task's fields, and what they resolve to where its data is on this machine."""
     from genrec_unlearn_bench.data.catalogue import find_dataset
     from genrec_unlearn_bench.data.tasks import find_task
     from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
@@ -107,7 +106,6 @@ def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Output:
 
 
 def _method(name: str) -> Output:
-    """A method's docstring, requirements, configuration and variants."""
     from genrec_unlearn_bench.registry import find_method, load_class, source_digest
     from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 
@@ -155,7 +153,6 @@ def dataset_card(name: str, data_dir: Path | None) -> Output:
 
 
 def _backbone(name: str) -> Output:
-    """A backbone's docstring, capabilities and presets by scale."""
     from genrec_unlearn_bench.backbones.catalogue import load_backbone
     from genrec_unlearn_bench.backbones.config import Scale
 
@@ -170,7 +167,6 @@ def _backbone(name: str) -> Output:
 
 
 def _measurement(name: str) -> Output:
-    """A measurement of the full suite: docstring, configurations by scale and metrics."""
     from genrec_unlearn_bench.backbones.config import Scale
     from genrec_unlearn_bench.evaluation.suites import find_measurement
 
@@ -190,7 +186,6 @@ def _measurement(name: str) -> Output:
 
 
 def _metric(name: str) -> Output:
-    """A metric's declaration."""
     from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 
     spec = metric_spec(name)
@@ -200,7 +195,6 @@ def _metric(name: str) -> Output:
 
 
 def _grid(place: str, data_dir: Path | None) -> Output:
-    """A grid's axes, how many cells it has of what, what it leaves out and changes."""
     from genrec_unlearn_bench.grid.expand import expand
     from genrec_unlearn_bench.grid.grid_file import find_grid
     from genrec_unlearn_bench.grid.spec import read_grid

@@ -140,8 +140,6 @@ class Machine:
 
 @dataclass
 class _Running:
-    """A job and its process; memory in MiB."""
-
     job: Job
     process: ForkServerProcess
     output: Path
@@ -320,7 +318,6 @@ class LocalProcesses:
 
 
 def _child(assignment: str, output: str, gpus: tuple[str, ...]) -> None:
-    """Do an assignment in a process of its own, and end with it."""
     os.setsid()
     handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     os.dup2(handle, 1)

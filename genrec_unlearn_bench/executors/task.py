@@ -163,7 +163,6 @@ def _work(given: Assignment, folder: SweepFolder, progress: Progress, store: Sta
 
 
 def _failed(fault: BaseException, log: JobLog) -> dict[str, Any]:
-    """How a job's fault ended it, as fields of its state."""
     if isinstance(fault, KeyboardInterrupt) or (isinstance(fault, SystemExit) and fault.code in REQUEUED):
         return {"how": "stopped", "error": STOPPED}
     if isinstance(fault, SystemExit):

@@ -157,8 +157,6 @@ def _waiting(draft: _Draft) -> _Draft:
 
 
 class _Planner:
-    """Looks at cells; what they share is looked up once."""
-
     def __init__(self, build: Build, store: StageStore) -> None:
         self.store = store
         self.results = ResultIndex()

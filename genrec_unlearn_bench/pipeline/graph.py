@@ -132,7 +132,6 @@ def _row(
 
 
 def _measured(stages: MeasurementStages, role: str, model: Stage, *, as_untrained: bool = False) -> dict[str, Stage]:
-    """The measurements beyond the core on one model, by their roles in the result."""
     found = stages.of(model, as_untrained=as_untrained)
     return {f"measured {name} of {role}": stage for name, stage in found.items()}
 

@@ -121,7 +121,6 @@ def _check_task(resolved: ResolvedRequest, result: Stage, context: StageContext)
 
 
 def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -> FinishedRun:
-    """Take the metrics from what the stages hold, and write the record."""
     inputs = Inputs(result, context)
     prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
     cost = cost_of(resolved, inputs)
@@ -130,7 +129,7 @@ def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -
     extra = _extra_metrics(resolved, inputs) if own.measured else ExtraMetrics()
     metrics = _metrics(own, before, oracles, extra) if own.measured else ()
     stream = _stream_metrics(resolved, inputs, prepared, cost) if resolved.request.requests > 1 else StreamMetrics()
-    metrics = (*metrics, *_cost_metrics(cost), *stream.values)
+    metrics = (*metrics, *cost_values(**cost.model_dump(exclude={"retrain_seconds", "tuning_seconds"})), *stream.values)
     faults = check_invariants(metrics)
     if faults:
         listing = "".join(f"\n  - {fault}" for fault in faults[:10])
@@ -154,12 +153,10 @@ def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -
 
 
 def _oracle_roles(inputs: Inputs) -> list[str]:
-    """``retrain``, ``retrain 1`` …: the oracles that the row is held against."""
     return [role for role in inputs.stage.inputs if role.partition(" ")[0] == "retrain"]
 
 
 def _metrics(own: Scores, before: Scores, oracles: Sequence[Scores], extra: ExtraMetrics) -> tuple[MetricValue, ...]:
-    """What was measured on the run itself, against the original, and against the oracles."""
     values = (*own.values, *extra.values)
     further = extra.oracles or [()] * len(oracles)
     tables = None
@@ -173,7 +170,6 @@ def _metrics(own: Scores, before: Scores, oracles: Sequence[Scores], extra: Extr
 
 
 def _extra_metrics(resolved: ResolvedRequest, inputs: Inputs) -> ExtraMetrics:
-    """The suite's measurements beyond the core, and what shadow models say."""
     found = []
     roles = _oracle_roles(inputs)
     for name in resolved.suite.measurements:
@@ -203,16 +199,6 @@ def _stream_metrics(resolved: ResolvedRequest, inputs: Inputs, prepared: Prepare
     seconds = request_seconds([step.facts for step in steps], notes)
     scores = [inputs[f"scores of step {number}"] for number in range(1, count)]
     return stream_metrics(stream, [*scores, own], seconds, before=before, cost=cost, fixed=False)
-
-
-def _cost_metrics(cost: Cost) -> tuple[MetricValue, ...]:
-    return cost_values(
-        unlearn_seconds=cost.unlearn_seconds,
-        share_of_retraining=cost.share_of_retraining,
-        peak_memory_mib=cost.peak_memory_mib,
-        steps=cost.steps,
-        tuning_trials=cost.tuning_trials,
-    )
 
 
 FREE_ROWS = ("original", "popularity", "sasrec")

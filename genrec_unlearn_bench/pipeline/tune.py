@@ -234,6 +234,5 @@ def _tuned(
 
 
 def _changes(config: MethodConfig, default: MethodConfig) -> dict[str, Any]:
-    """Fields in which a configuration differs from the default, as JSON values."""
     one, other = config.model_dump(mode="json"), default.model_dump(mode="json")
     return {name: value for name, value in one.items() if value != other[name]}

@@ -177,7 +177,6 @@ class TrainingStages:
 
     @property
     def _vectors(self) -> dict[str, Stage]:
-        """The SASRec whose vectors the backbone asks for, if it does."""
         config = self.resolved.backbone.collaborative(self.resolved.backbone_config, self.resolved.sid_config)
         return {} if config is None else {"sasrec": self.sasrec(config)}
 

@@ -114,7 +114,6 @@ def _original(inputs: Inputs, resolved: ResolvedRequest) -> Recommender:
 def _call(
     method: UnlearningMethod[Any], entry: Entry, recommender: Recommender, request: ForgetRequest, log: StageLog
 ) -> Recommender:
-    """What the method returns. Raises BenchError where that is no recommender, or a file of the user's own fails."""
     try:
         result = method.unlearn(recommender, request, log)
     except BenchError:
