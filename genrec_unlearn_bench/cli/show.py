@@ -13,7 +13,7 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card, describe
 from genrec_unlearn_bench.cli.console import open_store
 from genrec_unlearn_bench.cli.ls import KINDS, listing
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.errors import DataMissing, UnknownName
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -235,12 +235,13 @@ def _fields(model: type[BaseModel]) -> list[dict[str, Any]]:
 
 def local_folder(spec: DatasetSpec, data_dir: Path | None) -> Path | None:
     """The first folder that holds every file of the dataset, or None."""
-    from genrec_unlearn_bench.data.locate import candidate_folders
+    from genrec_unlearn_bench.data.locate import locate
+    from genrec_unlearn_bench.progress import Progress
 
-    for folder in candidate_folders(spec, data_dir):
-        if all(any((folder / name).is_file() for name in file.names) for file in spec.files):
-            return folder
-    return None
+    try:
+        return locate(spec, data_dir, Progress(), download=False).folder
+    except DataMissing:
+        return None
 
 
 def is_local(spec: DatasetSpec, data_dir: Path | None) -> bool:

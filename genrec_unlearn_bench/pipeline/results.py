@@ -70,17 +70,11 @@ def folder_prefix(cell: Cell) -> str:
     return f"{cell.scale}-seed{cell.seed}{stream}-"
 
 
-def find_result(root: Path, cell: Cell, key: str) -> Path | None:
-    """The folder of a cell's result under a key, where it is there as a whole by the look of it.
+def looks_whole(folder: Path) -> bool:
+    """Whether a result folder has a complete record, and the per-user table that the record speaks of.
 
     Looks at names and at the ends of files only; ``read_record`` checks every digest.
     """
-    folder = row_folder(root, cell) / f"{folder_prefix(cell)}{key[:_KEY_DIGITS]}"
-    return folder if looks_whole(folder) else None
-
-
-def looks_whole(folder: Path) -> bool:
-    """Whether a result folder has a complete record, and the per-user table that the record speaks of."""
     try:
         with open(f"{folder}/{RECORD}", "rb", buffering=0) as handle:
             handle.seek(max(0, handle.seek(0, os.SEEK_END) - 2))
@@ -236,6 +230,18 @@ class FinishedRun:
     cached: bool = False
 
 
+def finished_run(root: Path, cell: Cell, key: str) -> FinishedRun | None:
+    """The result of a cell under a key; None where there is none that is whole."""
+    folder = row_folder(root, cell) / f"{folder_prefix(cell)}{key[:_KEY_DIGITS]}"
+    if not looks_whole(folder):
+        return None
+    try:
+        record = read_record(folder)
+    except CorruptArtefact:
+        return None
+    return FinishedRun(record, folder, cached=True) if record.key == key else None
+
+
 class _Line(StrictModel):
     cell: Cell
     key: str
@@ -248,13 +254,9 @@ def find_finished(request: RunRequest, store: StageStore) -> FinishedRun | None:
     """
     try:
         line = _Line.model_validate_json(_place(request, store).read_bytes())
-        folder = find_result(request.results_dir, line.cell, line.key)
-        record = None if folder is None else read_record(folder)
-    except (BenchError, OSError, ValidationError, ValueError):
+    except (BenchError, OSError, ValueError):
         return None
-    if folder is None or record is None or record.key != line.key:
-        return None
-    return FinishedRun(record, folder, cached=True)
+    return finished_run(request.results_dir, line.cell, line.key)
 
 
 def remember_finished(request: RunRequest, store: StageStore, done: FinishedRun) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
-from genrec_unlearn_bench.errors import BenchError, CorruptArtefact
+from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.gap import cost_values, gap_to_oracle
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
@@ -26,8 +26,7 @@ from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
 from genrec_unlearn_bench.pipeline.results import (
     LOSSES,
     FinishedRun,
-    find_result,
-    read_record,
+    finished_run,
     remember_finished,
     result_folder,
     table_bytes,
@@ -83,7 +82,7 @@ def run_cell(
 def run_resolved(resolved: ResolvedRequest, context: StageContext) -> FinishedRun:
     """Run a cell that is resolved already: its stages in one loop, then its record."""
     result = build_result(resolved, progress=context.progress)
-    done = _finished(resolved, result)
+    done = finished_run(resolved.request.results_dir, resolved.cell, result.key)
     if done is not None:
         context.progress.info(f"result: from {done.folder}")
         return done
@@ -92,17 +91,6 @@ def run_resolved(resolved: ResolvedRequest, context: StageContext) -> FinishedRu
         for stage in result.inputs.values():
             materialise(stage, context)
         return _conclude(resolved, result, context)
-
-
-def _finished(resolved: ResolvedRequest, result: Stage) -> FinishedRun | None:
-    folder = find_result(resolved.request.results_dir, resolved.cell, result.key)
-    if folder is None:
-        return None
-    try:
-        record = read_record(folder)
-    except CorruptArtefact:
-        return None
-    return FinishedRun(record, folder, cached=True) if record.key == result.key else None
 
 
 def _check_task(resolved: ResolvedRequest, result: Stage, context: StageContext) -> None:

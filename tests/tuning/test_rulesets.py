@@ -11,7 +11,7 @@ import yaml
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.config import parse_yaml
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
-from genrec_unlearn_bench.pipeline import resolve as resolving
+from genrec_unlearn_bench.pipeline import rulesets
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
 from genrec_unlearn_bench.tuning.choice import check_task, write_choice
@@ -26,7 +26,7 @@ def resolved_of(folder: Path, method: str = "tracer", **changes: Any) -> Resolve
 
 def with_rules(monkeypatch: pytest.MonkeyPatch, methods: dict[str, dict[str, Any]]) -> None:
     rules = shipped_fixed().model_copy(update={"methods": methods})
-    monkeypatch.setattr(resolving, "shipped_fixed", lambda: rules)
+    monkeypatch.setattr(rulesets, "shipped_fixed", lambda: rules)
 
 
 def test_a_tuned_run_takes_the_chosen_configuration(tmp_path: Path) -> None:
