@@ -11,7 +11,7 @@ from typer import Argument, Option
 from genrec_unlearn_bench.cli.command import Output, sheet
 from genrec_unlearn_bench.cli.console import duration, first_lines
 from genrec_unlearn_bench.cli.options import CacheDir
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.config import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +56,7 @@ def status(
     from genrec_unlearn_bench.grid.status import Axis, SweepView
     from genrec_unlearn_bench.store.store import default_cache
 
-    if by not in get_args(Axis):
-        raise UnknownName("axis", by, get_args(Axis))
+    one_of("axis", by, get_args(Axis))
     cache = cache_dir or default_cache()
     found = find_sweep(cache, grid)
     others = [] if grid else [other.name for other in sweeps(cache) if other.root != found.root]

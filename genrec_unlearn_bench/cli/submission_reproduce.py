@@ -223,15 +223,7 @@ def _repetition_card(done: Repetition, folder: Path) -> Output:
         "verdict": "the record holds" if done.matches else "the record does not hold here",
         "not listed": f"{len(others) - MOST} more that are not identical (--json)" if len(others) > MOST else "",
         "rows": [
-            {
-                "metric": row.metric,
-                "group": row.group.value,
-                "beam": row.beam,
-                "then": row.then,
-                "now": row.now,
-                "allowed": None if row.allowed is None else f"±{row.allowed:.2g}",
-                "verdict": row.verdict,
-            }
+            {**vars(row), "group": row.group.value, "allowed": row.allowed and f"±{row.allowed:.2g}"}
             for row in [*first, *others[:MOST]]
         ],
     }

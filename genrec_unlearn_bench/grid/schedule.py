@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -84,14 +84,11 @@ def schedule(plan: Plan) -> tuple[Job, ...]:
 
 def _largest(found: Sequence[Resources]) -> Resources:
     """The most of each resource; a limit that one of them does not have, none has."""
-    distinct = list({id(each): each for each in found}.values())
-    if len(distinct) < 2:
-        return distinct[0] if distinct else Resources()
-    fields: dict[str, object] = {}
-    for name in Resources.model_fields:
-        values = [getattr(each, name) for each in distinct]
+    fields: dict[str, Any] = {}
+    for name in Resources.model_fields if found else ():
+        values = {getattr(each, name) for each in found}
         fields[name] = None if None in values else max(values)
-    return Resources.model_validate(fields)
+    return Resources(**fields)
 
 
 @dataclass(frozen=True)

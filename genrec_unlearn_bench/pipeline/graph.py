@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
-from genrec_unlearn_bench.pipeline.stage import Stage, by_title
+from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import data_stages
 from genrec_unlearn_bench.pipeline.stages.evaluate import evaluate_stage
 from genrec_unlearn_bench.pipeline.stages.measure import MeasurementStages
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 RESULT = "result"
 
 T = TypeVar("T")
-
-
-def build_stages(resolved: ResolvedRequest, progress: Progress | None = None) -> dict[str, Stage]:
-    """The stages of a cell by title, inputs first; the last is ``result``. Raises as ``build_result`` does."""
-    return by_title(build_result(resolved, progress=progress))
 
 
 def build_result(
@@ -59,7 +54,8 @@ def build_result(
     )
     row, steps = _row(resolved, data, sids, original, retrained)
     oracles = range(resolved.request.oracle_seeds)
-    models = {"original": original, **{_numbered("retrain", number): retrained[number] for number in oracles}}
+    models = {"original": original}
+    models |= {f"retrain {number}" if number else "retrain": retrained[number] for number in oracles}
     scores = {}
     for role, model in models.items():
         scores[f"scores of {role}"] = _once(known, role, partial(evaluate_stage, resolved, data, sids, model))
@@ -84,7 +80,7 @@ def recommender_stages(
 ) -> tuple[dict[str, Stage], Stage, Stage, list[Stage]]:
     """What a cell shares with all methods on its task, backbone and seed: data, served SIDs, original, oracles.
 
-    At least one oracle is built, as the row ``retrain`` is one; ``build_stages`` refers to those that are asked for.
+    At least one oracle is built, as the row ``retrain`` is one; ``build_result`` refers to those that are asked for.
     """
     data = data_stages(resolved, progress, download=download)
     training, cleaned = TrainingStages(resolved, data), TrainingStages(resolved, data, cleaned=True)
@@ -141,7 +137,3 @@ def _once(known: Memo, name: Hashable, make: Callable[[], T]) -> T:
         known[name] = make()
     found: T = known[name]
     return found
-
-
-def _numbered(name: str, number: int) -> str:
-    return f"{name} {number}" if number else name

@@ -13,7 +13,7 @@ from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.recommender import Capability
-from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.config import StrictModel, one_of, parse
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.data.spec import DatasetSpec
@@ -279,9 +279,7 @@ def _check_shadows(resolved: ResolvedRequest) -> None:
 def _scale(name: str | None, task: TaskSpec) -> Scale:
     if name is None:
         return Scale.SMOKE if task.dataset == DEMO else Scale.SMALL
-    if name not in set(Scale):
-        raise UnknownName("scale", name, list(Scale))
-    return Scale(name)
+    return Scale(one_of("scale", name, Scale))
 
 
 def _method(

@@ -197,24 +197,17 @@ def find_run(text: str, places: Sequence[Path] = PLACES) -> Path:
     folders = [found.parent for place in places if place.is_dir() for found in sorted(place.rglob(RECORD))]
     matching = [folder for folder in folders if folder.name.rpartition("-")[2].startswith(text[:_KEY_DIGITS])]
     if not matching:
-        raise UsageError(
-            f"no run's key begins with {text!r}",
-            where=", ".join(map(str, places)),
-            hint="name its folder, or look elsewhere: --results-dir",
-        )
+        hint, where = "name its folder, or look elsewhere: --results-dir", ", ".join(map(str, places))
+        raise UsageError(f"no run's key begins with {text!r}", where=where, hint=hint)
     if len(matching) > 1:
         listing = "".join(f"\n  - {folder}" for folder in matching[:8])
-        raise UsageError(
-            f"{len(matching)} runs have a key that begins with {text!r}:{listing}", hint="name one of them"
-        )
+        raise UsageError(f"{len(matching)} runs have a key that begins with {text!r}:{listing}", hint="name one")
     return matching[0]
 
 
 FOLDER = "finished"
 
 PACKAGE = Path(__file__).resolve().parents[1]
-CONTENT = ("methods", "tasks", "leaderboard")
-"""Folders beside the package in a clone, inside it in a wheel."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +280,7 @@ def _place(request: RunRequest, store: StageStore) -> Path:
         "checkpoint": [_stamps(Path(value), "*") for value in request.backbone_set.values() if _is_folder(value)],
         # Which device `auto` means, without asking torch.
         "gpu": [Path("/dev/nvidiactl").exists(), os.environ.get("CUDA_VISIBLE_DEVICES", "")],
-        "sources": [_stamps(PACKAGE, "*.py"), *(_stamps(_content_folder(name), "*") for name in CONTENT[:2])],
+        "sources": [_stamps(PACKAGE, "*.py"), *(_stamps(_content_folder(name), "*") for name in ("methods", "tasks"))],
         "rulesets": _stamps(_content_folder("leaderboard") / "rulesets", "*"),
     }
     text = json.dumps(content, sort_keys=True)
@@ -295,6 +288,7 @@ def _place(request: RunRequest, store: StageStore) -> Path:
 
 
 def _content_folder(name: str) -> Path:
+    """A folder that stands next to the package in a clone, and inside it in a wheel."""
     inside = PACKAGE / name
     return inside if inside.is_dir() else PACKAGE.parent / name
 

@@ -197,22 +197,18 @@ def cost_of(resolved: ResolvedRequest, inputs: Inputs) -> Cost:
     """What the row cost by itself, and what the choice of its configuration cost before."""
     retrain = float(inputs.stored("retrain").facts["seconds"]) if "retrain" in inputs else None
     row, choice = inputs.stored("row"), resolved.source.choice
-    free = resolved.entry.name in FREE_ROWS
+    free, notes = resolved.entry.name in FREE_ROWS, read_notes(row.path)
     seconds = 0.0 if free else float(row.facts["seconds"])
     return Cost(
         unlearn_seconds=seconds,
         retrain_seconds=retrain,
         share_of_retraining=seconds / retrain if retrain else None,
         peak_memory_mib=0.0 if free else float(row.facts["peak_memory_mib"]),
-        steps=0 if free else _steps(read_notes(row.path)),
+        # A method reports every optimiser step; a training reports some, and notes how many there were.
+        steps=0 if free else int(notes["notes"].get("train.steps", notes["steps"])),
         tuning_trials=len(choice.trials) if choice is not None else 0,
         tuning_seconds=choice.seconds if choice is not None else 0.0,
     )
-
-
-def _steps(notes: Mapping[str, Any]) -> int:
-    """Optimiser steps. A method reports every one of them; a training reports some, and notes how many there were."""
-    return int(notes["notes"].get("train.steps", notes["steps"]))
 
 
 def build_record(
