@@ -115,7 +115,6 @@ def run(
 
 
 def _wanted(standing: list[str] | None) -> set[str]:
-    """The standings of cells that stay in the plan; what is done or impossible stays to be counted."""
     return {"done", "impossible", *(one_of("standing", name, STANDINGS) for name in standing or STANDINGS)}
 
 
@@ -162,7 +161,6 @@ def choose_executor(
 
 
 def _done_check(cells: Sequence[GridCell], build: Build, store: StageStore) -> Callable[[Job], Path | None]:
-    """A function that says where the result is of a job that another sweep claims to have done."""
     from genrec_unlearn_bench.grid.plan import make_plan
     from genrec_unlearn_bench.progress import Progress
 

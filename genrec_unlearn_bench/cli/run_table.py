@@ -208,7 +208,6 @@ def _number(value: float | None, column: Column) -> str:
 
 
 def _find(record: RunRecord, column: Column, beam: int | None = None) -> MetricValue | None:
-    """A column's value in a record; ``beam`` chooses among those of lists."""
     found = (one for one in record.metrics if (one.metric, one.group) == (column.metric, column.group))
     return next((one for one in found if not column.lists or one.beam == beam), None)
 

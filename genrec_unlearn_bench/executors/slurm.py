@@ -208,19 +208,21 @@ class Slurm:
                 self.folder.write(one.model_copy(update={"place": found[one.job.name]}).state("queued"))
         return found
 
+    def _grace(self, array: JobArray) -> int:
+        """Seconds; a short job is not asked to stop before it has begun."""
+        return min(self.settings.grace_seconds, math.ceil((array.placement.resources.minutes or MINUTES) * 30))
+
     def _executor(self, array: JobArray, dependency: str | None) -> Submitter:
         import submitit
 
         placement, settings = array.placement, self.settings
         executor = submitit.SlurmExecutor(self.folder.slurm, max_num_timeout=placement.restarts, python=settings.python)
         options = dict(placement.sbatch)
-        # A short job is not asked to stop before it has begun.
-        grace = min(settings.grace_seconds, math.ceil((placement.resources.minutes or MINUTES) * 30))
         executor.update_parameters(
             # By these submitit tells whether a job has reached its time limit; it passes the others on as they are.
             **{name: options.pop(name) for name in ("time", "nodes")},
             job_name=f"bench-{self.folder.root.name}",
-            signal_delay_s=grace,
+            signal_delay_s=self._grace(array),
             setup=list(placement.setup),
             dependency=dependency,
             array_parallelism=settings.max_parallel or len(array.jobs),

@@ -146,7 +146,6 @@ def nearest_difference(missing: Sequence[Stage], store: StageStore) -> Differenc
 
 
 def _fields(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """``config.training.lr: 0.001 then, 0.0005 now``, one line a field."""
     return tuple(f"{name}: {_value(then, name)} then, {_value(now, name)} now" for name in differences(then, now))
 
 

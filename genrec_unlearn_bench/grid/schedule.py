@@ -120,11 +120,10 @@ def outlook(plan: Plan, processes: int = 1) -> Outlook:
     waiting: list[SharedStage | PlannedCell] = [*plan.shared, *(planned for planned in plan.cells if planned.waits)]
     seconds = sum(one.seconds or 0.0 for one in waiting)
     ends: dict[str, float] = {}
-    longest = 0.0
     for job in schedule(plan):
         begins = max((ends.get(need, 0.0) for need in job.needs), default=0.0)
         ends[job.name] = begins + (job.seconds or 0.0)
-        longest = max(longest, ends[job.name])
+    longest = max(ends.values(), default=0.0)
     return Outlook(
         seconds=seconds,
         longest=longest,

@@ -138,11 +138,10 @@ def read_grid(place: str, data_dir: Path | None = None) -> GridSpec:
     """
     path = find_grid(place)
     reader = GridReader(read_content(path), AxisNames(path.resolve().parent, Catalogue(), data_dir))
-    content, faults = reader.normalised(), []
     try:
-        spec = parse(GridSpec, content, where=str(path))
+        spec = parse(GridSpec, reader.normalised(), where=str(path))
     except ConfigError as fault:
-        faults = fault.faults
-    if faults or reader.faults:
-        raise ConfigError(reader.all_faults(faults), where=str(path))
+        raise ConfigError(reader.all_faults(fault.faults), where=str(path)) from None
+    if reader.faults:
+        raise ConfigError(reader.all_faults(()), where=str(path))
     return spec

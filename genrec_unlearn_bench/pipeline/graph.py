@@ -105,7 +105,6 @@ def served_sids(resolved: ResolvedRequest, tokenised: Stage, original: Stage) ->
 def _row(
     resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, original: Stage, retrained: list[Stage]
 ) -> tuple[Stage, dict[str, Stage]]:
-    """The row that is asked for; of a stream, with its steps and the evaluations between them."""
     name = resolved.entry.name
     if resolved.method is not None and resolved.request.requests > 1:
         row, evaluations = stream_stages(resolved, data, sids, original)

@@ -205,8 +205,6 @@ def find_run(text: str, places: Sequence[Path] = PLACES) -> Path:
     return matching[0]
 
 
-FOLDER = "finished"
-
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -284,7 +282,7 @@ def _place(request: RunRequest, store: StageStore) -> Path:
         "rulesets": _stamps(_content_folder("leaderboard") / "rulesets", "*"),
     }
     text = json.dumps(content, sort_keys=True)
-    return store.root / FOLDER / f"{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}.json"
+    return store.root / "finished" / f"{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}.json"
 
 
 def _content_folder(name: str) -> Path:

@@ -185,7 +185,6 @@ class TrainingStages:
         return {"holdout": True} if self.resolved.suite.holdout else {}
 
     def _dataset(self, inputs: Inputs, *, holdout: bool) -> Dataset:
-        """The dataset, without what nobody may train on where the suite holds something out."""
         dataset: Dataset = inputs["dataset"]
         if not holdout:
             return dataset

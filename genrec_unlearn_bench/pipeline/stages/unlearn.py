@@ -163,7 +163,6 @@ def _either(one: BoolArray | None, other: BoolArray | None) -> BoolArray | None:
 
 
 def _passed_on(recommender: Recommender, log: StageLog, folder: Path, reason: str) -> dict[str, float]:
-    """Store the recommender as it is: there is nothing to go on from."""
     log.note(SKIPPED, reason)
     log.diverged = True
     recommender.save(folder / MODEL)
