@@ -122,7 +122,7 @@ def test_unknown_names_get_the_nearest(package: Path) -> None:
     plant(package, "do_nothing.py", name="do-nothing")
     with pytest.raises(UnknownName, match="did you mean do-nothing"):
         find_method("do-notin")
-    with pytest.raises(UnknownName, match="known methods: do-nothing, original"):
+    with pytest.raises(UnknownName, match="known: do-nothing, original"):
         find_method("zzz")
 
 

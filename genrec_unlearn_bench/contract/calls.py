@@ -230,7 +230,6 @@ def _order_faults(model: Recommender, ranking: Ranking) -> Iterator[str]:
 
 
 def _digest(content: object) -> str:
-    """Digest of all arrays in nested dataclasses."""
     state = hashlib.blake2b(digest_size=16)
     waiting = [content]
     while waiting:
@@ -304,7 +303,6 @@ def _generator_states() -> list[tuple[str, Any]]:
 
 
 def _settings() -> list[tuple[str, Any, Callable[[Any], object]]]:
-    """Name, value and setter of global settings."""
     deterministic = torch.are_deterministic_algorithms_enabled()
     return [
         ("torch's default type", torch.get_default_dtype(), torch.set_default_dtype),

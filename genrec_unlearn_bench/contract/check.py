@@ -125,16 +125,12 @@ def check_method(
 
 
 class DemoCase(NamedTuple):
-    """A backbone and a kind of request to call the method on."""
-
     backbone: str
     kind: ConceptKind
 
 
 @dataclass(frozen=True, eq=False)
 class _DemoCheck:
-    """The calls of one method on the demo."""
-
     entry: Entry
     method: Method
     text: str
@@ -145,7 +141,6 @@ class _DemoCheck:
     cache: SessionCache = field(default_factory=SessionCache)
 
     def results(self) -> Iterator[RuleResult]:
-        """Call the method on all cases."""
         fields = {**self.entry.fields, **reduced_fields(self.method.name, self.method.Config)}
         if "max_steps" not in fields:
             fields = {**_one_epoch(self.method.Config), **fields}
@@ -252,7 +247,6 @@ def shortened(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _one_epoch(config: type[MethodConfig]) -> dict[str, Any]:
-    """Fields named ``epochs`` or ``*_epochs``, set to 1."""
     return {
         name: 1
         for name, field in config.model_fields.items()
@@ -261,7 +255,6 @@ def _one_epoch(config: type[MethodConfig]) -> dict[str, Any]:
 
 
 def _call_rules(call: MethodCall) -> Iterator[RuleResult]:
-    """The rules about the first call."""
     if call.fault:
         yield broken("runs", call.fault, hint=call.hint)
         return
@@ -297,7 +290,6 @@ def _losses(call: MethodCall) -> RuleResult:
 
 
 def _determinism_rule(first: MethodCall, again: MethodCall) -> RuleResult:
-    """Compare two calls of one object with one seed."""
     if again.fault:
         reason = f"a second call of the same object fails: {again.fault}"
         return broken("deterministic", reason, hint="keep nothing on self between calls")
@@ -306,7 +298,6 @@ def _determinism_rule(first: MethodCall, again: MethodCall) -> RuleResult:
 
 
 def _call_faults(call: MethodCall) -> list[str]:
-    """All faults of a call on another kind of request or backbone."""
     if call.fault:
         return [call.fault]
     faults = [f"the original: {part}" for part in call.faults["original-untouched"]]

@@ -45,7 +45,6 @@ SUMMARY_LENGTH = 110
 
 
 def file_rules(entry: Entry) -> Iterator[RuleResult]:
-    """Check the method's file before it is imported."""
     path = source_file(entry)
     if path is None:
         return
@@ -124,7 +123,6 @@ def import_rule(entry: Entry) -> tuple[Method | None, RuleResult]:
 
 
 def class_rules(entry: Entry, method: Method) -> Iterator[RuleResult]:
-    """Check configuration, search space, variants and requirements of the class."""
     fields = method.Config.model_fields
     bare = [name for name, field in fields.items() if not (field.description or "").strip()]
     faults = [f"{method.Config.__name__}.{name} has no line of documentation" for name in bare]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import keyword
 import re
@@ -98,16 +97,8 @@ def _check_name(name: str, module: str, *, in_tree: bool) -> None:
 
 
 def _check_class(name: str, text: str) -> None:
-    """Refuse a class name that its own file imports."""
-    imported = {
-        alias.asname or alias.name
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-    }
-    clash = sorted({name, f"{name}Config"} & imported)
-    if clash:
-        raise UsageError(f"its class would be named {clash[0]}, which the file imports", hint="choose another name")
+    if clash := re.search(rf"^(?:from|import)\b.*\b({name}(?:Config)?)\b", text, re.MULTILINE):
+        raise UsageError(f"its class would be named {clash[1]}, which the file imports", hint="choose another name")
 
 
 def _rendered(part: str, words: Mapping[str, str], *, in_tree: bool, year: int) -> str:

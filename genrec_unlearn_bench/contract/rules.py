@@ -91,8 +91,6 @@ Status = Literal["kept", "broken", "left out"]
 
 
 class RuleResult(StrictModel):
-    """The result of one rule."""
-
     rule: str
     """Short name, stable for scripts."""
     title: str
@@ -104,8 +102,6 @@ class RuleResult(StrictModel):
 
 
 class CheckReport(StrictModel):
-    """The results of all rules for one method."""
-
     method: str
     file: str
     findings: tuple[RuleResult, ...]
@@ -113,7 +109,6 @@ class CheckReport(StrictModel):
 
     @property
     def sound(self) -> bool:
-        """Whether no rule is broken."""
         return not any(finding.status == "broken" for finding in self.findings)
 
 
@@ -131,17 +126,14 @@ def judged(
 
 
 def kept(rule: str, observed: str = "") -> RuleResult:
-    """A rule that holds."""
     return judged(rule, (), observed)
 
 
 def broken(rule: str, *reasons: str, hint: str | None = None) -> RuleResult:
-    """A rule that does not hold."""
     return judged(rule, reasons, hint=hint)
 
 
 def left_out(rule: str, reason: str, *, subject: str = "") -> RuleResult:
-    """A rule that could not be checked or does not apply."""
     return _result(rule, "left out", (reason,), subject)
 
 

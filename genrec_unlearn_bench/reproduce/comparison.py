@@ -110,7 +110,6 @@ class Repetition:
 
     @property
     def bitwise(self) -> bool:
-        """Whether the same bits are owed."""
         return self.basis == "bits"
 
     @property
@@ -124,7 +123,6 @@ class Repetition:
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """Numbers by verdict, cost aside."""
         found = Counter(row.verdict for row in self.rows if not row.metric.startswith(COST))
         return {verdict: found[verdict] for verdict in get_args(Verdict) if found[verdict]}
 
@@ -227,7 +225,6 @@ def _usable_floor(
 def environment_changes(
     then: RunRecord, now: Environment, *, arithmetic: Mapping[str, str], method_digest: str
 ) -> Iterator[EnvironmentChange]:
-    """Differences of this machine and checkout from the record's."""
     was = then.environment
     names = {"commit": "git_commit", "device": "device", "processor": "device_name", "threads": "threads"}
     names |= {"precision": "precision", "Python": "python", "platform": "platform"}

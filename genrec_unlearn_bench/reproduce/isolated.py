@@ -51,8 +51,6 @@ LARGEST = 64 << 30
 
 
 class _AnyConfig(MethodConfig):
-    """A configuration of whatever fields a record has."""
-
     model_config = ConfigDict(extra="allow")
 
 

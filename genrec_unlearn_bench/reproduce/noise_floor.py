@@ -33,8 +33,6 @@ NumberId = tuple[str, Group, int | None]
 
 
 class FloorNumber(StrictModel):
-    """One number in every repetition."""
-
     metric: str
     group: Group
     beam: int | None = None
@@ -83,25 +81,20 @@ class NoiseFloor(StrictModel):
         return found
 
 
-def extended(floor: NoiseFloor | None, run: RunRecord, *, key: str, redo: Redo) -> NoiseFloor:
-    """Add one repetition to a floor; start a new one where there is none, or where it was measured elsewhere.
-
-    Args:
-        key: Of the record that is repeated.
-    """
-    if floor is not None and (floor.key != key or not floor.holds_for(run, redo=redo)):
-        floor = None
+def extended(known: Sequence[NoiseFloor], run: RunRecord, *, key: str, redo: Redo) -> NoiseFloor:
+    """Add one repetition of the record ``key`` to its floor; start a new one where none is of this environment."""
+    floor = next((one for one in known if one.key == key and one.holds_for(run, redo=redo)), None)
     before = {(one.metric, one.group, one.beam): one for one in floor.numbers} if floor else {}
     runs = floor.runs if floor else 0
     measured = {(value.metric, value.group, value.beam): value for value in run.metrics}
     numbers = []
     for number in dict.fromkeys([*before, *measured]):
         metric, group, beam = number
-        known = before[number].values if number in before else (None,) * runs
+        earlier = before[number].values if number in before else (None,) * runs
         now = measured.get(number)
         n = now.n if now is not None else before[number].n
         value = now.value if now is not None else None
-        numbers.append(FloorNumber(metric=metric, group=group, beam=beam, n=n, values=(*known, value)))
+        numbers.append(FloorNumber(metric=metric, group=group, beam=beam, n=n, values=(*earlier, value)))
     return NoiseFloor(
         key=key,
         redo=redo,

@@ -11,26 +11,20 @@ from typing import Any
 
 from pydantic import Field
 
-from genrec_unlearn_bench.config import StrictModel, parse_yaml
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.config import StrictModel, one_of, parse_yaml
 
 
 class Expected(StrictModel):
-    """One published number."""
-
     metric: str = Field(pattern=r"^(recall|ndcg)@[1-9][0-9]*$")
     """Of ranked semantic IDs with one relevant each; recall is the hit rate."""
     value: float = Field(gt=0, le=1)
 
     @property
     def cutoff(self) -> int:
-        """Length of the list."""
         return int(self.metric.partition("@")[2])
 
 
 class PublishedReference(StrictModel):
-    """A published result with everything needed to reproduce it."""
-
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     title: str
     source: str
@@ -57,18 +51,12 @@ def published_references() -> dict[str, PublishedReference]:
     """The references that ship with the package, by name. Raises ConfigError for a broken one."""
     folder = resources.files("genrec_unlearn_bench.leaderboard") / "published"
     files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
-    found = [load_reference(entry.read_text(encoding="utf-8"), f"published/{entry.name}") for entry in files]
+    texts = {f"published/{entry.name}": entry.read_text(encoding="utf-8") for entry in files}
+    found = [parse_yaml(PublishedReference, text, where=where) for where, text in texts.items()]
     return {reference.name: reference for reference in found}
 
 
 def find_reference(name: str) -> PublishedReference:
-    """The reference of that name. Raises UnknownName."""
+    """Raises UnknownName."""
     known = published_references()
-    if name not in known:
-        raise UnknownName("reference", name, known)
-    return known[name]
-
-
-def load_reference(text: str, where: str) -> PublishedReference:
-    """Read a reference's YAML; raises ConfigError with every fault at once."""
-    return parse_yaml(PublishedReference, text, where=where)
+    return known[one_of("reference", name, known)]

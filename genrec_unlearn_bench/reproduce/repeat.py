@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.data.tasks import find_task
@@ -63,29 +63,22 @@ class _RedoingStore(StageStore):
 def repeat_record(
     record: RunRecord,
     *,
-    method: str | None = None,
     cache_dir: Path,
-    data_dir: Path | None = None,
-    threads: int | None = None,
     progress: Progress,
-    device: str | None = None,
-    encoder: str | None = None,
     redo: Redo = "row",
     floors: Sequence[NoiseFloor] = (),
     isolated: Isolation | None = None,
+    **settings: Any,
 ) -> Repetition:
     """Run the cell of a record again and compare the outcome with it.
 
     Args:
-        method: ``path/to/file.py:Class`` where the method is none that is installed here.
         cache_dir: Stages the row is built on are read from here where they are there, and kept here where not.
-        threads: CPU threads; None takes the record's, as another number may change the last digits.
-        device: None takes the record's.
-        encoder: Where the text encoder lies, for one that a record can only name by its content.
         redo: ``row``: what the row itself is made of and all measurements; ``all``: everything, with nothing kept.
         floors: Noise floors beside the record (``noise_floor``).
         isolated: For a submitted method: run it in a process of its own, before any oracle is there, in a sandbox or
             without one; None trusts the method's code as one's own.
+        settings: Where the method, the data and the encoder lie, threads and device, as of ``request_of``.
 
     Raises:
         ProtocolMismatch: The record is of another protocol.
@@ -96,15 +89,7 @@ def repeat_record(
     _check_protocol(record)
     with tempfile.TemporaryDirectory(prefix="bench-repeat-") as place:
         aside = Path(place)
-        request = request_of(
-            record,
-            method=method,
-            data_dir=data_dir,
-            threads=threads,
-            device=device,
-            encoder=encoder,
-            results_dir=aside / "results",
-        )
+        request = request_of(record, results_dir=aside / "results", **settings)
         _warn(record, request, progress)
         store = StageStore(aside / "cache", progress)
         own = _own(record)
@@ -164,8 +149,7 @@ def measure_floor(
         done = repeat(known)
         if done.now.environment.device == "cpu":
             raise UsageError("the run was repeated on a CPU, which is not where its noise is", hint="--device cuda")
-        before = [floor for floor in known if floor.key == record.key and floor.holds_for(done.now, redo=redo)]
-        floor = extended(before[0] if before else None, done.now, key=record.key, redo=redo)
+        floor = extended(known, done.now, key=record.key, redo=redo)
         write_floor(folder, floor, known)
         known = read_floors(folder)
         progress.info(f"noise floor: {floor.runs} of {max(count, floor.runs)} repetitions")
@@ -184,6 +168,12 @@ def request_of(
     encoder: str | None = None,
 ) -> RunRequest:
     """Build the request that repeats a record, with the record's own configurations in full.
+
+    Args:
+        method: ``path/to/file.py:Class`` where the method is none that is installed here.
+        threads: CPU threads; None takes the record's, as another number may change the last digits.
+        device: None takes the record's.
+        encoder: Where the text encoder lies, for one that a record can only name by its content.
 
     Raises UsageError where the method, the task or the encoder is not to be had here.
     """

@@ -67,8 +67,6 @@ class ReproductionRequest(StrictModel):
 
 
 class ReproducedNumber(StrictModel):
-    """One number of ours beside the published one."""
-
     metric: str
     published: float
     measured: float
@@ -82,8 +80,6 @@ class ReproducedNumber(StrictModel):
 
 
 class TrainingSession(StrictModel):
-    """One call that trained."""
-
     ended: str
     first_step: int
     last_step: int
@@ -92,8 +88,6 @@ class TrainingSession(StrictModel):
 
 
 class ReproductionRecord(StrictModel):
-    """Everything about a reproduction so far."""
-
     schema_version: int = 1
     key: str
     reference: PublishedReference
@@ -133,8 +127,6 @@ class ReproductionRecord(StrictModel):
 
 @dataclass(frozen=True, eq=False)
 class _Setup:
-    """Everything that a session starts from."""
-
     config: TigerConfig
     device: str
     dataset: Dataset
@@ -288,7 +280,6 @@ def _comparison(reference: PublishedReference, place: int, items: IntArray, ids:
 
 
 def _earlier(folder: Path) -> tuple[TrainingSession, ...]:
-    """Sessions that an earlier call recorded, as far as its record can be read."""
     try:
         return ReproductionRecord.model_validate_json((folder / RECORD).read_bytes()).pieces
     except (OSError, ValidationError):

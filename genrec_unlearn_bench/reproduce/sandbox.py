@@ -113,7 +113,6 @@ def sandbox_fault() -> str:
 
 
 def _bwrap() -> list[str]:
-    """bwrap with everything but the inputs of one call."""
     words = ["bwrap", "--unshare-all", "--unshare-user", "--cap-drop", "ALL", "--die-with-parent", "--new-session"]
     words += ["--clearenv", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108
     for place in SYSTEM:
@@ -147,7 +146,6 @@ def _environment() -> list[Path]:
 
 
 def _packages() -> list[Path]:
-    """Folders of this package and of its content."""
     found: list[Path] = []
     for name in (PACKAGE, *(f"{PACKAGE}.{part}" for part in CONTENT)):
         spec = importlib.util.find_spec(name)

@@ -6,7 +6,7 @@ import ast
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
@@ -36,7 +36,6 @@ DEMO = "demo"
 
 @cache
 def demo_tasks() -> frozenset[str]:
-    """Names of the tasks on the demo."""
     return frozenset(name for name, task in tasks().items() if task.dataset == DEMO)
 
 
@@ -58,16 +57,13 @@ class Result:
 
     @property
     def record_path(self) -> str:
-        """Where the record stands."""
         return f"{self.place}/{RECORD}"
 
     def at(self, field: str) -> str:
-        """A field of the record, as faults name it."""
         return f"{self.record_path}: {field}"
 
     @property
     def table_path(self) -> str:
-        """Where the per-user table stands."""
         return f"{self.place}/{PER_USER}"
 
 
@@ -78,7 +74,7 @@ class Bundle:
     Attributes:
         spec: None for a tree, and where submission.yaml cannot be read.
         faults: What could not be read, by the name of the check it belongs to.
-        leaderboard: The leaderboard's folder, whose manifests and submissions this one is held against, if it is known.
+        leaderboard: The leaderboard's folder, whose manifests and submissions this one is held against.
     """
 
     root: Path
@@ -88,25 +84,21 @@ class Bundle:
     spec: Submission | None
     results: tuple[Result, ...]
     manifests: Mapping[str, TaskManifest]
-    faults: Mapping[str, tuple[Fault, ...]] = field(default_factory=dict)
-    leaderboard: Path | None = None
+    faults: Mapping[str, tuple[Fault, ...]]
+    leaderboard: Path
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the whole content, but for the verification."""
         return content_digest(self.inventory.digests)
 
     @cached_property
     def variants(self) -> frozenset[str]:
-        """Names of the variants that the submitted file declares for the method."""
         if self.spec is None or METHOD_FILE not in self.inventory.digests:
             return frozenset()
         return declared_names((self.root / METHOD_FILE).read_bytes()).get(self.spec.method.name, frozenset())
 
     def other_submissions(self) -> list[Path]:
-        """Folders of the leaderboard's other submissions."""
-        place = self.leaderboard / "submissions" if self.leaderboard is not None else Path("/nowhere")
-        found = sorted(place.iterdir()) if place.is_dir() else []
+        found = sorted((self.leaderboard / "submissions").glob("*"))
         return [one for one in found if one.is_dir() and one.name != self.name and one.resolve() != self.root.resolve()]
 
     def table(self, result: Result) -> tuple[pd.DataFrame, frozenset[str]]:
@@ -131,12 +123,6 @@ def declared_names(source: bytes) -> dict[str, frozenset[str]]:
             keys = variants.keys if isinstance(variants, ast.Dict) else []
             found[str(name.value)] = frozenset(str(one.value) for one in keys if isinstance(one, ast.Constant))
     return found
-
-
-def shipped_leaderboard() -> Path | None:
-    """The leaderboard's folder of this installation, where it is a folder."""
-    place = Path(str(resources.files("genrec_unlearn_bench.leaderboard")))
-    return place if place.is_dir() else None
 
 
 @contextmanager
@@ -189,7 +175,7 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
         results=tuple(results),
         manifests=manifests,
         faults={name: tuple(found) for name, found in faults.items()},
-        leaderboard=leaderboard if leaderboard is not None else shipped_leaderboard(),
+        leaderboard=leaderboard or Path(str(resources.files("genrec_unlearn_bench.leaderboard"))),
     )
 
 

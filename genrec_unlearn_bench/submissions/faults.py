@@ -120,7 +120,6 @@ class Fault(StrictModel):
     hint: Printable
 
     def text(self) -> str:
-        """All three, one a line."""
         return f"{self.what}\n  where: {self.where}\n  hint:  {self.hint}"
 
 
@@ -129,7 +128,6 @@ Finding = tuple[str, str] | tuple[str, str, str]
 
 
 def as_faults(found: Iterable[Finding], hint: str) -> Iterator[Fault]:
-    """Findings of one check as faults."""
     for where, what, *own in found:
         yield Fault(what=what, where=where, hint=own[0] if own else hint)
 
@@ -143,7 +141,6 @@ class Refused(BenchError):
 
 
 def file_limit(path: str) -> int:
-    """Bytes that a file of this name may have."""
     if path.endswith((".yaml", ".py")):
         return WORDS_BYTES
     return RECORD_BYTES if path.endswith(("result.json", "verification.json")) else FILE_BYTES

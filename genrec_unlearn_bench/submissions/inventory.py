@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from genrec_unlearn_bench.files import file_digest, folder_digest, guarded, storage_error
 from genrec_unlearn_bench.submissions.faults import (
@@ -62,7 +61,6 @@ def unsafe(path: str) -> Fault | None:
 
 
 def _colliding(paths: Iterable[str]) -> Iterator[Fault]:
-    """Names that stand there twice, or that some systems take for the same."""
     seen: dict[str, str] = {}
     for path in paths:
         first = seen.setdefault(unicodedata.normalize("NFKC", path).casefold(), path)
@@ -72,7 +70,6 @@ def _colliding(paths: Iterable[str]) -> Iterator[Fault]:
 
 
 def _layout_fault(path: str, *, tree: bool) -> Fault | None:
-    """A file that has no place in a submission (or in a tree of results)."""
     if (_TREE if tree else _SUBMISSION).match(path):
         return None
     if tree and path.endswith(("losses.jsonl", "/manifest.json")):
@@ -85,7 +82,6 @@ def _layout_fault(path: str, *, tree: bool) -> Fault | None:
 
 
 def _kind_fault(path: str, mode: int, size: int) -> Fault | None:
-    """The fault of a file's kind, mode or size."""
     limit = file_limit(path)
     for wrong, what, hint in (
         (stat.S_ISLNK(mode), "there is a link", "put the file itself there"),
@@ -223,10 +219,8 @@ def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, left
     path = target.joinpath(*info.filename.split("/"))
     path.parent.mkdir(parents=True, exist_ok=True)
     size, limit = 0, min(left, file_limit(info.filename))
-    with _reading(info.filename):
-        source = archive.open(info)
-    with source, path.open("xb") as sink:
-        while block := _block(source, info.filename):
+    with path.open("xb") as sink:
+        for block in _blocks(archive, info):
             size += len(block)
             if size > limit:
                 what = f"the archive unpacks to more than {TOTAL_BYTES >> 20} MiB in all, or this file to too much"
@@ -235,6 +229,7 @@ def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, left
     return size
 
 
-def _block(source: IO[bytes], where: str) -> bytes:
-    with _reading(where):
-        return source.read(_BLOCK)
+def _blocks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    with _reading(info.filename), archive.open(info) as source:
+        while block := source.read(_BLOCK):
+            yield block

@@ -6,8 +6,9 @@ import hashlib
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from pydantic import ValidationError
@@ -17,10 +18,9 @@ from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.files import atomic_folder, atomic_text
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, read_record, record_text, result_folder, table_place
-from genrec_unlearn_bench.reporting.results import find_records
+from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, record_text, result_folder, table_place
 from genrec_unlearn_bench.submissions.faults import machine_path, values_of
-from genrec_unlearn_bench.submissions.table import known_families, published_bytes
+from genrec_unlearn_bench.submissions.table import published_bytes
 
 _PLACES = {"--data-dir": "data", "--tuned-dir": "tuned"}
 """Folders that stand for themselves: what lies in them is known by digests; where they lie does not matter."""
@@ -28,18 +28,6 @@ _DROPPED = frozenset({"--results-dir", "--cache-dir", "--json", "--debug"})
 _FLAGS = frozenset({"--json", "--debug"})
 _MACHINES = ("x86_64", "aarch64", "arm64", "AMD64", "ARM64", "i686", "ppc64le", "riscv64", "s390x")
 _LIBC = re.compile(r"with-?((?:glibc|musl|libc)[0-9.]*)")
-
-
-def plain_record(record: RunRecord, *, per_user_digest: str) -> RunRecord:
-    """The record with the digest of its published table, a plain command and a plain platform. The key stays."""
-    environment = record.environment.model_copy(update={"platform": plain_platform(record.environment.platform)})
-    return record.model_copy(
-        update={
-            "command": plain_command(record.command),
-            "environment": environment,
-            "per_user_digest": per_user_digest,
-        }
-    )
 
 
 def plain_command(command: str) -> str:
@@ -100,44 +88,25 @@ def _last_part(word: str) -> str:
 MANIFESTS = "manifests"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Found:
     """A result folder of ``bench run``."""
 
     folder: Path
     record: RunRecord
-    manifest: TaskManifest
 
-
-def found_results(source: Path, wanted: Callable[[RunRecord], bool] = lambda record: True) -> Iterator[Found]:
-    """Every result below ``source`` that is wanted, in order of paths; drafts are passed over.
-
-    Raises CorruptArtefact for a result or manifest that cannot be read.
-    """
-    for path in find_records(source):
-        record = read_record(path.parent)
-        if wanted(record):
-            yield Found(path.parent, record, _manifest(path.parent))
-
-
-def publish_tree(source: Path, target: Path, *, withhold: Iterable[str] = ()) -> tuple[RunRecord, ...]:
-    """Publish every result below ``source`` into ``target``, and their tasks' manifests into its ``manifests``.
-
-    What is there already stays, unless it is the same result, which is written anew. Returns the published records.
-
-    Raises:
-        UsageError: ``source`` holds no result, a record holds a path, or two results have different manifests of
-            one task.
-        CorruptArtefact: A result cannot be read.
-        StorageError: The file system refuses.
-    """
-    families = known_families(withhold)
-    found = list(found_results(source))
-    if not found:
-        raise UsageError("there is no result to publish", where=str(source), hint="give the folder of `bench run`")
-    published = tuple(publish_result(one, target, withhold=families) for one in found)
-    write_manifests(found, target / MANIFESTS)
-    return published
+    @cached_property
+    def manifest(self) -> TaskManifest:
+        """The task's manifest. Raises CorruptArtefact where it cannot be read."""
+        path = self.folder / "manifest.json"
+        try:
+            return TaskManifest.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as fault:
+            raise CorruptArtefact(
+                f"the task's manifest cannot be read: {str(fault).splitlines()[0]}",
+                where=str(path),
+                hint="run the command in the record again",
+            ) from None
 
 
 def publish_result(found: Found, target: Path, *, withhold: Iterable[str] = ()) -> RunRecord:
@@ -145,8 +114,13 @@ def publish_result(found: Found, target: Path, *, withhold: Iterable[str] = ()) 
     table = b""
     if found.record.per_user_digest:
         table = published_bytes(read_per_user(found.folder / PER_USER), withhold)
-    digest = hashlib.blake2b(table, digest_size=32).hexdigest() if table else ""
-    record = plain_record(found.record, per_user_digest=digest)
+    environment = found.record.environment
+    changes = {
+        "command": plain_command(found.record.command),
+        "environment": environment.model_copy(update={"platform": plain_platform(environment.platform)}),
+        "per_user_digest": hashlib.blake2b(table, digest_size=32).hexdigest() if table else "",
+    }
+    record = found.record.model_copy(update=changes)
     for place, path in paths_in(record):
         raise UsageError(
             f"the record holds the path {path!r} of this machine",
@@ -185,15 +159,3 @@ def write_manifests(found: Iterable[Found], target: Path) -> None:
                 hint="the results were made on other data, or the task's version has to be raised",
             )
         atomic_text(path, text, "--out")
-
-
-def _manifest(folder: Path) -> TaskManifest:
-    path = folder / "manifest.json"
-    try:
-        return TaskManifest.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as fault:
-        raise CorruptArtefact(
-            f"the task's manifest cannot be read: {str(fault).splitlines()[0]}",
-            where=str(path),
-            hint="run the command in the record again",
-        ) from None

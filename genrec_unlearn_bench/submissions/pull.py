@@ -54,16 +54,12 @@ Outcome = Literal["new", "here already", "kept", "failed"]
 
 
 class OfferedFile(StrictModel):
-    """One file."""
-
     digest: str = Field(pattern=r"^[0-9a-f]{64}$")
     """blake2b-256."""
     size: int = Field(ge=0)
 
 
 class OfferedResult(StrictModel):
-    """One result: its cell, and where its files lie."""
-
     place: str
     """Its folder, relative to the index's base, with ``/``."""
     key: str
@@ -80,8 +76,6 @@ class OfferedResult(StrictModel):
 
 
 class PullIndex(StrictModel):
-    """The results that may be pulled from a place."""
-
     version: Literal[1] = 1
     base: Literal[".", ".."] = "."
     """Where places are relative to: the index's own folder, or the one above it (a leaderboard's site)."""
@@ -125,7 +119,6 @@ def _offered_result(folder: Path, root: Path) -> OfferedResult:
 
 
 def _named_files(record: RunRecord) -> tuple[str, ...]:
-    """The files that belong to a record, by their paths beside it."""
     per_user = (PER_USER,) if record.per_user_digest else ()
     return (*per_user, *(table_place(name) for name in record.tables))
 
@@ -143,15 +136,16 @@ class Place:
 
         Raises DataMissing where it cannot be had, CorruptArtefact where it is another file than the index says.
         """
-        path = _safe_path(place, name)
+        for part in (place, name):
+            if fault := unsafe(part):
+                raise CorruptArtefact(f"the index names a path that is not taken: {fault.what}", where=fault.where)
+        path = f"{place}/{name}"
+        target.parent.mkdir(parents=True, exist_ok=True)
         source = f"{self.base}/{quote(path) if _is_web(self.base) else path}"
-        for _ in range(2):
-            _copy(source, target, offered.size, self.wait)
-            if file_digest(target) == offered.digest:
-                return
-            target.unlink()
-        hint = "the place is being changed, or cannot be trusted: try again later"
-        raise CorruptArtefact("the file is another one than the index says", where=source, hint=hint)
+        _copy(source, target, offered.size, self.wait)
+        if file_digest(target) != offered.digest:
+            hint = "the place is being changed, or cannot be trusted: try again later"
+            raise CorruptArtefact("the file is another one than the index says", where=source, hint=hint)
 
 
 def find_place(text: str, wait: Callable[[float], None] = time.sleep) -> Place:
@@ -205,8 +199,6 @@ def _copy(source: str, target: Path, most: int, wait: Callable[[float], None]) -
 
 
 class _Bounded(Progress):
-    """Ends a transfer that brings more than was announced."""
-
     def __init__(self, size: int, url: str) -> None:
         super().__init__()
         self._size, self._url = size, url
@@ -232,18 +224,8 @@ def _fetch_index(source: str, wait: Callable[[float], None]) -> PullIndex:
             raise CorruptArtefact(f"the index cannot be read: {place}: {first['msg']}", where=source) from None
 
 
-def _safe_path(place: str, name: str) -> str:
-    """The path of a file below the base. Raises CorruptArtefact for one that might lead out of it."""
-    for path in (place, name):
-        if fault := unsafe(path):
-            raise CorruptArtefact(f"the index names a path that is not taken: {fault.what}", where=fault.where)
-    return f"{place}/{name}"
-
-
 @dataclass(frozen=True)
 class Pulled:
-    """The outcome for one result."""
-
     what: str
     outcome: Outcome
     fault: str = ""
@@ -318,26 +300,13 @@ def _pull(place: Place, offered: OfferedResult, results_dir: Path) -> Outcome:
         )
         return "here already" if same else "kept"
     with atomic_folder(target, "--results-dir") as draft:
-        place.fetch(offered.place, RECORD, offered.files[RECORD], draft / RECORD)
-        _check_names(draft / RECORD, offered)
-        for name in offered.files.keys() - {RECORD}:
-            _safe_path(offered.place, name)
-            (draft / name).parent.mkdir(parents=True, exist_ok=True)
-            place.fetch(offered.place, name, offered.files[name], draft / name)
+        for name, file in offered.files.items():
+            place.fetch(offered.place, name, file, draft / name)
         record = read_record(draft)
+        for name in sorted(offered.files.keys() - {RECORD, *_named_files(record)}):
+            raise CorruptArtefact(f"the record does not name the file {name!a} of this result", where=offered.place)
         if (record.key, record.protocol_version) != (offered.key, offered.protocol_version) or (
             result_folder(results_dir, record) != target
         ):
             raise CorruptArtefact("the record is of another run than the index says", where=offered.place)
     return "new"
-
-
-def _check_names(path: Path, offered: OfferedResult) -> None:
-    """The index lists the files that the record names, and no others. Raises CorruptArtefact."""
-    try:
-        named = {RECORD, *_named_files(RunRecord.model_validate_json(path.read_bytes()))}
-    except ValidationError:
-        raise CorruptArtefact("the record cannot be read", where=offered.place) from None
-    for name in sorted(offered.files.keys() ^ named):
-        lacking = "index" if name in named else "record"
-        raise CorruptArtefact(f"the {lacking} does not name the file {name!a} of this result", where=offered.place)

@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -17,19 +16,17 @@ from genrec_unlearn_bench.reporting.bibtex import bibtex_faults
 from genrec_unlearn_bench.submissions.faults import Refused, odd_text
 from genrec_unlearn_bench.submissions.plain_text import strict_yaml
 
-STATEMENTS: Mapping[str, str] = MappingProxyType(
-    {
-        "no-test-data": "The method and its tuning used no test interaction, and nothing derived from one.",
-        "no-oracle": "No retrained model, nor anything measured on one, went into the method or its tuning.",
-        "no-task-identity": "The method does not ask which task, dataset or seed it runs on.",
-        "same-architecture": "What is served is the given backbone, with its parameters, tokens or trie changed.",
-        "own-results": "Every table was made by `bench run` from the method file submitted here, and not edited.",
-        "all-seeds": "All seeds that were run are submitted, failed and diverged ones included.",
-        "honest-tuning": "Configurations were chosen on validation alone, at seeds not reported, and all are counted.",
-        "public-pretraining": "Nothing was pretrained on the benchmark's datasets outside of the runs submitted here.",
-        "may-publish": "The authors may publish the files submitted here under the licences named.",
-    }
-)
+STATEMENTS: Mapping[str, str] = {
+    "no-test-data": "The method and its tuning used no test interaction, and nothing derived from one.",
+    "no-oracle": "No retrained model, nor anything measured on one, went into the method or its tuning.",
+    "no-task-identity": "The method does not ask which task, dataset or seed it runs on.",
+    "same-architecture": "What is served is the given backbone, with its parameters, tokens or trie changed.",
+    "own-results": "Every table was made by `bench run` from the method file submitted here, and not edited.",
+    "all-seeds": "All seeds that were run are submitted, failed and diverged ones included.",
+    "honest-tuning": "Configurations were chosen on validation alone, at seeds not reported, and all are counted.",
+    "public-pretraining": "Nothing was pretrained on the benchmark's datasets outside of the runs submitted here.",
+    "may-publish": "The authors may publish the files submitted here under the licences named.",
+}
 """Name -> statement. A changed meaning takes a new name."""
 
 
@@ -84,16 +81,12 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Author(StrictModel):
-    """One author."""
-
     name: Line
     affiliation: Line | None = None
     orcid: Annotated[str, Field(pattern=r"^\d{4}-\d{4}-\d{4}-\d{3}[\dX]$")] | None = None
 
 
 class Paper(StrictModel):
-    """Where the method is described."""
-
     title: Line
     url: Url | None = None
     arxiv: Annotated[str, Field(pattern=r"^(\d{4}\.\d{4,5}|[a-z-]+/\d{7})(v\d+)?$")] | None = None
@@ -101,8 +94,6 @@ class Paper(StrictModel):
 
 
 class Tuning(StrictModel):
-    """How the configuration was found."""
-
     space: Literal["declared", "none"]
     """Whether the method declares a search space (fields with ``search``) or has nothing to tune."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = ()
@@ -119,8 +110,6 @@ class SubmittedMethod(StrictModel):
 
 
 class Submission(StrictModel):
-    """The file."""
-
     schema_version: Literal[1] = 1
     protocol_version: int
     name: Slug

@@ -21,10 +21,13 @@ from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
 from genrec_unlearn_bench.files import atomic_folder, file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import read_record
 from genrec_unlearn_bench.registry import Entry, find_method, source_digest, source_file
+from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.submissions.bundle import demo_tasks, load
-from genrec_unlearn_bench.submissions.publish import MANIFESTS, Found, found_results, publish_result, write_manifests
+from genrec_unlearn_bench.submissions.publish import MANIFESTS, Found, publish_result, write_manifests
 from genrec_unlearn_bench.submissions.spec import (
+    METHOD_FILE,
     SLUG,
     SPEC,
     STATEMENTS,
@@ -36,7 +39,6 @@ from genrec_unlearn_bench.submissions.spec import (
 from genrec_unlearn_bench.submissions.verification import Verification
 from genrec_unlearn_bench.submissions.verify import verify
 
-METHOD_FILE = "method.py"
 _SHOWN = 12
 
 
@@ -67,8 +69,6 @@ class SubmitRequest(StrictModel):
 
 @dataclass(frozen=True, eq=False)
 class Submitted:
-    """A submission that was written."""
-
     folder: Path
     spec: Submission
     records: tuple[RunRecord, ...]
@@ -124,26 +124,22 @@ def _earlier(target: Path) -> Submission | None:
 
 
 def _results(request: SubmitRequest, entry: Entry) -> tuple[list[Found], int]:
+    every = []
+    for path in find_records(request.results_dir) if request.results_dir.is_dir() else ():
+        record = read_record(path.parent)
+        named = not request.tasks or record.cell.task in request.tasks
+        allowed = not request.rulesets or record.cell.ruleset in request.rulesets
+        if record.cell.method == entry.name and named and allowed:
+            every.append(Found(path.parent, record))
     digest = source_digest(entry)
-
-    def wanted(record: RunRecord) -> bool:
-        cell = record.cell
-        named = (not request.tasks or cell.task in request.tasks) and (
-            not request.rulesets or cell.ruleset in request.rulesets
-        )
-        return cell.method == entry.name and named
-
-    every = list(found_results(request.results_dir, wanted)) if request.results_dir.is_dir() else []
     found = [one for one in every if one.record.method_digest == digest]
     if not found:
-        what = f"there is no result of the method {entry.name!r}" if not every else _outdated(entry, len(every))
+        what = f"there is no result of the method {entry.name!r}"
+        if every:
+            what = f"all {len(every)} results of {entry.name!r} were made with another version of its file"
         hint = f"bench run --task demo-brand --method {request.method} --results-dir {request.results_dir}"
         raise UsageError(what, where=str(request.results_dir), hint=hint)
     return found, len(every) - len(found)
-
-
-def _outdated(entry: Entry, count: int) -> str:
-    return f"all {count} results of {entry.name!r} were made with another version of its file"
 
 
 def _copy_method(entry: Entry, draft: Path) -> None:

@@ -7,41 +7,28 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.evaluation.per_user import COLUMNS
 from genrec_unlearn_bench.submissions.faults import PARQUET_ROWS, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import pandas as pd
 
-FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "similarity": (
-            "first_similarity",
-            "mean_similarity",
-            "first_similarity_scrubbed",
-            "mean_similarity_scrubbed",
-        ),
-        "influence": ("js_forget", "js_random", "change_forget", "change_random"),
-        "log-prob": ("log_prob",),
-    }
-)
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "similarity": ("first_similarity", "mean_similarity", "first_similarity_scrubbed", "mean_similarity_scrubbed"),
+    "influence": ("js_forget", "js_random", "change_forget", "change_random"),
+    "log-prob": ("log_prob",),
+}
 """Family -> columns. No metric rests on ``log-prob`` so far."""
 
 
 def known_families(names: Iterable[str]) -> tuple[str, ...]:
     """The named families in the order of ``FAMILIES``. Raises UnknownName."""
-    wanted = {name.strip() for name in names if name.strip()}
-    for name in sorted(wanted):
-        if name not in FAMILIES:
-            raise UnknownName("column family", name, FAMILIES)
+    wanted = {one_of("column family", name.strip(), FAMILIES) for name in names if name.strip()}
     return tuple(name for name in FAMILIES if name in wanted)
 
 
@@ -66,19 +53,9 @@ def published_bytes(per_user: pd.DataFrame, withhold: Iterable[str] = ()) -> byt
 
     families = known_families(withhold)
     absent = {column for family in families for column in FAMILIES[family]}
-    columns: dict[str, Any] = {}
-    for name in COLUMNS:
-        if name == "user":
-            values: Any = clusters(per_user)
-        elif name == "target":
-            values = np.full(len(per_user), -1, dtype=np.int64)
-        elif name == "group":
-            values = per_user["group"].astype(str).tolist()
-        else:
-            values = per_user[name].to_numpy()
-        if name in absent:
-            values = np.full(len(per_user), np.nan)
-        columns[name] = pa.array(values, type=_type(name), from_pandas=True)
+    plain = per_user.assign(user=clusters(per_user), target=-1, group=per_user["group"].astype(str))
+    plain = plain.assign(**dict.fromkeys(absent, np.nan))
+    columns = {name: pa.array(plain[name], type=_type(name), from_pandas=True) for name in COLUMNS}
     schema = pa.schema([(name, _type(name)) for name in COLUMNS], metadata={_WITHHELD: ",".join(families).encode()})
     counted = [name for name in COLUMNS if pa.types.is_integer(_type(name))]
     sink = io.BytesIO()

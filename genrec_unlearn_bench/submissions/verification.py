@@ -21,15 +21,12 @@ from genrec_unlearn_bench.submissions.spec import SPEC, Submission, read_spec
 
 
 class Checked(StrictModel):
-    """One check and what it found."""
-
     name: str
     title: str
     faults: tuple[Fault, ...] = ()
 
     @property
     def passed(self) -> bool:
-        """Whether it found nothing."""
         return not self.faults
 
 
@@ -72,7 +69,6 @@ class Verification(StrictModel):
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """Everything that is wrong."""
         return tuple(fault for check in self.checks for fault in check.faults)
 
     @property
@@ -84,7 +80,6 @@ class Verification(StrictModel):
         return f"{self.badge.value}: 1 of {self.results} cells{how}"
 
     def with_demo(self, demo: DemoRun) -> Verification:
-        """With the demo cell run again, and the badge that follows."""
         complete = self.badge is Badge.RE_SCORED and not self.withheld
         badge = Badge.REPRODUCED if complete and demo.matches else self.badge
         flags = (f"{demo.place}: {demo.time_fault}",) if demo.time_fault else ()

@@ -31,7 +31,6 @@ class Check:
 
 
 def _each(check: Callable[[Bundle, Result], Iterable[Finding]]) -> Find:
-    """A check of one result, made of all of them."""
     return lambda bundle: (fault for result in bundle.results for fault in check(bundle, result))
 
 
@@ -137,8 +136,6 @@ CHECKS = {
 
 @dataclass
 class _Findings:
-    """Findings, collected result by result."""
-
     faults: dict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
     ranks: dict[str, copies.Ranks] = field(default_factory=dict)
     rescored: set[str] = field(default_factory=set)
@@ -146,7 +143,6 @@ class _Findings:
     withheld: set[str] = field(default_factory=set)
 
     def add(self, name: str, found: Iterable[Finding]) -> None:
-        """Findings of a check, with its hint where they have none."""
         self.faults[name] += as_faults(found, CHECKS[name].hint)
 
 

@@ -13,9 +13,8 @@ from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.reproduce.comparison import Repetition, compare
 from genrec_unlearn_bench.submissions.inventory import pack
-from genrec_unlearn_bench.submissions.publish import publish_tree
 from genrec_unlearn_bench.submissions.submit import submit
-from tests.submissions.honest import known_leaderboard, prepared, request
+from tests.submissions.honest import known_leaderboard, prepared, publish_tree, request
 
 
 @pytest.fixture(scope="module")

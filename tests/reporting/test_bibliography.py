@@ -26,7 +26,7 @@ def test_every_shipped_method_has_an_entry() -> None:
 def test_every_backbone_has_an_entry() -> None:
     from genrec_unlearn_bench.cli.ls import listing
 
-    names = [str(row[0]) for row in listing("backbones").rows]
+    names = [str(record["name"]) for record in listing("backbones").records]
     assert names
     assert [name for name in names if f"backbone:{name}" not in references()] == []
 

@@ -58,11 +58,10 @@ def run(value: float, digest: str = "d", **changes: Any) -> RunRecord:
 
 
 def floor_of(*values: float, **changes: Any) -> NoiseFloor:
-    found = None
+    found: list[NoiseFloor] = []
     for number, value in enumerate(values):
-        found = extended(found, run(value, str(number), **changes), key="k" * 64, redo="row")
-    assert found is not None
-    return found
+        found = [extended(found, run(value, str(number), **changes), key="k" * 64, redo="row")]
+    return found[0]
 
 
 def test_two_runs_may_differ_by_what_t_says_of_so_many_repetitions() -> None:
@@ -122,7 +121,7 @@ def test_floors_of_several_machines_are_kept_side_by_side(tmp_path: Path) -> Non
     elsewhere = floor_of(0.2, 0.2, 0.2, at=GPU.model_copy(update={"device_name": "another GPU"}))
     write_floor(tmp_path, floor, ())
     write_floor(tmp_path, elsewhere, read_floors(tmp_path))
-    more = extended(floor, run(0.4), key=floor.key, redo="row")
+    more = extended([floor], run(0.4), key=floor.key, redo="row")
     write_floor(tmp_path, more, read_floors(tmp_path))
     assert read_floors(tmp_path) == (elsewhere, more)
     (tmp_path / FILE).write_text("{}")

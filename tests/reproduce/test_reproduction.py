@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from genrec_unlearn_bench.config import parse_yaml
 from genrec_unlearn_bench.errors import ConfigError, DataFault, DataMissing, UnknownName
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.reproduce.published import find_reference, load_reference, published_references
+from genrec_unlearn_bench.reproduce.published import PublishedReference, find_reference, published_references
 from genrec_unlearn_bench.reproduce.reproduction import ReproductionRecord, ReproductionRequest, reproduce
 from genrec_unlearn_bench.store.store import StageStore
 from tests.pipeline.letter_world import TINY, write_world
@@ -109,6 +110,6 @@ def test_packaged_references_are_whole() -> None:
 
 def test_a_broken_reference_names_every_fault() -> None:
     with pytest.raises(ConfigError) as caught:
-        load_reference("name: No\ntitel: x\nexpected: [{metric: hr@10, value: 2}]", "x.yaml")
+        parse_yaml(PublishedReference, "name: No\ntitel: x\nexpected: [{metric: hr@10, value: 2}]", where="x.yaml")
     assert len(caught.value.faults) > 5
     assert "did you mean 'title'" in caught.value.what

@@ -25,6 +25,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.collisions import with_ordinals
 from genrec_unlearn_bench.sids.health import health
 from genrec_unlearn_bench.sids.table import SidTable, ordinals
+from tests.decoding.sessions import sids_of
 from tests.scale.meter import Meter, can_reset
 from tests.scale.world import World, write_world
 
@@ -62,7 +63,7 @@ def test_every_item_of_a_large_table_has_a_leaf_of_its_own() -> None:
     table = with_ordinals(SidTable(codes(SIZES[1]), (256, 16, 4), 3), 4)
     trie = Trie.build(table.codes, table.level_sizes)
     assert trie.leaves == SIZES[1]
-    assert np.array_equal(trie.codes_of(np.arange(trie.leaves)), table.codes[trie.items])
+    assert np.array_equal(sids_of(trie, np.arange(trie.leaves)), table.codes[trie.items])
     assert sum(array.nbytes for array in (*trie.codes, *trie.first_child, trie.first_item)) < 64 * SIZES[1]
     assert int(ordinals(table.codes).max()) == 0
 

@@ -5,6 +5,7 @@ Made by the same chain as a real one: results as ``bench run`` writes them, then
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,12 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import block_frame, join, recompute
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord, StageRef
-from genrec_unlearn_bench.pipeline.results import write_result
+from genrec_unlearn_bench.pipeline.results import read_record, write_result
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, source_digest
+from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.seeding import numpy_generator
+from genrec_unlearn_bench.submissions.publish import MANIFESTS, Found, publish_result, write_manifests
 from genrec_unlearn_bench.submissions.submit import SubmitRequest
 from genrec_unlearn_bench.submissions.table import FAMILIES
 from tests.evaluation.planted import write_per_user
@@ -242,3 +245,11 @@ def prepared(root: Path) -> Path:
     (root / "mine.py").write_text(METHOD, encoding="utf-8")
     raw_results(root, root / "mine.py")
     return root
+
+
+def publish_tree(source: Path, target: Path, *, withhold: Iterable[str] = ()) -> tuple[RunRecord, ...]:
+    """Every result below ``source`` published into ``target``, with the tasks' manifests."""
+    found = [Found(path.parent, read_record(path.parent)) for path in find_records(source)]
+    published = tuple(publish_result(one, target, withhold=withhold) for one in found)
+    write_manifests(found, target / MANIFESTS)
+    return published

@@ -11,12 +11,12 @@ import pytest
 from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.inventory import take_inventory
-from genrec_unlearn_bench.submissions.publish import publish_tree
 from genrec_unlearn_bench.submissions.verify import CHECKS, verify
 from tests.submissions import forging
 from tests.submissions.altered_archives import ARCHIVES
 from tests.submissions.altered_files import FILES
 from tests.submissions.altered_results import RESULTS
+from tests.submissions.honest import publish_tree
 from tests.submissions.test_attacks import ATTACKS
 
 

@@ -41,7 +41,6 @@ SAME_FOR_EVERY_SEED = ("popularity",)
 
 
 def hit_ranks(table: pd.DataFrame) -> Ranks:
-    """The ranks of a per-user table."""
     return table["rank"].to_numpy(dtype=np.int16)
 
 
@@ -58,7 +57,6 @@ def shared(one: Ranks, other: Ranks, original: Ranks | None = None) -> float:
 
 
 def check_twins(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding]:
-    """No two seeds of a bundle share their lists."""
     groups: dict[tuple[str, ...], list[Result]] = defaultdict(list)
     for result in bundle.results:
         if result.place in tables and result.record.cell.method not in SAME_FOR_EVERY_SEED:
@@ -74,8 +72,7 @@ def check_twins(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding
 
 
 def check_copies(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding]:
-    """No table is one that was published under another name, whole or with a few ranks changed."""
-    if bundle.spec is None or bundle.leaderboard is None:
+    if bundle.spec is None:
         return
     roots = [bundle.leaderboard / "results", *sorted((bundle.leaderboard / "grids").glob("*"))]
     roots += [folder / "results" for folder in bundle.other_submissions()]
@@ -106,7 +103,6 @@ def _setting(record: RunRecord) -> tuple[str, ...]:
 
 
 def _published(root: Path, task: str, backbone: str) -> Iterator[tuple[RunRecord, Path, Ranks]]:
-    """Every result of a task and backbone below a folder that can be read: record, folder, ranks."""
     for path in sorted((root / task / backbone).rglob(RECORD)):
         try:
             record = RunRecord.model_validate_json(path.read_bytes())

@@ -18,7 +18,6 @@ from genrec_unlearn_bench.submissions.spec import SPEC
 
 
 def check_contents(bundle: Bundle) -> Iterator[Finding]:
-    """The list ``contents`` of submission.yaml against the files."""
     if bundle.spec is None:
         return
     listed = bundle.spec.contents
@@ -33,7 +32,6 @@ def check_contents(bundle: Bundle) -> Iterator[Finding]:
 
 
 def check_pairs(bundle: Bundle) -> Iterator[Finding]:
-    """Every table has its record, and its bytes are the ones the record was published with."""
     digests = bundle.inventory.digests
     broken = {fault.where for fault in bundle.faults["records"]}
     known = {result.table_path for result in bundle.results}
@@ -61,7 +59,6 @@ def check_pairs(bundle: Bundle) -> Iterator[Finding]:
 
 
 def check_manifests(bundle: Bundle) -> Iterator[Finding]:
-    """Each manifest by itself, and against what its task is known to resolve to."""
     used = {result.record.cell.task for result in bundle.results}
     for task, manifest in bundle.manifests.items():
         where = f"manifests/{task}.json"
@@ -90,7 +87,6 @@ def check_manifests(bundle: Bundle) -> Iterator[Finding]:
 
 
 def check_task(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """The record's task and dataset are its manifest's."""
     record = result.record
     manifest = bundle.manifests.get(record.cell.task)
     path = f"manifests/{record.cell.task}.json"
@@ -115,8 +111,8 @@ def _known(bundle: Bundle, task: str) -> TaskManifest | None:
     """The manifest a task resolves to: computed for the demo, taken from the leaderboard's results for others."""
     if task in demo_tasks():
         return _resolved(task)
-    path = bundle.leaderboard / "results" / "manifests" / f"{task}.json" if bundle.leaderboard is not None else None
-    if path is None or not path.is_file():
+    path = bundle.leaderboard / "results" / "manifests" / f"{task}.json"
+    if not path.is_file():
         return None
     try:
         return TaskManifest.model_validate_json(path.read_bytes())

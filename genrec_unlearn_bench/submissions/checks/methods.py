@@ -17,19 +17,8 @@ from genrec_unlearn_bench.submissions.faults import Finding, skeleton
 from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC, read_spec
 
 LIBRARIES = (
-    *(
-        "__future__",
-        "abc",
-        "collections",
-        "contextlib",
-        "copy",
-        "dataclasses",
-        "enum",
-        "functools",
-        "itertools",
-        "math",
-    ),
-    *("numbers", "operator", "statistics", "typing", "typing_extensions"),
+    *("__future__", "abc", "collections", "contextlib", "copy", "dataclasses", "enum", "functools", "itertools"),
+    *("math", "numbers", "operator", "statistics", "typing", "typing_extensions"),
     *("numpy", "scipy", "sklearn", "torch", "pydantic", "peft", "transformers"),
 )
 """What a submitted method may import beside the suite's modules for methods."""
@@ -46,7 +35,6 @@ _ATTRIBUTES = frozenset(
 
 
 def check_method_file(bundle: Bundle) -> Iterator[Finding]:
-    """The file parses, is the one that the results were made with, and the lint finds nothing."""
     if bundle.spec is None:
         return
     if METHOD_FILE not in bundle.inventory.digests:
@@ -63,7 +51,6 @@ def check_method_file(bundle: Bundle) -> Iterator[Finding]:
 
 
 def check_one_source(bundle: Bundle) -> Iterator[Finding]:
-    """All results of a submission were made with one source."""
     digests = {result.record.method_digest for result in bundle.results}
     if bundle.spec is not None and len(digests) > 1:
         what = f"the results were made with {len(digests)} different versions of the method"
@@ -71,7 +58,6 @@ def check_one_source(bundle: Bundle) -> Iterator[Finding]:
 
 
 def check_names(bundle: Bundle) -> Iterator[Finding]:
-    """Neither method, variants nor title take a name that stands for something else, or looks as if they did."""
     spec = bundle.spec
     if spec is None:
         return
@@ -145,7 +131,6 @@ def _documents(tree: ast.Module) -> set[int]:
 
 
 def _taken(bundle: Bundle, own: set[str]) -> Iterator[Finding]:
-    """Another submission's method of the same name, or of one that looks the same."""
     name = bundle.spec.method.name if bundle.spec else ""
     for folder in bundle.other_submissions():
         try:

@@ -19,20 +19,13 @@ from genrec_unlearn_bench.submissions.faults import Finding, odd_text, values_of
 from genrec_unlearn_bench.submissions.publish import paths_in, plain_command, plain_platform
 
 _PUBLISH = "publish the result again with `bench submission new`"
-_MOST = {
-    "unlearn_seconds": 1e8,
-    "retrain_seconds": 1e8,
-    "tuning_seconds": 1e8,
-    "peak_memory_mib": 1e8,
-    "steps": 1e9,
-    "tuning_trials": 1e9,
-}
+_MOST = dict.fromkeys(("unlearn_seconds", "retrain_seconds", "tuning_seconds", "peak_memory_mib"), 1e8)
+_MOST |= dict.fromkeys(("steps", "tuning_trials"), 1e9)
 _MOST_THREADS = 4096
 _SETTINGS = ("backbone_config", "sid_config", "encoder")
 
 
 def check_versions(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """Results of two protocols never share a table."""
     made, schema = result.record.protocol_version, result.record.schema_version
     if made != PROTOCOL_VERSION:
         what = f"the result was made under protocol version {made}, this is {PROTOCOL_VERSION}"
@@ -42,14 +35,12 @@ def check_versions(bundle: Bundle, result: Result) -> Iterator[Finding]:
 
 
 def check_place(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """The folder is where its record says."""
     wanted = result_folder(Path() if bundle.is_tree else Path("results"), result.record).as_posix()
     if result.place != wanted:
         yield result.place, f"the folder is not where its record belongs: {wanted}"
 
 
 def check_command(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """The command repeats this very cell."""
     record, cell, where = result.record, result.record.cell, result.at("command")
     given = {"--requests": "1", **_options(record.command)}
     wanted = {"--seed": str(cell.seed), "--scale": cell.scale, "--requests": str(cell.requests)}
@@ -67,7 +58,6 @@ def check_command(bundle: Bundle, result: Result) -> Iterator[Finding]:
 
 
 def check_machine(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """No path and no kernel build of the machine it ran on."""
     for place, path in paths_in(result.record):
         if place != "command":
             yield result.at(place), f"the record holds the path {path[:80]!a} of somebody's machine"
@@ -77,7 +67,6 @@ def check_machine(bundle: Bundle, result: Result) -> Iterator[Finding]:
 
 
 def check_texts(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """Plain text and finite numbers, everywhere."""
     for place, value in values_of(result.record.model_dump(mode="python")):
         where = result.at(ascii(place)[1:-1])
         if isinstance(value, str) and (odd := odd_text(value)):
@@ -87,7 +76,6 @@ def check_texts(bundle: Bundle, result: Result) -> Iterator[Finding]:
 
 
 def check_cost(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """Costs are possible, agree with the cost metrics, and the share is what its parts say."""
     cost, threads = result.record.cost, result.record.environment.threads
     for name, most in _MOST.items():
         value = getattr(cost, name)
@@ -112,7 +100,6 @@ def check_cost(bundle: Bundle, result: Result) -> Iterator[Finding]:
 
 
 def check_same_cell(bundle: Bundle) -> Iterator[Finding]:
-    """No two results claim the same cell."""
     cells = defaultdict(list)
     for result in bundle.results:
         cells[(result.record.cell.model_dump_json(), result.record.backbone_label)].append(result.place)
@@ -147,9 +134,6 @@ def _options(command: str) -> dict[str, str]:
 
 
 def _known(bundle: Bundle, record: RunRecord) -> tuple[str, RunRecord] | None:
-    """A result of the leaderboard's own with the same task, backbone and scale."""
-    if bundle.leaderboard is None:
-        return None
     cell, root = record.cell, bundle.leaderboard / "results"
     for path in sorted((root / cell.task / cell.backbone).glob(f"*/{cell.scale}-seed*/{RECORD}")):
         try:

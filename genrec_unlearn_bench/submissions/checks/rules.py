@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.submissions.bundle import Bundle, demo_tasks
+from genrec_unlearn_bench.submissions.checks.scores import implied_oracle
 from genrec_unlearn_bench.submissions.faults import REPORTED_SEEDS, TRIALS, Finding
 from genrec_unlearn_bench.submissions.spec import SPEC
 
 
 def check_declared(bundle: Bundle) -> Iterator[Finding]:
-    """Rulesets and protocol of submission.yaml are those of the results, and every row is the method or a variant."""
     spec = bundle.spec
     if spec is None:
         return
@@ -31,14 +31,12 @@ def check_declared(bundle: Bundle) -> Iterator[Finding]:
 
 
 def check_demo(bundle: Bundle) -> Iterator[Finding]:
-    """There is a cell that anybody can run again in seconds."""
     if bundle.spec is not None and not demo_results(bundle):
         hint = f"bench run --task demo-brand --method {bundle.spec.method.name}, and submit it too"
         yield "results/", "there is no result on the demo, which is what everybody can run again", hint
 
 
 def check_fixed(bundle: Bundle) -> Iterator[Finding]:
-    """Ruleset ``fixed``: one configuration of a method over all tasks and backbones."""
     first: dict[str, tuple[str, object]] = {}
     for result in bundle.results:
         config = result.record.method_config
@@ -51,7 +49,6 @@ def check_fixed(bundle: Bundle) -> Iterator[Finding]:
 
 
 def check_trials(bundle: Bundle) -> Iterator[Finding]:
-    """Ruleset ``tuned``: at most twelve trials, on the clock; the others: none."""
     for result in bundle.results:
         cost, where = result.record.cost, result.at("cost.tuning_trials")
         if result.record.cell.ruleset != "tuned":
@@ -76,7 +73,6 @@ def demo_results(bundle: Bundle) -> list[str]:
 
 
 def check_reported_seeds(bundle: Bundle) -> Iterator[Finding]:
-    """No result at a seed that belongs to tuning."""
     tuned = set(bundle.spec.tuning.seeds) if bundle.spec else set()
     for result in bundle.results:
         seed = result.record.cell.seed
@@ -110,13 +106,10 @@ def check_oracles(bundle: Bundle) -> Iterator[Finding]:
     seen: dict[tuple[object, ...], tuple[str, float]] = {}
     for result in bundle.results:
         stages = tuple(stage.digest for stage in result.record.stages if stage.name.startswith("evaluation of retrain"))
-        values = {(v.metric, v.group, v.beam): v.value for v in result.record.metrics}
-        for (name, group, beam), gap in values.items():
-            base = values.get((name.removeprefix("gap."), group, beam))
-            if not stages or not name.startswith("gap.") or gap is None or base is None:
-                continue
-            place, oracle = seen.setdefault((stages, name, group, beam), (result.place, base - gap))
-            if abs(oracle - (base - gap)) > 1e-9:
-                what = f"{name} is taken against another number of the retrained model than in {place}"
+        means = implied_oracle(result.record.metrics) if stages else {}
+        for key, mean in means.items():
+            place, first = seen.setdefault((stages, *key), (result.place, mean))
+            if abs(first - mean) > 1e-9:
+                what = f"gap.{key[0]} is taken against another number of the retrained model than in {place}"
                 yield result.at("metrics"), what
                 break

@@ -25,7 +25,6 @@ Key = tuple[str, Group, int | None]
 
 
 def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
-    """Every USER-level aggregate, computed again from the per-user table: value, n and standard deviation."""
     recorded, found = by_key(result.record.metrics), by_key(recompute(table))
     users, where = _user_level(), result.at("metrics")
     wrong = []
@@ -46,7 +45,9 @@ def check_bounds(bundle: Bundle, result: Result) -> Iterator[Finding]:
     """Invariants between metrics of the same lists, in this result and in the oracle that its gaps imply."""
     for sentence in check_invariants(result.record.metrics)[:_SHOWN]:
         yield result.at("metrics"), f"an invariant is broken: {sentence}"
-    for sentence in check_invariants(tuple(_implied_oracle(result.record.metrics)))[:_SHOWN]:
+    means = implied_oracle(result.record.metrics).items()
+    oracle = [MetricValue(metric=name, group=group, beam=beam, value=mean) for (name, group, beam), mean in means]
+    for sentence in check_invariants(oracle)[:_SHOWN]:
         yield result.at("metrics"), f"the gaps imply an oracle that cannot be: {sentence}"
 
 
@@ -81,7 +82,6 @@ def rescored(result: Result, withheld: frozenset[str]) -> tuple[tuple[str, ...],
 
 
 def by_key(values: Iterable[MetricValue]) -> dict[Key, MetricValue]:
-    """Values by metric, group and beam."""
     return {(value.metric, value.group, value.beam): value for value in values}
 
 
@@ -105,13 +105,14 @@ def _difference(recorded: MetricValue, found: MetricValue) -> str | None:
     return None
 
 
-def _implied_oracle(values: Sequence[MetricValue]) -> Iterable[MetricValue]:
+def implied_oracle(values: Sequence[MetricValue]) -> dict[Key, float]:
     """The oracle's means: value minus gap. Means keep every bound, as all bounds are linear."""
-    recorded = by_key(values)
+    recorded, means = by_key(values), {}
     for (name, group, beam), gap in recorded.items():
         base = recorded.get((name.removeprefix("gap."), group, beam))
         if name.startswith("gap.") and base and base.value is not None and gap.value is not None:
-            yield MetricValue(metric=base.metric, group=group, beam=beam, value=base.value - gap.value)
+            means[base.metric, group, beam] = base.value - gap.value
+    return means
 
 
 def _scaled_fault(gap: MetricValue, scaled: MetricValue | None) -> str | None:

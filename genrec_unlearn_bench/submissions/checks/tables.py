@@ -27,7 +27,6 @@ _ROUNDING = 1e-6
 
 
 def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterator[Finding]:
-    """Group by group and beam by beam: examples 0 … n - 1, each once, in order, as many as the manifest counts."""
     manifest = bundle.manifests.get(result.record.cell.task)
     other = ~table["group"].isin([Group.FORGET.value, Group.RETAIN.value]) | ~table["beam"].isin([10, WIDE_BEAM])
     if other.any():
@@ -44,7 +43,6 @@ def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterator[
 
 
 def check_users(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterator[Finding]:
-    """Published tables name no user and no target."""
     if (table["target"] != -1).any():
         yield result.table_path, "the table still says what users chose (column target)"
     if not np.array_equal(clusters(table), table["user"].to_numpy()):
@@ -52,7 +50,6 @@ def check_users(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterator
 
 
 def check_ranges(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterator[Finding]:
-    """Every number is one that a decoded list can give, and agrees with its neighbours in the row."""
     manifest = bundle.manifests.get(result.record.cell.task)
     for column, kind in COLUMNS.items():
         if kind == "float64" and np.isinf(table[column].to_numpy()).any():
@@ -73,7 +70,6 @@ def check_ranges(bundle: Bundle, result: Result, table: pd.DataFrame) -> Iterato
 
 
 def check_withheld(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
-    """A family that is withheld is withheld wholly."""
     for family in sorted(withheld):
         if table[list(FAMILIES[family])].notna().any().any():
             yield result.table_path, f"the family {family!r} is said to be withheld, and some of it is there"

@@ -11,6 +11,7 @@ from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.unlearning.losses.answers import Answers
 from genrec_unlearn_bench.unlearning.losses.positives import positive_set
+from tests.decoding.sessions import sids_of
 from tests.unlearning.losses.test_suppression import setting
 
 
@@ -22,7 +23,7 @@ def test_answers_are_leaves_of_the_trie_and_never_concept_items(kind: str) -> No
     drawn = answers.draw(targets)
     assert not request.items[drawn].any()
     trie = Trie.build(model.sids.codes, model.sids.level_sizes)
-    leaves = {tuple(row) for row in trie.codes_of(np.arange(trie.leaves)).tolist()}
+    leaves = {tuple(row) for row in sids_of(trie, np.arange(trie.leaves)).tolist()}
     assert {tuple(row) for row in model.codes_of(drawn).tolist()} <= leaves
     assert len(np.unique(drawn)) > 8
 

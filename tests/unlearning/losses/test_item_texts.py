@@ -35,7 +35,7 @@ def request(marked: np.ndarray | None = None) -> ForgetRequest:
 
 def recommender(folder: Path, **config: Any) -> Any:
     qwen_folder(folder)
-    made = MiniOneRecConfig(checkpoint=str(folder), history_limit=4, **config)
+    made = MiniOneRecConfig(checkpoint=str(folder), history_limit=4, training={"weight_decay": 0.0}, **config)
     model = CausalRecommender.pretrained(made, str(folder), sids(), seed=0, device="cpu")
     spread(model.model)
     model.module.eval()
