@@ -114,7 +114,6 @@ def _notice_old(root: Path) -> None:
 
 
 def _listing(found: Listing) -> list[str | Table]:
-    """Stages by kind and backbone, and their sum."""
     from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds
 
     rows = [

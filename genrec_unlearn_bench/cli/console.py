@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,9 +33,6 @@ QUIET_SHARE = 0.2
 """How long plain output stays silent about a loop: five seconds, then a fifth of the time it has already taken, so that
 a log of hours stays readable."""
 
-_NOT_SHOWN = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-"""Control and bidi characters that JSON allows in a string."""
-
 
 def stdout() -> Console:
     """A console on stdout, wide enough for tables when piped.
@@ -59,10 +55,8 @@ def stdout() -> Console:
 
 
 def print_json(content: Any) -> None:
-    """Machine-readable output: JSON on stdout, nothing else there. ASCII where stdout cannot show more."""
-    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    text = json.dumps(content, indent=2, ensure_ascii=not unicode, allow_nan=False)
-    print(_NOT_SHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    """Machine-readable output: JSON on stdout, nothing else there. In ASCII, so that no terminal acts on a name."""
+    print(json.dumps(content, indent=2, allow_nan=False))
 
 
 def print_line(text: str, *, stderr: bool = False) -> None:

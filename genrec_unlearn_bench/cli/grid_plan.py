@@ -13,7 +13,7 @@ from typer import Option
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, sheet
 from genrec_unlearn_bench.cli.console import duration, first_lines, open_store
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.config import one_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -54,8 +54,8 @@ def plan(
     from genrec_unlearn_bench.grid.schedule import outlook
     from genrec_unlearn_bench.grid.spec import read_grid
 
-    if standing is not None and standing not in STYLES:
-        raise UnknownName("standing", standing, list(STYLES))
+    if standing is not None:
+        one_of("standing", standing, STYLES)
     spec = read_grid(grid, data_dir)
     found = expand(spec, data_dir=data_dir, results_dir=results_dir, tuned_dir=tuned_dir, device=device)
     build = graph_builder()
@@ -122,7 +122,6 @@ def _counts_tables(name: str, plan: Plan) -> list[Table]:
 
 
 def _reasons(plan: Plan) -> list[str | Text]:
-    """Why cells are impossible, stale or missing; equal reasons in one line."""
     from rich.text import Text
 
     found: list[str | Text] = []
@@ -139,7 +138,6 @@ def _reasons(plan: Plan) -> list[str | Text]:
 
 
 def _shared(plan: Plan) -> list[str]:
-    """Stages to be made that cells share."""
     if not plan.shared:
         return []
     lines = []
@@ -150,7 +148,6 @@ def _shared(plan: Plan) -> list[str]:
 
 
 def _totals(plan: Plan, whole: Outlook, cache: Path) -> list[str]:
-    """Time and disk."""
     from genrec_unlearn_bench.store.inventory import format_bytes
 
     if not whole.jobs:

@@ -52,7 +52,7 @@ StandingName = Annotated[list[str] | None, Option("--standing", help="Only missi
 Minutes = Annotated[float | None, Option(help="Begin no job later than this.", min=0.0)]
 SlurmFile = Annotated[
     Path | None,
-    Option("--slurm", help="Settings for Slurm (docs/cluster.md).", metavar="FILE", show_default=False),
+    Option("--slurm", help="Settings for Slurm (docs/cluster.md).", metavar="FILE", show_default=False, exists=True),
 ]
 
 
@@ -115,14 +115,12 @@ def run(
 
 
 def _wanted(standing: list[str] | None) -> set[str]:
-    """The standings of cells that stay in the plan; what is done or impossible stays to be counted."""
     return {"done", "impossible", *(one_of("standing", name, STANDINGS) for name in standing or STANDINGS)}
 
 
 def _facts(
     grid: str, plan: Plan, places: dict[str, Path | None], device: str | None, executor: str, tracking: Tracking | None
 ) -> SweepFacts:
-    """How this call is made, for ``bench grid status`` and ``bench grid collect``."""
     from genrec_unlearn_bench.grid.state import SweepFacts
 
     return SweepFacts(
@@ -163,7 +161,6 @@ def choose_executor(
 
 
 def _done_check(cells: Sequence[GridCell], build: Build, store: StageStore) -> Callable[[Job], Path | None]:
-    """A function that says where the result is of a job that another sweep claims to have done."""
     from genrec_unlearn_bench.grid.plan import make_plan
     from genrec_unlearn_bench.progress import Progress
 
@@ -304,7 +301,6 @@ def _conclusion(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir:
 
 
 def _failure_lines(failure: Failure) -> list[str]:
-    """What failed, why, and the end of its log."""
     return [
         f"{failure.how}: {failure.job.name} ({failure.attempts} attempts)",
         *(f"  {line}" for line in failure.error.splitlines()),
@@ -315,7 +311,6 @@ def _failure_lines(failure: Failure) -> list[str]:
 
 
 def _document(outcome: SweepOutcome) -> dict[str, Any]:
-    """The outcome as ``--json`` prints it."""
     return {
         "done": [
             {"job": name, "seconds": one.seconds, "result": one.result, "diverged": one.diverged}

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from genrec_unlearn_bench.cli.command import Output, sheet
 from genrec_unlearn_bench.cli.console import duration, first_lines
 from genrec_unlearn_bench.cli.options import CacheDir
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.config import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +56,7 @@ def status(
     from genrec_unlearn_bench.grid.status import Axis, SweepView
     from genrec_unlearn_bench.store.store import default_cache
 
-    if by not in get_args(Axis):
-        raise UnknownName("axis", by, get_args(Axis))
+    one_of("axis", by, get_args(Axis))
     cache = cache_dir or default_cache()
     found = find_sweep(cache, grid)
     others = [] if grid else [other.name for other in sweeps(cache) if other.root != found.root]
@@ -87,7 +86,6 @@ def _watch(
     drawn: Callable[[SweepStatus], RenderableType],
     console: Console,
 ) -> None:
-    """Keep the table up to date until nothing moves any more."""
     from rich.live import Live
 
     from genrec_unlearn_bench.executors.slurm import slurm_states
@@ -115,7 +113,6 @@ def running_lines(now: SweepStatus, most: int = MAX_RUNNING) -> list[str]:
 
 
 def _drawn(now: SweepStatus, others: list[str], failed: bool) -> RenderableType:
-    """Jobs by group and state, and what there is to say about them."""
     from rich.console import Group
     from rich.text import Text
 
@@ -128,7 +125,6 @@ def _drawn(now: SweepStatus, others: list[str], failed: bool) -> RenderableType:
 
 
 def _lines(now: SweepStatus, others: list[str], *, all_failed: bool) -> list[str]:
-    """Below the table: cells, time, results, what runs, what failed."""
     left = "" if now.seconds_left is None else f", about {duration(now.seconds_left)} left"
     found = [f"cells ready: {now.ready} of {now.cells}{left}"]
     if now.last is not None:

@@ -42,10 +42,6 @@ class Listing:
         """Their names."""
         return [record["name"] for record in self.records]
 
-    def rows(self) -> list[list[str]]:
-        """The cells of the table."""
-        return [[text_of(_field(record, path)) for path in self.columns.values()] for record in self.records]
-
 
 def _field(record: Mapping[str, Any], path: str) -> Any:
     name, _, rest = path.partition(".")
@@ -71,7 +67,7 @@ def ls(
 
 def _draw(found: Listing, console: Console) -> None:
     """A table; where words would be broken in it, one paragraph for each thing."""
-    rows = found.rows()
+    rows = [[text_of(_field(record, path)) for path in found.columns.values()] for record in found.records]
     longest = [max(map(len, cells)) for cells in zip(found.columns, *rows, strict=True)]
     needed = sum(min(length, NARROWEST) if length > PROSE else length for length in longest[1:])
     if longest[0] + needed + 3 * len(longest) + 1 <= console.width:
@@ -169,11 +165,11 @@ def _metrics(data_dir: Path | None) -> Iterator[dict[str, Any]]:
 
 
 def _grids(data_dir: Path | None) -> Iterator[dict[str, Any]]:
-    from genrec_unlearn_bench.grid.grid_file import read_text, ready_grids
+    from genrec_unlearn_bench.grid.grid_file import read_content, ready_grids
 
     # Not their cells, which take a second to work out: `bench show` has them.
     for name, path in ready_grids().items():
-        content = read_text(path, path.name).content
+        content = read_content(path)
         yield {"name": name, "file": str(path), "description": content["description"], "cost": content["cost"]}
 
 

@@ -53,8 +53,7 @@ def export(
 
 def _write(record: RunRecord, store: StageStore, place: Path, ids: str) -> list[dict[str, Any]]:
     from genrec_unlearn_bench.files import atomic_text
-    from genrec_unlearn_bench.pipeline.list_export import check_names, trec_files
-    from genrec_unlearn_bench.pipeline.list_lookup import find_dataset_of, find_lists
+    from genrec_unlearn_bench.pipeline.list_lookup import check_names, find_dataset_of, find_lists, trec_files
 
     found = find_lists(record, store)
     names = find_dataset_of(record, store).items.ids if ids == "own" else None

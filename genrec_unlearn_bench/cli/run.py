@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from genrec_unlearn_bench.cli import options
@@ -272,15 +271,9 @@ def _refused(requests: Sequence[RunRequest], progress: Progress, *, several: boo
 
 def _check_folder(folder: Path) -> None:
     """Try whether the results folder can be written to, before anything is trained. Raises StorageError."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    with guarded(folder, "--results-dir"):
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".probe-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
-    for one in missing:
-        with suppress(OSError):
-            one.rmdir()
+    nearest = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    with guarded(folder, "--results-dir"), TemporaryFile(dir=nearest):
+        pass
 
 
 def _run_one(

@@ -120,15 +120,15 @@ def full_table(records: Sequence[RunRecord]) -> RenderableType | None:
     rows = [record for record in records if record.measuring]
     if not rows:
         return None
-    found = [[_find(record, column) for column in FULL_COLUMNS] for record in rows]
-    shown = [index for index in range(len(FULL_COLUMNS)) if any(line[index] is not None for line in found)]
+    shown = [column for column in FULL_COLUMNS if any(_find(record, column) for record in rows)]
+    found = [[_find(record, column) for column in shown] for record in rows]
     seeded, several = len({row.cell.seed for row in rows}) > 1, len({row.cell.backbone for row in rows}) > 1
     lines = []
     for record, line in zip(rows, found, strict=True):
         names = [record.cell.method, *([_backbone(record)] if several else []), *([str(record.cell.seed)] * seeded)]
-        cells = [(line[index], FULL_COLUMNS[index].signed) for index in shown]
-        lines.append(GridRow(names, [number(value.value if value else None, signed=sign) for value, sign in cells]))
-    heads = [(FULL_COLUMNS[index].head, FULL_COLUMNS[index].title) for index in shown]
+        values = [one.value if one else None for one in line]
+        lines.append(GridRow(names, [*map(_number, values, shown)]))
+    heads = [(column.head, column.title) for column in shown]
     names = ["method", *(["backbone"] if several else []), *(["seed"] if seeded else [])]
     reasons = "".join(f"\n  {text}" for text in _reasons(rows, found))
     below = [f"not measured:{reasons}"] if reasons else []
@@ -194,21 +194,20 @@ def _method_rows(records: Sequence[RunRecord], beam: int, *, seeded: bool) -> li
         values_of = [[one.value if (one := _find(row, column, beam)) else None for column in COLUMNS] for row in rows]
         for record, values in zip(rows, values_of, strict=True):
             names = [f"{name} (diverged)" if record.diverged else name, *([str(record.cell.seed)] * seeded)]
-            cells = [*_numbers(values), _seconds(record.cost.unlearn_seconds)]
+            cells = [*map(_number, values, COLUMNS), _seconds(record.cost.unlearn_seconds)]
             out.append(GridRow(names, cells, section=seeded and record is rows[0]))
         if len(rows) > 1:
             means = [_mean(values) for values in zip(*values_of, strict=True)]
             seconds = _mean([record.cost.unlearn_seconds for record in rows])
-            out.append(GridRow((name, "mean"), [*_numbers(means), _seconds(seconds)], style="bold"))
+            out.append(GridRow((name, "mean"), [*map(_number, means, COLUMNS), _seconds(seconds)], style="bold"))
     return out
 
 
-def _numbers(values: Iterable[float | None]) -> list[str]:
-    return [number(value, signed=column.signed) for value, column in zip(values, COLUMNS, strict=True)]
+def _number(value: float | None, column: Column) -> str:
+    return number(value, signed=column.signed)
 
 
 def _find(record: RunRecord, column: Column, beam: int | None = None) -> MetricValue | None:
-    """A column's value in a record; ``beam`` chooses among those of lists."""
     found = (one for one in record.metrics if (one.metric, one.group) == (column.metric, column.group))
     return next((one for one in found if not column.lists or one.beam == beam), None)
 

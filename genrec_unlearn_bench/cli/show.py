@@ -13,7 +13,7 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card, describe
 from genrec_unlearn_bench.cli.console import open_store
 from genrec_unlearn_bench.cli.ls import KINDS, listing
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.errors import DataMissing, UnknownName
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -80,7 +80,6 @@ def kind_of_file(path: Path) -> str:
 
 
 def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Output:
-    """A task's fields, and what they resolve to where its data is on this machine."""
     from genrec_unlearn_bench.data.catalogue import find_dataset
     from genrec_unlearn_bench.data.tasks import find_task
     from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
@@ -107,7 +106,6 @@ def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Output:
 
 
 def _method(name: str) -> Output:
-    """A method's docstring, requirements, configuration and variants."""
     from genrec_unlearn_bench.registry import find_method, load_class, source_digest
     from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 
@@ -155,7 +153,6 @@ def dataset_card(name: str, data_dir: Path | None) -> Output:
 
 
 def _backbone(name: str) -> Output:
-    """A backbone's docstring, capabilities and presets by scale."""
     from genrec_unlearn_bench.backbones.catalogue import load_backbone
     from genrec_unlearn_bench.backbones.config import Scale
 
@@ -170,7 +167,6 @@ def _backbone(name: str) -> Output:
 
 
 def _measurement(name: str) -> Output:
-    """A measurement of the full suite: docstring, configurations by scale and metrics."""
     from genrec_unlearn_bench.backbones.config import Scale
     from genrec_unlearn_bench.evaluation.suites import find_measurement
 
@@ -190,7 +186,6 @@ def _measurement(name: str) -> Output:
 
 
 def _metric(name: str) -> Output:
-    """A metric's declaration."""
     from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 
     spec = metric_spec(name)
@@ -200,7 +195,6 @@ def _metric(name: str) -> Output:
 
 
 def _grid(place: str, data_dir: Path | None) -> Output:
-    """A grid's axes, how many cells it has of what, what it leaves out and changes."""
     from genrec_unlearn_bench.grid.expand import expand
     from genrec_unlearn_bench.grid.grid_file import find_grid
     from genrec_unlearn_bench.grid.spec import read_grid
@@ -241,12 +235,13 @@ def _fields(model: type[BaseModel]) -> list[dict[str, Any]]:
 
 def local_folder(spec: DatasetSpec, data_dir: Path | None) -> Path | None:
     """The first folder that holds every file of the dataset, or None."""
-    from genrec_unlearn_bench.data.locate import candidate_folders
+    from genrec_unlearn_bench.data.locate import locate
+    from genrec_unlearn_bench.progress import Progress
 
-    for folder in candidate_folders(spec, data_dir):
-        if all(any((folder / name).is_file() for name in file.names) for file in spec.files):
-            return folder
-    return None
+    try:
+        return locate(spec, data_dir, Progress(), download=False).folder
+    except DataMissing:
+        return None
 
 
 def is_local(spec: DatasetSpec, data_dir: Path | None) -> bool:

@@ -95,7 +95,6 @@ def reproduce(
 
 
 def _train(name: str, cache_dir: Path | None, settings: dict[str, Any]) -> Output:
-    """Train a published reference, or go on with it; ``settings`` are fields of the ReproductionRequest."""
     from genrec_unlearn_bench.reproduce.published import find_reference
 
     reference = find_reference(name)
@@ -223,15 +222,7 @@ def _repetition_card(done: Repetition, folder: Path) -> Output:
         "verdict": "the record holds" if done.matches else "the record does not hold here",
         "not listed": f"{len(others) - MOST} more that are not identical (--json)" if len(others) > MOST else "",
         "rows": [
-            {
-                "metric": row.metric,
-                "group": row.group.value,
-                "beam": row.beam,
-                "then": row.then,
-                "now": row.now,
-                "allowed": None if row.allowed is None else f"±{row.allowed:.2g}",
-                "verdict": row.verdict,
-            }
+            vars(row) | {"group": row.group.value, "allowed": "–" if row.allowed is None else f"±{row.allowed:.2g}"}
             for row in [*first, *others[:MOST]]
         ],
     }

@@ -90,7 +90,6 @@ def tune(
 def _tune(
     requests: Sequence[TuningRequest], store: StageStore, progress: Progress, out: Path
 ) -> tuple[list[tuple[Tuned, Path]], list[tuple[TuningRequest, BenchError]]]:
-    """Tune one after the other, writing each choice at once; one that fails does not stop the rest."""
     from genrec_unlearn_bench.pipeline.stage import SessionCache
     from genrec_unlearn_bench.pipeline.tune import tune as tune_one
     from genrec_unlearn_bench.tuning.choice import choice_path, write_choice

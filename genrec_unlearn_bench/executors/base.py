@@ -309,7 +309,6 @@ class _Sweep:
             self.progress.info(f"no further job is begun: {_first_line(error)}")
 
     def _write(self, job: Job, state: State, *, error: str = "", seconds: float | None = None) -> None:
-        """Write a job's state; a refusal of the file system stops the sweep."""
         attempts = self.attempts.get(job.name, 1)
         written = JobState.now(job.name, state, self.executor.name, attempts=attempts, seconds=seconds, error=error)
         try:

@@ -33,6 +33,7 @@ from genrec_unlearn_bench.executors.trackers import JobLog
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import OPTION, How, JobState, SweepFolder, tail
+from genrec_unlearn_bench.pipeline.environment import allowed_cores
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
@@ -76,11 +77,6 @@ class Interrupts:
         self.hurry.set()
 
 
-def cores_here() -> int:
-    """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def gpus_here() -> tuple[str, ...]:
     """GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them; torch is not needed to know."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -108,7 +104,7 @@ class Machine:
         memory_mib: By default what is available when the sweep starts.
     """
 
-    cores: int = field(default_factory=cores_here)
+    cores: int = field(default_factory=allowed_cores)
     gpus: tuple[str, ...] = field(default_factory=gpus_here)
     memory_mib: float = field(default_factory=lambda: psutil.virtual_memory().available / MIB)
 
@@ -140,8 +136,6 @@ class Machine:
 
 @dataclass
 class _Running:
-    """A job and its process; memory in MiB."""
-
     job: Job
     process: ForkServerProcess
     output: Path
@@ -320,7 +314,6 @@ class LocalProcesses:
 
 
 def _child(assignment: str, output: str, gpus: tuple[str, ...]) -> None:
-    """Do an assignment in a process of its own, and end with it."""
     os.setsid()
     handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     os.dup2(handle, 1)

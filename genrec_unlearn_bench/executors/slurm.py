@@ -233,7 +233,6 @@ class Slurm:
         return executor
 
     def _test(self, job: Job, placement: Placement) -> None:
-        """Ask Slurm whether it would take such a job. Raises UsageError in its words."""
         options = [f"--{name}" if value is True else f"--{name}={value}" for name, value in placement.sbatch]
         command = ["sbatch", "--test-only", *options, "--wrap", "true"]
         try:
@@ -298,7 +297,6 @@ def slurm_states(folder: SweepFolder) -> dict[str, str]:
 
 
 def _amend(folder: SweepFolder, state: JobState, word: str) -> None:
-    """Write what Slurm knows and the state file does not say."""
     now = time.time()
     if state.state == "lost" and word == "PENDING":
         again = {"state": "queued", "updated": now, "error": "it is queued again"}

@@ -34,7 +34,7 @@ from genrec_unlearn_bench.grid.schedule import RESULT, Job
 from genrec_unlearn_bench.grid.state import OPTION, JobState, State, SweepFolder
 from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
 from genrec_unlearn_bench.pipeline.resources import is_out_of_memory
-from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
+from genrec_unlearn_bench.pipeline.stage import StageContext, materialise, topological
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
 
@@ -81,7 +81,7 @@ def run_job(job: Job, store: StageStore, progress: Progress) -> WorkResult:
     """Compute a cell's result or shared stages; what is in the store is taken from there."""
     # Heavy: the first sign of life is written before these are imported.
     from genrec_unlearn_bench.pipeline.environment import determinism
-    from genrec_unlearn_bench.pipeline.graph import build_stages
+    from genrec_unlearn_bench.pipeline.graph import build_result
     from genrec_unlearn_bench.pipeline.resolve import resolve
     from genrec_unlearn_bench.pipeline.run import run_cell
 
@@ -91,7 +91,7 @@ def run_job(job: Job, store: StageStore, progress: Progress) -> WorkResult:
     resolved = resolve(job.request)
     context = StageContext(store, progress, device=resolved.device)
     with determinism(resolved.threads):
-        make_stages(job, build_stages(resolved).values(), context)
+        make_stages(job, topological([build_result(resolved)]), context)
     return WorkResult()
 
 
@@ -163,7 +163,6 @@ def _work(given: Assignment, folder: SweepFolder, progress: Progress, store: Sta
 
 
 def _failed(fault: BaseException, log: JobLog) -> dict[str, Any]:
-    """How a job's fault ended it, as fields of its state."""
     if isinstance(fault, KeyboardInterrupt) or (isinstance(fault, SystemExit) and fault.code in REQUEUED):
         return {"how": "stopped", "error": STOPPED}
     if isinstance(fault, SystemExit):

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 FILE = "collected.json"
 OPTION = "--out"
-MAX_LISTED = 8
-"""Folders that an error names one by one."""
 
 Whereabouts = Literal[
     "there", "damaged", "stale", "running", "queued", "failed", "lost", "skipped", "missing", "impossible"
@@ -131,7 +129,12 @@ def collect(
                 cell=cell, state="there", place=place, key=record.key, digest=digest, diverged=record.diverged
             )
         )
-    _refuse(clashes)
+    if clashes:
+        listing = ", ".join(map(str, clashes))
+        raise UsageError(
+            f"{len(clashes)} folders hold other content than the results that belong there: {listing}",
+            hint="a cell that was run again has other times; remove these folders, or name another one (--out)",
+        )
     for target, source in progress.track("copying", copies.items()):
         with atomic_folder(target, OPTION) as draft:
             shutil.copytree(source, draft, dirs_exist_ok=True, copy_function=shutil.copyfile)
@@ -162,17 +165,6 @@ def _absent(planned: PlannedCell, states: Mapping[str, tuple[Whereabouts, str]])
     if planned.standing == "impossible":
         state, reason = "impossible", ""
     return CollectedCell(cell=name, state=state, reason=reason or planned.reason)
-
-
-def _refuse(clashes: Sequence[Path]) -> None:
-    if not clashes:
-        return
-    listing = "".join(f"\n  - {folder}" for folder in clashes[:MAX_LISTED])
-    more = f"\n  … and {len(clashes) - MAX_LISTED} more" if len(clashes) > MAX_LISTED else ""
-    raise UsageError(
-        f"{len(clashes)} folders hold other content than the results that belong there:{listing}{more}",
-        hint="a cell that was run again has other times; remove these folders, or name another one (--out)",
-    )
 
 
 def _content(folder: Path) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from genrec_unlearn_bench.errors import ConfigError, UnknownName, UsageError
 from genrec_unlearn_bench.grid.reader import FIELD_SETS
@@ -152,9 +152,8 @@ class _Expansion:
         self._spec = spec
         self._places = places
         self._device = device
-        self._excluded = [0] * len(spec.exclude)
-        self._overridden = [0] * len(spec.overrides)
-        self._varied = [0] * len(spec.vary)
+        self._used: set[str] = set()
+        """Entries of the file that have an effect, such as ``vary[0]``."""
         self._faults: list[str] = []
         # Thousands of cells are of a few kinds as far as overrides go.
         self._changed = lru_cache(maxsize=None)(self._merged)
@@ -175,7 +174,7 @@ class _Expansion:
         for axes, task, method in self._crossed():
             for varied in self._variations(axes, method in REFERENCE_ROWS):
                 point = _Point({**axes, **varied}, task, method, varied)
-                if not self._is_excluded(point.axes):
+                if not self._hits("exclude", point.axes):
                     yield point
 
     def _crossed(self) -> Iterator[tuple[Axes, str, str]]:
@@ -211,9 +210,9 @@ class _Expansion:
             fields = {
                 name: values for name, values in block.fields.items() if not (reference and name.startswith("method_"))
             }
-            self._varied[index] += len(fields) > 0
             if not fields:
                 continue
+            self._used.add(f"vary[{index}]")
             if block.plain and not yielded:
                 yielded = True
                 yield {}
@@ -223,17 +222,14 @@ class _Expansion:
         if unvaried:
             yield {}
 
-    def _is_excluded(self, axes: Axes) -> bool:
-        hits = [index for index, entry in enumerate(self._spec.exclude) if _matches(entry.where, axes)]
-        for index in hits:
-            self._excluded[index] += 1
-        return bool(hits)
+    def _hits(self, kind: Literal["exclude", "overrides"], axes: Axes) -> tuple[int, ...]:
+        """The entries of one kind that mean a cell."""
+        hits = tuple(index for index, entry in enumerate(getattr(self._spec, kind)) if _matches(entry.where, axes))
+        self._used.update(f"{kind}[{index}]" for index in hits)
+        return hits
 
     def _cell(self, point: _Point) -> GridCell:
-        hits = tuple(index for index, entry in enumerate(self._spec.overrides) if _matches(entry.where, point.axes))
-        for index in hits:
-            self._overridden[index] += 1
-        changes, resources = self._changed(hits)
+        changes, resources = self._changed(self._hits("overrides", point.axes))
         fields = dict(changes)
         for name, value in point.varied.items():
             head, _, tail = name.partition(".")
@@ -287,11 +283,10 @@ class _Expansion:
 
     def _check(self, found: Mapping[str, GridCell]) -> None:
         """Everything in a file has to have an effect: what has none is a slip."""
-        for kind, counts in (("exclude", self._excluded), ("overrides", self._overridden), ("vary", self._varied)):
+        for kind in ("exclude", "overrides", "vary"):
             why = ", or all that it means are excluded" if kind == "overrides" and self._spec.exclude else ""
-            self._faults += [
-                f"{kind}[{index}]: no cell is meant by it{why}" for index, count in enumerate(counts) if not count
-            ]
+            entries = [f"{kind}[{index}]" for index in range(len(getattr(self._spec, kind)))]
+            self._faults += [f"{entry}: no cell is meant by it{why}" for entry in entries if entry not in self._used]
         if not found and not self._faults:
             self._faults.append("exclude: nothing is left to be run")
 

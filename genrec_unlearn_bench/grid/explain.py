@@ -44,19 +44,15 @@ class ResultIndex:
 
     def __init__(self) -> None:
         self._names: dict[Path, dict[str, list[str]]] = {}
-        self._folders: dict[tuple[Path, str, str, str], Path] = {}
         self._read: dict[tuple[Path, str], dict[tuple[str, ...], list[StoredResult]]] = {}
 
     def find(self, root: Path, cell: Cell, key: str) -> Path | None:
         """Folder of the complete result of that key; None where there is none."""
-        row = (root, cell.task, cell.backbone, cell.method)
-        folder = self._folders.get(row) or self._folders.setdefault(row, row_folder(root, cell))
-        prefix = folder_prefix(cell)
+        folder, prefix = row_folder(root, cell), folder_prefix(cell)
         name = f"{prefix}{key[:10]}"
-        if name not in self._listed(folder).get(prefix, ()):
+        if name not in self._listed(folder).get(prefix, ()) or not looks_whole(folder / name):
             return None
-        result = folder / name
-        return result if looks_whole(result) else None
+        return folder / name
 
     def of_cell(self, root: Path, cell: Cell, command: str) -> Sequence[StoredResult]:
         """Results of the cell under any key, the newest first.
@@ -138,17 +134,18 @@ def nearest_difference(missing: Sequence[Stage], store: StageStore) -> Differenc
     Args:
         missing: Upstream first, so that the inputs of the first one are all there.
     """
-    for stage in missing[:1]:
-        found = [(len(differences(recipe, stage.recipe)), key, recipe) for key, recipe in store.recipes(stage.name)]
-        if found:
-            _, key, recipe = min(found, key=lambda one: one[:2])
-            fields = _fields(recipe, stage.recipe)
-            return Difference(stage.title, fields, key, stage.key, str(store.folder(stage.name, key)))
-    return None
+    if not missing:
+        return None
+    stage = missing[0]
+    found = [(len(differences(recipe, stage.recipe)), key, recipe) for key, recipe in store.recipes(stage.name)]
+    if not found:
+        return None
+    _, key, recipe = min(found, key=lambda one: one[:2])
+    fields = _fields(recipe, stage.recipe)
+    return Difference(stage.title, fields, key, stage.key, str(store.folder(stage.name, key)))
 
 
 def _fields(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """``config.training.lr: 0.001 then, 0.0005 now``, one line a field."""
     return tuple(f"{name}: {_value(then, name)} then, {_value(now, name)} now" for name in differences(then, now))
 
 

@@ -1,4 +1,4 @@
-"""Grid files: finding one by path or name, reading its YAML, and naming the line of any place in it.
+"""Grid files: finding one by path or name, and reading its YAML.
 
 Scalars follow YAML 1.2's core schema. YAML 1.1, which most Python libraries implement, would read the seeds ``1:5`` as
 65 (a number to the base 60), the value ``off`` as false and ``1e-4`` as a string.
@@ -7,13 +7,13 @@ Scalars follow YAML 1.2's core schema. YAML 1.1, which most Python libraries imp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.constructor import ConstructorError
 
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
 
@@ -39,6 +39,15 @@ _SCALARS = (
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """A mapping; PyYAML alone would take the last of two equal keys."""
+        seen: set[str] = set()
+        for name, mark in [(str(key.value), key.start_mark) for key, _ in node.value]:
+            if name in seen:
+                raise ConstructorError(None, None, f"the key {name!r} stands twice", mark)
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
 
 for _tag, _pattern, _first in _SCALARS:
     _Loader.add_implicit_resolver(_tag, re.compile(rf"^(?:{_pattern})$"), list(_first))
@@ -62,36 +71,9 @@ def find_grid(place: str) -> Path:
     raise UnknownName("grid", place, ready)
 
 
-@dataclass(frozen=True)
-class GridText:
-    """A grid file as plain values, with the line of each.
-
-    Attributes:
-        where: The file, as messages name it.
-    """
-
-    where: str
-    content: dict[str, Any]
-    root: yaml.Node
-
-    def locate(self, place: Sequence[str | int]) -> str:
-        """``axes.backbone[2] (line 7)``, for a path of keys and positions from the top."""
-        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
-        return f"{path} (line {self._line(place)})"
-
-    def _line(self, place: Sequence[str | int]) -> int:
-        """The line of a place, or of the nearest node around it that exists; the first line is 1."""
-        node = self.root
-        for part in place:
-            found = _child(node, part)
-            if found is None:
-                break
-            node = found
-        return node.start_mark.line + 1
-
-
-def read_text(path: Path, where: str) -> GridText:
-    """Read a grid file. Raises ConfigError where it is not a YAML mapping, or has a key twice."""
+def read_content(path: Path) -> dict[str, Any]:
+    """Read a grid file as plain values. Raises ConfigError where it is not a YAML mapping, or has a key twice."""
+    where = str(path)
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ConfigError([f"a grid file has a page of text, this one {path.stat().st_size} bytes"], where=where)
@@ -105,8 +87,7 @@ def read_text(path: Path, where: str) -> GridText:
         ) from None
     loader = _Loader(text)
     try:
-        root = loader.get_single_node()
-        content = loader.construct_document(root) if root is not None else None
+        content = loader.get_single_data()
     except yaml.YAMLError as fault:
         mark = getattr(fault, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
@@ -116,37 +97,6 @@ def read_text(path: Path, where: str) -> GridText:
         raise ConfigError(["not a grid: nested too deeply"], where=where) from None
     finally:
         loader.dispose()
-    if root is None or not isinstance(content, dict):
+    if not isinstance(content, dict):
         raise ConfigError(["a grid is a mapping with name and axes"], where=where, hint="see docs/grids.md")
-    repeated = [f"line {line}: the key {key!r} stands twice" for key, line in _repeated_keys(root)]
-    if repeated:
-        raise ConfigError(repeated, where=where)
-    return GridText(where, {str(key): value for key, value in content.items()}, root)
-
-
-def _child(node: yaml.Node, part: str | int) -> yaml.Node | None:
-    if isinstance(node, yaml.SequenceNode):
-        return node.value[part] if isinstance(part, int) and part < len(node.value) else None
-    if isinstance(node, yaml.MappingNode):
-        return next((value for key, value in node.value if key.value == str(part)), None)
-    return None
-
-
-def _repeated_keys(root: yaml.Node) -> Iterator[tuple[str, int]]:
-    """Keys that a mapping has more than once, with their lines."""
-    waiting, visited = [root], set()
-    while waiting:
-        node = waiting.pop()
-        # An alias stands for a node that was visited before, which may even contain the alias itself.
-        if id(node) in visited:
-            continue
-        visited.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-        if isinstance(node, yaml.MappingNode):
-            seen: set[str] = set()
-            for key, value in node.value:
-                if key.value in seen:
-                    yield str(key.value), key.start_mark.line + 1
-                seen.add(str(key.value))
-                waiting.append(value)
+    return {str(key): value for key, value in content.items()}

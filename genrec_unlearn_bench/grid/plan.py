@@ -150,6 +150,7 @@ class _Draft:
     planned: PlannedCell
     graph: CellGraph | None = None
     missing: Mapping[str, Stage] = field(default_factory=dict)
+    difference: Difference | None = None
 
 
 def _waiting(draft: _Draft) -> _Draft:
@@ -157,8 +158,6 @@ def _waiting(draft: _Draft) -> _Draft:
 
 
 class _Planner:
-    """Looks at cells; what they share is looked up once."""
-
     def __init__(self, build: Build, store: StageStore) -> None:
         self.store = store
         self.results = ResultIndex()
@@ -192,7 +191,7 @@ class _Planner:
             # The record is there, and a part of the folder is not.
             return _Draft(PlannedCell(cell, "missing", "its result is incomplete"), graph, missing)
         reason = "its result was made from other stages" if difference is None else difference.sentence
-        return _Draft(PlannedCell(cell, "stale", reason, others[0].folder), graph, missing)
+        return _Draft(PlannedCell(cell, "stale", reason, others[0].folder), graph, missing, difference)
 
     def _missing_for(self, stage: Stage) -> Mapping[str, Stage]:
         """Stages to be made so that ``stage`` is there, itself included: nothing that only serves one that is there."""
@@ -339,20 +338,14 @@ class Explanation:
 
 def explain_cell(cell: GridCell, build: Build, store: StageStore) -> Explanation:
     """Explain one cell. Raises StorageError."""
-    planner = _Planner(build, store)
-    draft = planner.look(cell)
+    draft = _Planner(build, store).look(cell)
     found = draft.planned
     explanation = Explanation(cell.name, found.standing, found.reason, found.hint, found.result)
     if draft.graph is None:
         return explanation
-    difference, compared = None, ""
-    if found.standing == "stale":
-        request = cell.request.model_copy(update={"scale": draft.graph.cell.scale})
-        others = planner.results.of_cell(cell.request.results_dir, draft.graph.cell, request.command())
-        difference, compared = first_difference(draft.graph.stages, others[0], store), str(others[0].folder)
-    elif found.standing == "missing":
+    difference = draft.difference
+    if found.standing == "missing":
         difference = nearest_difference(list(draft.missing.values()), store)
-        compared = difference.of if difference is not None else ""
     steps = []
     for stage in draft.graph.stages.values():
         is_result = stage is draft.graph.result
@@ -360,6 +353,5 @@ def explain_cell(cell: GridCell, build: Build, store: StageStore) -> Explanation
         then = difference.then if difference is not None and difference.now == stage.key else ""
         of = stage.title.removeprefix(stage.name).strip(": ").removeprefix("of ")
         steps.append(Step(stage.name, of, stage.key, there, then))
-    return replace(
-        explanation, steps=tuple(steps), difference=difference, compared=compared if difference is not None else ""
-    )
+    compared = "" if difference is None else difference.of or str(found.result)
+    return replace(explanation, steps=tuple(steps), difference=difference, compared=compared)

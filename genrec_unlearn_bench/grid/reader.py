@@ -19,7 +19,7 @@ from genrec_unlearn_bench.backbones.catalogue import backbones
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.errors import BenchError, UnknownName
 from genrec_unlearn_bench.evaluation.suites import measurements, suites
-from genrec_unlearn_bench.grid.grid_file import GRIDS, GROUPS, GridText
+from genrec_unlearn_bench.grid.grid_file import GRIDS, GROUPS
 from genrec_unlearn_bench.pipeline.resolve import Catalogue
 from genrec_unlearn_bench.registry import Entry, methods
 
@@ -40,7 +40,6 @@ DEFAULTS: dict[str, list[Any]] = {
     "measure": [""],
 }
 EMPTY = "should have at least 1 item after validation, not 0"
-_LINE = re.compile(r"\(line (\d+)\)")
 _RANGE = re.compile(r"^\s*(\d+)\s*:\s*(\d+)\s*$")
 
 
@@ -135,15 +134,15 @@ class AxisNames:
 class GridReader:
     """Normalises one grid file for ``GridSpec``."""
 
-    def __init__(self, text: GridText, names: AxisNames) -> None:
+    def __init__(self, content: Mapping[str, Any], names: AxisNames) -> None:
         self.faults: list[str] = []
-        self._text = text
+        self._content = content
         self._names = names
         self._values: dict[str, list[Any]] = {}
 
     def normalised(self) -> dict[str, Any]:
         """The content with every name expanded; afterwards ``faults`` holds what was wrong."""
-        out = dict(self._text.content)
+        out = dict(self._content)
         if isinstance(out.get("axes"), dict):
             out["axes"] = {name: self._axis(name, value) for name, value in out["axes"].items()}
             self._values |= {name: value for name, value in DEFAULTS.items() if name not in out["axes"]}
@@ -161,29 +160,19 @@ class GridReader:
         return out
 
     def all_faults(self, of_models: Sequence[str]) -> list[str]:
-        """Faults found here and by the models, with places and lines as in the file, from top to bottom."""
-        found = [*self.faults, *map(self._placed, of_models)]
+        """Faults found here and by the models, with places as in the file."""
+        # In the file a match of `exclude` stands without the level that the model gives it.
+        found = [*self.faults, *(re.sub(r"^(exclude\.\d+)\.where", r"\1", fault) for fault in of_models)]
         # A list that lost its faulty entries is then also too short, which would only distract.
-        reported = [fault.partition(" (line")[0] for fault in found if EMPTY not in fault]
-        kept = [
+        reported = [fault.partition(": ")[0] for fault in found if EMPTY not in fault]
+        return [
             fault
             for fault in found
-            if EMPTY not in fault or not any(place.startswith(fault.partition(" (line")[0]) for place in reported)
+            if EMPTY not in fault or not any(place.startswith(fault.partition(": ")[0]) for place in reported)
         ]
-        return sorted(kept, key=lambda fault: int(line[1]) if (line := _LINE.search(fault)) else 0)
-
-    def _placed(self, fault: str) -> str:
-        place, colon, rest = fault.partition(": ")
-        if not colon:
-            return fault
-        parts: list[str | int] = [int(part) if part.isdigit() else part for part in place.split(".")]
-        if parts[0] == "exclude":
-            # In the file a match stands without the level that the model gives it.
-            parts = [part for part in parts if part != "where"]
-        return f"{self._text.locate(parts)}: {rest}"
 
     def _fault(self, place: Sequence[str | int], message: str) -> None:
-        self.faults.append(f"{self._text.locate(place)}: {message}")
+        self.faults.append(f"{'.'.join(map(str, place))}: {message}")
 
     def _axis(self, name: str, value: Any) -> Any:
         """All values of an axis, each once; remembered for the matches on it."""
@@ -287,7 +276,6 @@ class GridReader:
         self._values[name] = [*self._values.get(name, []), *values]
 
     def _exclude(self, index: int, entry: Any) -> Any:
-        """A match, with the reason beside it."""
         if not isinstance(entry, dict):
             return entry
         where = {name: value for name, value in entry.items() if name != "why"}
@@ -332,7 +320,6 @@ class GridReader:
         return list(dict.fromkeys(out)) if all(isinstance(each, str | int | float) for each in out) else out
 
     def _expand_on(self, axis: str, text: str, on_axis: Sequence[Any]) -> Sequence[Any]:
-        """What an entry of a match stands for, by displayed names."""
         if text in on_axis:
             return [text]
         if _is_pattern(text):

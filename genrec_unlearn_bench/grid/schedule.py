@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -84,14 +84,11 @@ def schedule(plan: Plan) -> tuple[Job, ...]:
 
 def _largest(found: Sequence[Resources]) -> Resources:
     """The most of each resource; a limit that one of them does not have, none has."""
-    distinct = list({id(each): each for each in found}.values())
-    if len(distinct) < 2:
-        return distinct[0] if distinct else Resources()
-    fields: dict[str, object] = {}
-    for name in Resources.model_fields:
-        values = [getattr(each, name) for each in distinct]
+    fields: dict[str, Any] = {}
+    for name in Resources.model_fields if found else ():
+        values = {getattr(each, name) for each in found}
         fields[name] = None if None in values else max(values)
-    return Resources.model_validate(fields)
+    return Resources(**fields)
 
 
 @dataclass(frozen=True)
@@ -123,11 +120,10 @@ def outlook(plan: Plan, processes: int = 1) -> Outlook:
     waiting: list[SharedStage | PlannedCell] = [*plan.shared, *(planned for planned in plan.cells if planned.waits)]
     seconds = sum(one.seconds or 0.0 for one in waiting)
     ends: dict[str, float] = {}
-    longest = 0.0
     for job in schedule(plan):
         begins = max((ends.get(need, 0.0) for need in job.needs), default=0.0)
         ends[job.name] = begins + (job.seconds or 0.0)
-        longest = max(longest, ends[job.name])
+    longest = max(ends.values(), default=0.0)
     return Outlook(
         seconds=seconds,
         longest=longest,

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.errors import ConfigError
-from genrec_unlearn_bench.grid.grid_file import find_grid, read_text
+from genrec_unlearn_bench.grid.grid_file import find_grid, read_content
 from genrec_unlearn_bench.grid.reader import AxisNames, GridReader
 from genrec_unlearn_bench.pipeline.request import RulesetName
 from genrec_unlearn_bench.pipeline.resolve import Catalogue
@@ -134,16 +134,14 @@ def read_grid(place: str, data_dir: Path | None = None) -> GridSpec:
 
     Raises:
         UnknownName: There is no such grid.
-        ConfigError: The file is no grid; all faults at once, each with its place and line.
+        ConfigError: The file is no grid; all faults at once, each with its place.
     """
     path = find_grid(place)
-    text = read_text(path, str(path))
-    reader = GridReader(text, AxisNames(path.resolve().parent, Catalogue(), data_dir))
-    content = reader.normalised()
+    reader = GridReader(read_content(path), AxisNames(path.resolve().parent, Catalogue(), data_dir))
     try:
-        spec = parse(GridSpec, content, where=text.where)
+        spec = parse(GridSpec, reader.normalised(), where=str(path))
     except ConfigError as fault:
-        raise ConfigError(reader.all_faults(fault.faults), where=text.where) from None
+        raise ConfigError(reader.all_faults(fault.faults), where=str(path)) from None
     if reader.faults:
-        raise ConfigError(reader.all_faults(()), where=text.where)
+        raise ConfigError(reader.all_faults(()), where=str(path))
     return spec

@@ -205,11 +205,7 @@ def _group(job: Mapping[str, Any], by: Axis) -> str:
 def _running(state: JobState, now: float) -> RunningJob:
     silent = now - state.updated
     return RunningJob(
-        job=state.job,
-        stage=state.stage,
-        host=state.host,
-        place=state.place,
-        executor=state.executor,
+        **state.model_dump(include={"job", "stage", "host", "place", "executor"}),
         attempt=state.attempts,
         seconds=max(0.0, now - (state.started or state.updated)),
         late=f"silent for {silent:.0f} s" if silent > SILENCE else "",

@@ -55,6 +55,11 @@ def resolve_device(wanted: str) -> str:
     return wanted
 
 
+def allowed_cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def default_threads() -> int:
     """``$OMP_NUM_THREADS`` where it is set, else the physical cores this process may use."""
     import psutil
@@ -62,7 +67,7 @@ def default_threads() -> int:
     chosen = os.environ.get("OMP_NUM_THREADS", "")
     if chosen.isdigit() and int(chosen) > 0:
         return int(chosen)
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = allowed_cores()
     return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
 
 

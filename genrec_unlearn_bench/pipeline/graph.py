@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
-from genrec_unlearn_bench.pipeline.stage import Stage, by_title
+from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import data_stages
 from genrec_unlearn_bench.pipeline.stages.evaluate import evaluate_stage
 from genrec_unlearn_bench.pipeline.stages.measure import MeasurementStages
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 RESULT = "result"
 
 T = TypeVar("T")
-
-
-def build_stages(resolved: ResolvedRequest, progress: Progress | None = None) -> dict[str, Stage]:
-    """The stages of a cell by title, inputs first; the last is ``result``. Raises as ``build_result`` does."""
-    return by_title(build_result(resolved, progress=progress))
 
 
 def build_result(
@@ -59,7 +54,8 @@ def build_result(
     )
     row, steps = _row(resolved, data, sids, original, retrained)
     oracles = range(resolved.request.oracle_seeds)
-    models = {"original": original, **{_numbered("retrain", number): retrained[number] for number in oracles}}
+    models = {"original": original}
+    models |= {f"retrain {number}" if number else "retrain": retrained[number] for number in oracles}
     scores = {}
     for role, model in models.items():
         scores[f"scores of {role}"] = _once(known, role, partial(evaluate_stage, resolved, data, sids, model))
@@ -84,7 +80,7 @@ def recommender_stages(
 ) -> tuple[dict[str, Stage], Stage, Stage, list[Stage]]:
     """What a cell shares with all methods on its task, backbone and seed: data, served SIDs, original, oracles.
 
-    At least one oracle is built, as the row ``retrain`` is one; ``build_stages`` refers to those that are asked for.
+    At least one oracle is built, as the row ``retrain`` is one; ``build_result`` refers to those that are asked for.
     """
     data = data_stages(resolved, progress, download=download)
     training, cleaned = TrainingStages(resolved, data), TrainingStages(resolved, data, cleaned=True)
@@ -109,7 +105,6 @@ def served_sids(resolved: ResolvedRequest, tokenised: Stage, original: Stage) ->
 def _row(
     resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, original: Stage, retrained: list[Stage]
 ) -> tuple[Stage, dict[str, Stage]]:
-    """The row that is asked for; of a stream, with its steps and the evaluations between them."""
     name = resolved.entry.name
     if resolved.method is not None and resolved.request.requests > 1:
         row, evaluations = stream_stages(resolved, data, sids, original)
@@ -132,7 +127,6 @@ def _row(
 
 
 def _measured(stages: MeasurementStages, role: str, model: Stage, *, as_untrained: bool = False) -> dict[str, Stage]:
-    """The measurements beyond the core on one model, by their roles in the result."""
     found = stages.of(model, as_untrained=as_untrained)
     return {f"measured {name} of {role}": stage for name, stage in found.items()}
 
@@ -142,7 +136,3 @@ def _once(known: Memo, name: Hashable, make: Callable[[], T]) -> T:
         known[name] = make()
     found: T = known[name]
     return found
-
-
-def _numbered(name: str, number: int) -> str:
-    return f"{name} {number}" if number else name

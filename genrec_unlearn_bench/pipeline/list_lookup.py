@@ -1,4 +1,5 @@
-"""From a run's record to what it was measured on and what it recommended: stages that only the cache holds.
+"""From a run's record to what it was measured on and what it recommended: stages that only the cache holds; and these
+lists as TREC files for other evaluation tools.
 
 A result folder has numbers and no lists. The record names its stages by key, so they are found wherever the cache of
 that run is at hand; what is not there is not computed here, as that may take hours, but the command for it is given.
@@ -6,6 +7,7 @@ that run is at hand; what is not there is not computed here, as that may take ho
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +16,8 @@ import numpy as np
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.storage import load_dataset
-from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
-from genrec_unlearn_bench.evaluation.lists import LISTS, Lists, read_lists
+from genrec_unlearn_bench.errors import DataMissing, UsageError
+from genrec_unlearn_bench.evaluation.lists import LISTS, Lists, read_lists, trec_qrels, trec_run
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.ranking import BEAMS
@@ -25,9 +27,6 @@ from genrec_unlearn_bench.store.store import StageStore, StoredStage
 
 if TYPE_CHECKING:
     import pandas as pd
-
-EVALUATION = "evaluation"
-DATASET = "dataset"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +64,8 @@ def find_lists(record: RunRecord, store: StageStore) -> RunLists:
     """The lists of a run.
 
     Raises:
-        DataMissing: The cache does not hold them: the run was made elsewhere, before lists were kept, or it is gone.
+        DataMissing: The cache does not hold them: the run was made elsewhere, or the stage is gone.
         UsageError: There are none, as the model's weights are not finite.
-        CorruptArtefact: The files cannot be read, or do not belong together.
     """
     if not record.per_user_digest:
         raise UsageError(
@@ -75,36 +73,66 @@ def find_lists(record: RunRecord, store: StageStore) -> RunLists:
             where=_named(record),
             hint="leave it out, or choose another seed",
         )
-    stage = _stage(record, EVALUATION, "ranked lists", store)
-    if not (stage.path / LISTS).is_file():
-        raise DataMissing(
-            "this run was evaluated before ranked lists were kept",
-            where=f"{_named(record)}: {stage.path}",
-            hint=f"evaluate it again: {record.command}",
-        )
-    rankings = read_lists(stage.path / LISTS)
-    found = RunLists(record, rankings, read_per_user(stage.path / PER_USER))
-    for (group, beam), ranking in rankings.items():
-        targets = found.targets(group)
-        if len(ranking) != len(targets) or not np.array_equal(ranking.ranks(targets), found.ranks(group, beam)):
-            raise CorruptArtefact(
-                f"the lists of the {group.value} examples at beam {beam} do not agree with the per-user table",
-                where=str(stage.path),
-                hint=f"remove that folder and evaluate the run again: {record.command}",
-            )
-    return found
+    stage = _stage(record, "evaluation", "ranked lists", store)
+    return RunLists(record, read_lists(stage.path / LISTS), read_per_user(stage.path / PER_USER))
 
 
 def find_dataset_of(record: RunRecord, store: StageStore) -> Dataset:
-    """The prepared dataset that a run stands on. Raises DataMissing or CorruptArtefact."""
-    dataset = load_dataset(_stage(record, DATASET, "dataset", store).path)
-    if dataset.manifest.digest != record.dataset_digest:
-        raise CorruptArtefact(
-            "the stored dataset is another one than the record's",
-            where=f"{_named(record)}: {dataset.manifest.digest[:16]}, not {record.dataset_digest[:16]}",
-            hint=f"make the run again: {record.command}",
-        )
-    return dataset
+    """The prepared dataset that a run stands on. Raises DataMissing."""
+    return load_dataset(_stage(record, "dataset", "dataset", store).path)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """One file.
+
+    Attributes:
+        lines: How many lines it has: filled places of all lists, or test examples.
+        queries: How many test examples the group has.
+    """
+
+    name: str
+    text: str
+    lines: int
+    queries: int
+
+
+def trec_files(found: RunLists, ids: Sequence[str] | None) -> Iterator[Exported]:
+    """``<group>.qrels``, and ``<group>.beam<beam>.run`` for every beam; nothing for a group without examples.
+
+    The query of a line is the row of the group's test example, which is the same in all runs of a task.
+
+    Args:
+        ids: The items' own identifiers (``check_names`` first); None writes their row numbers.
+    """
+    cell = found.record.cell
+    # The columns are separated by blanks.
+    tag = "_".join(f"{cell.method}-{cell.scale}-seed{cell.seed}-{found.record.key[:10]}".split())
+    for group in dict.fromkeys(group for group, _ in found.rankings):
+        targets = found.targets(group)
+        if not len(targets):
+            continue
+        yield _file(f"{group.value}.qrels", trec_qrels(targets, ids=ids), len(targets))
+        for (of, beam), ranking in found.rankings.items():
+            if of is group:
+                lines = trec_run(ranking, ids=ids, tag=tag)
+                yield _file(f"{group.value}.beam{beam}.run", lines, len(targets))
+
+
+def check_names(ids: Sequence[str]) -> None:
+    """Whether the dataset's own identifiers stay what they are as a column of a TREC file.
+
+    Raises UsageError where two of them become one, or one becomes nothing, as blanks cannot stand in a column.
+    """
+    seen: dict[str, str] = {}
+    for name in ids:
+        column = "_".join(name.split())
+        if not column or column in seen:
+            clash = f"{seen[column]!r} and {name!r} would both be {column!r}" if column else f"{name!r} is blank"
+            raise UsageError(
+                f"the dataset's own item ids cannot be written to a TREC file: {clash}", hint="use --ids rows"
+            )
+        seen[column] = name
 
 
 def _stage(record: RunRecord, name: str, what: str, store: StageStore) -> StoredStage:
@@ -122,3 +150,8 @@ def _stage(record: RunRecord, name: str, what: str, store: StageStore) -> Stored
 def _named(record: RunRecord) -> str:
     cell = record.cell
     return f"{cell.task}, {record.backbone_label or cell.backbone}, {cell.method}, seed {cell.seed}"
+
+
+def _file(name: str, lines: Iterator[str], queries: int) -> Exported:
+    written = list(lines)
+    return Exported(name, "".join(f"{line}\n" for line in written), len(written), queries)

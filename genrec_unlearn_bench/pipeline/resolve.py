@@ -13,7 +13,7 @@ from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.recommender import Capability
-from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.config import StrictModel, one_of, parse
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.data.spec import DatasetSpec
@@ -29,7 +29,6 @@ from genrec_unlearn_bench.pipeline.rulesets import ConfigSource, config_source
 from genrec_unlearn_bench.registry import Entry, find_method, load_class, methods, source_digest
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.tuning.choice import check_recommender, recommender_digest
-from genrec_unlearn_bench.tuning.fixed_rules import FixedRules, shipped_fixed
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 
 if TYPE_CHECKING:
@@ -140,10 +139,6 @@ class Catalogue:
         known = self.tasks()
         return known[name] if name in known else self.once(("task", name, data_dir), lambda: find_task(name, data_dir))
 
-    def dataset(self, name: str, data_dir: Path | None = None) -> DatasetSpec:
-        """As ``find_dataset``."""
-        return self.once(("dataset", name, data_dir), lambda: find_dataset(name, data_dir))
-
     def method(self, name: str) -> Entry:
         """As ``find_method``."""
         known = self.methods()
@@ -156,14 +151,6 @@ class Catalogue:
     def methods(self) -> dict[str, Entry]:
         """As ``registry.methods``."""
         return self.once("methods", methods)
-
-    def encoder(self, text: str) -> EncoderSpec:
-        """As ``parse_encoder``, which reads a folder's weights."""
-        return self.once(("encoder", text), lambda: parse_encoder(text))
-
-    def fixed(self) -> FixedRules:
-        """As ``shipped_fixed``."""
-        return self.once("fixed", shipped_fixed)
 
     def once(self, key: Hashable, find: Callable[[], T]) -> T:
         """What ``find`` gives, called once for each key."""
@@ -189,7 +176,7 @@ def resolve(
     scale = before.scale.value
     if source is None and request.ruleset == "default":
         source = ConfigSource(fields=request.method_set)
-    source = source or config_source(request, entry, task=before.task.name, scale=scale, fixed=catalogue.fixed)
+    source = source or config_source(request, entry, task=before.task.name, scale=scale)
     method, config, digest = catalogue.once(
         ("config", request.method, source.where, repr(sorted(source.fields.items()))),
         lambda: (*_method(entry, source.fields, where=source.where), source_digest(entry)),
@@ -219,12 +206,12 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
     backbone_config = changed(backbone.presets[scale], request.backbone_set, where="--set-backbone")
     sid_config = changed(backbone.sid_presets[scale], request.sid_set, where="--set-sid")
     suite = find_suite(request.suite, request.measure)
-    plain = ENCODERS[Scale.SMOKE] if task.dataset == DEMO else ENCODERS[scale]
+    encoder = request.encoder or (ENCODERS[Scale.SMOKE] if task.dataset == DEMO else ENCODERS[scale])
     device = resolve_device(request.device)
     resolved = ResolvedRequest(
         request=request.model_copy(update={"scale": scale.value}),
         task=task,
-        dataset=catalogue.dataset(task.dataset, request.data_dir),
+        dataset=find_dataset(task.dataset, request.data_dir),
         scale=scale,
         backbone=backbone,
         backbone_config=backbone_config,
@@ -237,7 +224,7 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
         source=ConfigSource(),
         suite=suite,
         measuring=_measurement_configs(suite, scale.value, request.measure_set),
-        encoder=catalogue.encoder(request.encoder or plain),
+        encoder=catalogue.once(("encoder", encoder), lambda: parse_encoder(encoder)),
         device=device,
         # At smoke scale the matrices are so small that a second thread only costs (demo original: 31 s, alone 26 s).
         threads=request.threads or (1 if scale is Scale.SMOKE else default_threads()),
@@ -292,9 +279,7 @@ def _check_shadows(resolved: ResolvedRequest) -> None:
 def _scale(name: str | None, task: TaskSpec) -> Scale:
     if name is None:
         return Scale.SMOKE if task.dataset == DEMO else Scale.SMALL
-    if name not in set(Scale):
-        raise UnknownName("scale", name, list(Scale))
-    return Scale(name)
+    return Scale(one_of("scale", name, Scale))
 
 
 def _method(

@@ -70,17 +70,11 @@ def folder_prefix(cell: Cell) -> str:
     return f"{cell.scale}-seed{cell.seed}{stream}-"
 
 
-def find_result(root: Path, cell: Cell, key: str) -> Path | None:
-    """The folder of a cell's result under a key, where it is there as a whole by the look of it.
+def looks_whole(folder: Path) -> bool:
+    """Whether a result folder has a complete record, and the per-user table that the record speaks of.
 
     Looks at names and at the ends of files only; ``read_record`` checks every digest.
     """
-    folder = row_folder(root, cell) / f"{folder_prefix(cell)}{key[:_KEY_DIGITS]}"
-    return folder if looks_whole(folder) else None
-
-
-def looks_whole(folder: Path) -> bool:
-    """Whether a result folder has a complete record, and the per-user table that the record speaks of."""
     try:
         with open(f"{folder}/{RECORD}", "rb", buffering=0) as handle:
             handle.seek(max(0, handle.seek(0, os.SEEK_END) - 2))
@@ -203,24 +197,15 @@ def find_run(text: str, places: Sequence[Path] = PLACES) -> Path:
     folders = [found.parent for place in places if place.is_dir() for found in sorted(place.rglob(RECORD))]
     matching = [folder for folder in folders if folder.name.rpartition("-")[2].startswith(text[:_KEY_DIGITS])]
     if not matching:
-        raise UsageError(
-            f"no run's key begins with {text!r}",
-            where=", ".join(map(str, places)),
-            hint="name its folder, or look elsewhere: --results-dir",
-        )
+        hint, where = "name its folder, or look elsewhere: --results-dir", ", ".join(map(str, places))
+        raise UsageError(f"no run's key begins with {text!r}", where=where, hint=hint)
     if len(matching) > 1:
         listing = "".join(f"\n  - {folder}" for folder in matching[:8])
-        raise UsageError(
-            f"{len(matching)} runs have a key that begins with {text!r}:{listing}", hint="name one of them"
-        )
+        raise UsageError(f"{len(matching)} runs have a key that begins with {text!r}:{listing}", hint="name one")
     return matching[0]
 
 
-FOLDER = "finished"
-
 PACKAGE = Path(__file__).resolve().parents[1]
-CONTENT = ("methods", "tasks", "leaderboard")
-"""Folders beside the package in a clone, inside it in a wheel."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,6 +221,18 @@ class FinishedRun:
     cached: bool = False
 
 
+def finished_run(root: Path, cell: Cell, key: str) -> FinishedRun | None:
+    """The result of a cell under a key; None where there is none that is whole."""
+    folder = row_folder(root, cell) / f"{folder_prefix(cell)}{key[:_KEY_DIGITS]}"
+    if not looks_whole(folder):
+        return None
+    try:
+        record = read_record(folder)
+    except CorruptArtefact:
+        return None
+    return FinishedRun(record, folder, cached=True) if record.key == key else None
+
+
 class _Line(StrictModel):
     cell: Cell
     key: str
@@ -248,13 +245,9 @@ def find_finished(request: RunRequest, store: StageStore) -> FinishedRun | None:
     """
     try:
         line = _Line.model_validate_json(_place(request, store).read_bytes())
-        folder = find_result(request.results_dir, line.cell, line.key)
-        record = None if folder is None else read_record(folder)
-    except (BenchError, OSError, ValidationError, ValueError):
+    except (BenchError, OSError, ValueError):
         return None
-    if folder is None or record is None or record.key != line.key:
-        return None
-    return FinishedRun(record, folder, cached=True)
+    return finished_run(request.results_dir, line.cell, line.key)
 
 
 def remember_finished(request: RunRequest, store: StageStore, done: FinishedRun) -> None:
@@ -285,14 +278,15 @@ def _place(request: RunRequest, store: StageStore) -> Path:
         "checkpoint": [_stamps(Path(value), "*") for value in request.backbone_set.values() if _is_folder(value)],
         # Which device `auto` means, without asking torch.
         "gpu": [Path("/dev/nvidiactl").exists(), os.environ.get("CUDA_VISIBLE_DEVICES", "")],
-        "sources": [_stamps(PACKAGE, "*.py"), *(_stamps(_content_folder(name), "*") for name in CONTENT[:2])],
+        "sources": [_stamps(PACKAGE, "*.py"), *(_stamps(_content_folder(name), "*") for name in ("methods", "tasks"))],
         "rulesets": _stamps(_content_folder("leaderboard") / "rulesets", "*"),
     }
     text = json.dumps(content, sort_keys=True)
-    return store.root / FOLDER / f"{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}.json"
+    return store.root / "finished" / f"{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}.json"
 
 
 def _content_folder(name: str) -> Path:
+    """A folder that stands next to the package in a clone, and inside it in a wheel."""
     inside = PACKAGE / name
     return inside if inside.is_dir() else PACKAGE.parent / name
 

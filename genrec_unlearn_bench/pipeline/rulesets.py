@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from genrec_unlearn_bench.tuning.choice import (
     choice_path,
     read_choice,
 )
-from genrec_unlearn_bench.tuning.fixed_rules import WHERE, FixedRules
+from genrec_unlearn_bench.tuning.fixed_rules import WHERE, shipped_fixed
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.request import RunRequest
@@ -46,14 +46,8 @@ class ConfigSource:
     again: str = ""
 
 
-def config_source(
-    request: RunRequest, entry: Entry, *, task: str, scale: str, fixed: Callable[[], FixedRules]
-) -> ConfigSource:
-    """The configuration source for a request. Raises UsageError or ProtocolMismatch where there is none that holds.
-
-    Args:
-        fixed: Reads the ruleset ``fixed``.
-    """
+def config_source(request: RunRequest, entry: Entry, *, task: str, scale: str) -> ConfigSource:
+    """The configuration source for a request. Raises UsageError or ProtocolMismatch where there is none that holds."""
     if entry.kind == "reference":
         return ConfigSource(fields=request.method_set)
     if request.method_set:
@@ -61,11 +55,11 @@ def config_source(
             f"--ruleset {request.ruleset} fixes the configuration of {entry.name!r}, and --set changes it",
             hint="leave one of the two out",
         )
-    return _fixed(entry, fixed()) if request.ruleset == "fixed" else _tuned(request, entry, task, scale)
+    return _fixed(entry) if request.ruleset == "fixed" else _tuned(request, entry, task, scale)
 
 
-def _fixed(entry: Entry, found: FixedRules) -> ConfigSource:
-    rules = found.methods
+def _fixed(entry: Entry) -> ConfigSource:
+    rules = shipped_fixed().methods
     if entry.name in rules:
         return ConfigSource("fixed", rules[entry.name], f"{WHERE}, {entry.name}")
     if entry.variant_of in rules:

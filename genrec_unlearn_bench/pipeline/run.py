@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
-from genrec_unlearn_bench.errors import BenchError, CorruptArtefact
+from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.gap import cost_values, gap_to_oracle
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
@@ -26,8 +26,7 @@ from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
 from genrec_unlearn_bench.pipeline.results import (
     LOSSES,
     FinishedRun,
-    find_result,
-    read_record,
+    finished_run,
     remember_finished,
     result_folder,
     table_bytes,
@@ -83,7 +82,7 @@ def run_cell(
 def run_resolved(resolved: ResolvedRequest, context: StageContext) -> FinishedRun:
     """Run a cell that is resolved already: its stages in one loop, then its record."""
     result = build_result(resolved, progress=context.progress)
-    done = _finished(resolved, result)
+    done = finished_run(resolved.request.results_dir, resolved.cell, result.key)
     if done is not None:
         context.progress.info(f"result: from {done.folder}")
         return done
@@ -92,17 +91,6 @@ def run_resolved(resolved: ResolvedRequest, context: StageContext) -> FinishedRu
         for stage in result.inputs.values():
             materialise(stage, context)
         return _conclude(resolved, result, context)
-
-
-def _finished(resolved: ResolvedRequest, result: Stage) -> FinishedRun | None:
-    folder = find_result(resolved.request.results_dir, resolved.cell, result.key)
-    if folder is None:
-        return None
-    try:
-        record = read_record(folder)
-    except CorruptArtefact:
-        return None
-    return FinishedRun(record, folder, cached=True) if record.key == result.key else None
 
 
 def _check_task(resolved: ResolvedRequest, result: Stage, context: StageContext) -> None:
@@ -121,7 +109,6 @@ def _check_task(resolved: ResolvedRequest, result: Stage, context: StageContext)
 
 
 def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -> FinishedRun:
-    """Take the metrics from what the stages hold, and write the record."""
     inputs = Inputs(result, context)
     prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
     cost = cost_of(resolved, inputs)
@@ -130,7 +117,7 @@ def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -
     extra = _extra_metrics(resolved, inputs) if own.measured else ExtraMetrics()
     metrics = _metrics(own, before, oracles, extra) if own.measured else ()
     stream = _stream_metrics(resolved, inputs, prepared, cost) if resolved.request.requests > 1 else StreamMetrics()
-    metrics = (*metrics, *_cost_metrics(cost), *stream.values)
+    metrics = (*metrics, *cost_values(**cost.model_dump(exclude={"retrain_seconds", "tuning_seconds"})), *stream.values)
     faults = check_invariants(metrics)
     if faults:
         listing = "".join(f"\n  - {fault}" for fault in faults[:10])
@@ -154,12 +141,10 @@ def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -
 
 
 def _oracle_roles(inputs: Inputs) -> list[str]:
-    """``retrain``, ``retrain 1`` …: the oracles that the row is held against."""
     return [role for role in inputs.stage.inputs if role.partition(" ")[0] == "retrain"]
 
 
 def _metrics(own: Scores, before: Scores, oracles: Sequence[Scores], extra: ExtraMetrics) -> tuple[MetricValue, ...]:
-    """What was measured on the run itself, against the original, and against the oracles."""
     values = (*own.values, *extra.values)
     further = extra.oracles or [()] * len(oracles)
     tables = None
@@ -173,7 +158,6 @@ def _metrics(own: Scores, before: Scores, oracles: Sequence[Scores], extra: Extr
 
 
 def _extra_metrics(resolved: ResolvedRequest, inputs: Inputs) -> ExtraMetrics:
-    """The suite's measurements beyond the core, and what shadow models say."""
     found = []
     roles = _oracle_roles(inputs)
     for name in resolved.suite.measurements:
@@ -205,16 +189,6 @@ def _stream_metrics(resolved: ResolvedRequest, inputs: Inputs, prepared: Prepare
     return stream_metrics(stream, [*scores, own], seconds, before=before, cost=cost, fixed=False)
 
 
-def _cost_metrics(cost: Cost) -> tuple[MetricValue, ...]:
-    return cost_values(
-        unlearn_seconds=cost.unlearn_seconds,
-        share_of_retraining=cost.share_of_retraining,
-        peak_memory_mib=cost.peak_memory_mib,
-        steps=cost.steps,
-        tuning_trials=cost.tuning_trials,
-    )
-
-
 FREE_ROWS = ("original", "popularity", "sasrec")
 """Rows that forget nothing, so that they cost nothing; the retrained rows cost their training."""
 
@@ -223,22 +197,18 @@ def cost_of(resolved: ResolvedRequest, inputs: Inputs) -> Cost:
     """What the row cost by itself, and what the choice of its configuration cost before."""
     retrain = float(inputs.stored("retrain").facts["seconds"]) if "retrain" in inputs else None
     row, choice = inputs.stored("row"), resolved.source.choice
-    free = resolved.entry.name in FREE_ROWS
+    free, notes = resolved.entry.name in FREE_ROWS, read_notes(row.path)
     seconds = 0.0 if free else float(row.facts["seconds"])
     return Cost(
         unlearn_seconds=seconds,
         retrain_seconds=retrain,
         share_of_retraining=seconds / retrain if retrain else None,
         peak_memory_mib=0.0 if free else float(row.facts["peak_memory_mib"]),
-        steps=0 if free else _steps(read_notes(row.path)),
+        # A method reports every optimiser step; a training reports some, and notes how many there were.
+        steps=0 if free else int(notes["notes"].get("train.steps", notes["steps"])),
         tuning_trials=len(choice.trials) if choice is not None else 0,
         tuning_seconds=choice.seconds if choice is not None else 0.0,
     )
-
-
-def _steps(notes: Mapping[str, Any]) -> int:
-    """Optimiser steps. A method reports every one of them; a training reports some, and notes how many there were."""
-    return int(notes["notes"].get("train.steps", notes["steps"]))
 
 
 def build_record(

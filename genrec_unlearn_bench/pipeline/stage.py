@@ -26,23 +26,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.recommender import Ranker
     from genrec_unlearn_bench.store.store import StageStore, StoredStage
 
-__all__ = [
-    "LOSSES",
-    "NOTES",
-    "Compute",
-    "Inputs",
-    "Load",
-    "SessionCache",
-    "Stage",
-    "StageContext",
-    "StageLog",
-    "by_title",
-    "materialise",
-    "read_notes",
-    "seeded",
-    "topological",
-]
-
 Compute = Callable[[Any, Any, Path], Mapping[str, Any] | None]
 """Called with the ``StageContext``, the stage's ``Inputs`` and the folder to write into. May
 return facts about the computation itself (seconds, memory), which the manifest keeps and no digest covers."""

@@ -145,13 +145,12 @@ def _start(resolved: ResolvedRequest, store: StageStore, progress: Progress, cac
             where=str(context.stored(original).path),
             hint="its training diverged: lower its learning rate (--set-backbone training.lr=…)",
         )
-    measured = Measured(
-        seed=resolved.seed,
-        forget_hr=scores.forget_hr,
-        retain_ndcg=scores.retain_ndcg,
-        validate_seconds=scores.seconds,
-    )
-    return _Start(resolved, data, sids, original, context, measured)
+    return _Start(resolved, data, sids, original, context, _measured(resolved.seed, scores))
+
+
+def _measured(seed: int, scores: ValidationScores, **fields: Any) -> Measured:
+    numbers = {"forget_hr": scores.forget_hr, "retain_ndcg": scores.retain_ndcg, "validate_seconds": scores.seconds}
+    return Measured(seed=seed, **numbers, **fields)
 
 
 def _validated(
@@ -172,16 +171,8 @@ def _try(config: MethodConfig, cells: Sequence[ResolvedRequest], starts: Sequenc
         diverged = bool(read_notes(stored.path)["diverged"])
         scores = ValidationScores() if diverged else _validated(resolved, start.data, row, start.context)
         diverged = diverged or bool(scores.not_finite)
-        seeds.append(
-            Measured(
-                seed=resolved.seed,
-                forget_hr=scores.forget_hr,
-                retain_ndcg=scores.retain_ndcg,
-                unlearn_seconds=float(stored.facts["seconds"]),
-                validate_seconds=scores.seconds,
-                diverged=diverged,
-            )
-        )
+        seconds = float(stored.facts["seconds"])
+        seeds.append(_measured(resolved.seed, scores, unlearn_seconds=seconds, diverged=diverged))
         if diverged:
             break
     return mean_trial(config.model_dump(mode="json"), seeds)
@@ -234,6 +225,5 @@ def _tuned(
 
 
 def _changes(config: MethodConfig, default: MethodConfig) -> dict[str, Any]:
-    """Fields in which a configuration differs from the default, as JSON values."""
     one, other = config.model_dump(mode="json"), default.model_dump(mode="json")
     return {name: value for name, value in one.items() if value != other[name]}

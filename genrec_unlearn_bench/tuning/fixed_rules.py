@@ -6,6 +6,7 @@ Shipped as ``leaderboard/rulesets/fixed.yaml``, written by ``bench tune --fixed 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -48,15 +49,11 @@ class FixedRules(StrictModel):
     """Method or variant -> the fields that differ from its defaults."""
 
 
+@cache
 def shipped_fixed() -> FixedRules:
     """The rules that ship with the package. Raises ConfigError for a broken file."""
     file = resources.files("genrec_unlearn_bench.leaderboard") / "rulesets" / "fixed.yaml"
-    return parse_fixed(file.read_text(encoding="utf-8"), WHERE)
-
-
-def parse_fixed(text: str, where: str) -> FixedRules:
-    """Read the YAML; raises ConfigError with every fault at once."""
-    return parse_yaml(FixedRules, text, where=where)
+    return parse_yaml(FixedRules, file.read_text(encoding="utf-8"), where=WHERE)
 
 
 def update_fixed(path: Path, chosen: Sequence[tuple[Choice, dict[str, Any]]]) -> FixedRules:
@@ -68,7 +65,7 @@ def update_fixed(path: Path, chosen: Sequence[tuple[Choice, dict[str, Any]]]) ->
     Raises:
         UsageError: The file holds choices that were made on something else.
     """
-    rules = parse_fixed(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else None
+    rules = parse_yaml(FixedRules, path.read_text(encoding="utf-8"), where=str(path)) if path.is_file() else None
     methods = dict(rules.methods) if rules else {}
     for choice, fields in chosen:
         on = ChosenOn(

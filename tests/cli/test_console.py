@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import json
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -24,8 +22,6 @@ from genrec_unlearn_bench.cli.console import (
     stdout,
 )
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataMissing, ProtocolMismatch, UnknownName
-from genrec_unlearn_bench.registry import find_method, load_class
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 
 
 class Clock:
@@ -186,45 +182,6 @@ def test_an_unexpected_fault_names_its_place(capsys: pytest.CaptureFixture[str])
     assert "test_console.py:" in told
     assert "--debug" in told
     assert "fault of the suite" in told
-
-
-METHOD = '''"""A method with a fault."""
-
-from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
-
-
-class Mine(UnlearningMethod[MethodConfig]):
-    """Mine."""
-
-    name = "mine"
-    Config = MethodConfig
-
-    def unlearn(self, recommender, request, progress):
-        return self.helper(recommender)
-
-    def helper(self, recommender):
-        return {}[recommender]
-'''
-
-
-def test_an_exception_in_the_users_method_is_shown_as_the_methods(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "my_method.py"
-    path.write_text(METHOD, encoding="utf-8")
-    mine: Any = load_class(find_method(str(path)), UnlearningMethod)  # type: ignore[type-abstract]
-
-    @as_command
-    def verb() -> None:
-        mine(mine.Config()).unlearn(7, None, None)
-
-    with pytest.raises(typer.Exit) as end:
-        verb()
-    assert end.value.exit_code == 1
-    told = capsys.readouterr().err
-    assert "the method failed: my_method.py:16 in helper: KeyError: 7\n" in told
-    assert f"where: {path}:16\n" in told
-    assert "fault of the suite" not in told
 
 
 def test_output_is_shown_and_ends_with_its_code(capsys: pytest.CaptureFixture[str]) -> None:

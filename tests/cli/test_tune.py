@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
+from genrec_unlearn_bench.config import parse_yaml
 from genrec_unlearn_bench.tuning.choice import read_choice
-from genrec_unlearn_bench.tuning.fixed_rules import parse_fixed
+from genrec_unlearn_bench.tuning.fixed_rules import FixedRules
 from tests.cli.test_run import TINY
 
 
@@ -60,7 +61,7 @@ def test_several_methods_go_into_one_file_of_rules(root: Path, tmp_path: Path) -
     result = bench(root, "tune", "filter,filter-history", "--tuned-dir", str(tmp_path), "--fixed", str(fixed))
     assert result.exit_code == 0, result.output
     assert result.stdout.count("there is nothing to tune") == 2
-    assert parse_fixed(fixed.read_text(), "fixed").methods == {"filter": {}, "filter-history": {}}
+    assert parse_yaml(FixedRules, fixed.read_text(), where="fixed").methods == {"filter": {}, "filter-history": {}}
 
 
 def test_a_method_that_cannot_be_tuned_does_not_stop_the_others(root: Path, tmp_path: Path) -> None:

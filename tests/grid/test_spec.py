@@ -1,4 +1,4 @@
-"""Grid files: what they may say, and every fault of one at once, with its line."""
+"""Grid files: what they may say, and every fault of one at once, with its place."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_seeds(tmp_path: Path, said: str, meant: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("said", ["5:3", "3:3", "0:5:2", "-1", "one", "0:99999999", "1.5", "true"])
 def test_seeds_that_are_none(tmp_path: Path, said: str) -> None:
     (fault,) = faults(tmp_path, f"name: g\naxes: {{task: demo-brand, method: tracer, seed: {said}}}")
-    assert fault.startswith("axes.seed (line 2): ")
+    assert fault.startswith("axes.seed: ")
 
 
 def test_groups_come_from_the_registry_and_one_file() -> None:
@@ -138,27 +138,27 @@ resources: {gpus: -1}
 """
 
 
-def test_all_faults_at_once_from_top_to_bottom(tmp_path: Path) -> None:
+def test_all_faults_at_once(tmp_path: Path) -> None:
     told = faults(tmp_path, ALL_FAULTS)
     places = [fault.partition(": ")[0] for fault in told]
-    assert places == [
-        "name (line 2)",
-        "descripton (line 3)",
-        "axes.task[0] (line 5)",
-        "axes.backbone[1] (line 8)",
-        "axes.method[0] (line 9)",
-        "axes.method[2] (line 9)",
-        "axes.method[3] (line 9)",
-        "axes.seed[1] (line 10)",
-        "axes.scale[0] (line 11)",
-        "axes.suite (line 12)",
-        "axes.measure (line 13)",
-        "vary.method_st.lr (line 15)",
-        "vary.method_st.lr (line 15)",
-        "exclude[1].methd (line 18)",
-        "overrides[0].set.resources.memory (line 21)",
-        "overrides[0].set.oracle_seed (line 21)",
-        "resources.gpus (line 22)",
+    assert sorted(places) == [
+        "axes.backbone.1",
+        "axes.measure",
+        "axes.method.0",
+        "axes.method.2",
+        "axes.method.3",
+        "axes.scale.0",
+        "axes.seed.1",
+        "axes.suite",
+        "axes.task.0",
+        "descripton",
+        "exclude.1.methd",
+        "name",
+        "overrides.0.set.oracle_seed",
+        "overrides.0.set.resources.memory",
+        "resources.gpus",
+        "vary.method_st.lr",
+        "vary.method_st.lr",
     ]
     near = [
         "description",
@@ -194,25 +194,25 @@ def test_all_faults_at_once_from_top_to_bottom(tmp_path: Path) -> None:
 def test_a_match_means_something_on_its_axis(tmp_path: Path, entry: str, words: str) -> None:
     grid = "name: g\naxes: {task: demo-brand, method: [original, tracer], seed: 0:2}\n"
     (fault,) = faults(tmp_path, f"{grid}exclude:\n  - {entry}\n")
-    assert "(line 4)" in fault
+    assert fault.startswith("exclude.0")
     assert any(word in fault for word in words.split("|"))
     (fault,) = faults(tmp_path, f"{grid}overrides:\n  - where: {entry}\n    set: {{threads: 1}}\n")
-    assert fault.startswith("overrides[0]")
+    assert fault.startswith("overrides.0")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("name: g\nname: h\naxes: {}", "line 2: the key 'name' stands twice"),
-        ("name: g\naxes: {task: a, task: b}", "line 2: the key 'task' stands twice"),
+        ("name: g\nname: h\naxes: {}", "the key 'name' stands twice"),
+        ("name: g\naxes: {task: a, task: b}", "the key 'task' stands twice"),
         ("- a\n- b", "a grid is a mapping"),
         ("", "a grid is a mapping"),
         ("name: [", "not valid YAML"),
-        ("name: g", "axes (line 1): Field required"),
-        ("name: g\naxes: {method: tracer}", "axes.task (line 2): Field required"),
+        ("name: g", "axes: Field required"),
+        ("name: g\naxes: {method: tracer}", "axes.task: Field required"),
         ("name: g\naxes: {task: demo-brand, method: []}", "at least 1 item"),
         ("name: g\naxes: {task: demo-brand, method: tracer}\nvary: {threads: []}", "at least 1 item"),
-        ("name: g\naxes: {task: demo-brand, method: tracer}\nvary: [3]", "vary[0]"),
+        ("name: g\naxes: {task: demo-brand, method: tracer}\nvary: [3]", "vary.0"),
     ],
 )
 def test_files_that_are_no_grid(tmp_path: Path, text: str, words: str) -> None:

@@ -185,7 +185,7 @@ def _is_prose(node: object) -> bool:
 
 def versions_now() -> dict[str, int]:
     """Version by stage name, from the graphs of a few cells of the demo that have every stage between them."""
-    from genrec_unlearn_bench.pipeline.graph import build_stages
+    from genrec_unlearn_bench.pipeline.graph import build_result
     from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.pipeline.resolve import resolve
     from genrec_unlearn_bench.pipeline.stage import topological
@@ -200,7 +200,7 @@ def versions_now() -> dict[str, int]:
     found: dict[str, int] = {}
     for request in requests:
         resolved = resolve(request)
-        result = build_stages(resolved)["result"]
+        result = build_result(resolved)
         data = {role: result.inputs[role] for role in ("dataset", "task", "features", "scrubbed")}
         for stage in topological([result, validate_stage(resolved, data, result.inputs["row"])]):
             if found.setdefault(stage.name, stage.version) != stage.version:

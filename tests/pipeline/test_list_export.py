@@ -13,8 +13,7 @@ from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.ranking import BEAMS
-from genrec_unlearn_bench.pipeline.list_export import check_names, trec_files
-from genrec_unlearn_bench.pipeline.list_lookup import RunLists, find_dataset_of, find_lists
+from genrec_unlearn_bench.pipeline.list_lookup import RunLists, check_names, find_dataset_of, find_lists, trec_files
 from genrec_unlearn_bench.pipeline.results import read_record
 from tests.pipeline.conftest import Bench
 from tests.pipeline.listed_world import World, make_world, walking

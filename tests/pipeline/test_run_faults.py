@@ -16,10 +16,10 @@ from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.tiger import Tiger
 from genrec_unlearn_bench.errors import CorruptArtefact, OutOfMemory
 from genrec_unlearn_bench.pipeline.environment import determinism
-from genrec_unlearn_bench.pipeline.graph import build_stages
+from genrec_unlearn_bench.pipeline.graph import build_result
 from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.pipeline.resources import enough_memory, is_out_of_memory
-from genrec_unlearn_bench.pipeline.stage import Load, StageContext, materialise
+from genrec_unlearn_bench.pipeline.stage import Load, StageContext, by_title, materialise
 from tests.pipeline.conftest import Bench, Told
 from tests.pipeline.test_pipeline import mine
 
@@ -111,7 +111,7 @@ def test_an_interrupted_training_goes_on(
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_an_original_that_is_no_number_is_refused_by_the_parameters_name(trained: Bench, value: float) -> None:
     context = StageContext(trained.store, trained.told)
-    stage = build_stages(resolve(trained.request("filter-history")))["unlearned"]
+    stage = by_title(build_result(resolve(trained.request("filter-history"))))["unlearned"]
     before = stage.inputs["original"]
     spoilt = replace(stage, inputs={**stage.inputs, "original": replace(before, load=_spoiling(before.load, value))})
     with (

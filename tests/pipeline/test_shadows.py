@@ -14,10 +14,10 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.ulira import SPECS
-from genrec_unlearn_bench.pipeline.graph import RESULT, build_stages
-from genrec_unlearn_bench.pipeline.resolve import resolve
+from genrec_unlearn_bench.pipeline.graph import build_result
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
 from genrec_unlearn_bench.pipeline.run import FinishedRun
-from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, materialise
+from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext, by_title, materialise
 from genrec_unlearn_bench.pipeline.stages import shadows
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.reproduce.repeat import request_of
@@ -44,6 +44,10 @@ def judged(bench: Bench) -> FinishedRun:
     return bench.run("filter", **WITH_SHADOWS)
 
 
+def build_stages(resolved: ResolvedRequest) -> dict[str, Stage]:
+    return by_title(build_result(resolved))
+
+
 def ulira(finished: FinishedRun) -> dict[str, MetricValue]:
     names = {spec.name for spec in SPECS}
     return {value.metric: value for value in finished.record.metrics if value.metric in names}
@@ -51,7 +55,7 @@ def ulira(finished: FinishedRun) -> dict[str, MetricValue]:
 
 def prepared_task(bench: Bench, task: str) -> PreparedTask:
     resolved = resolve(bench.request("original", task))
-    inputs = Inputs(build_stages(resolved)[RESULT], StageContext(bench.store, bench.told))
+    inputs = Inputs(build_result(resolved), StageContext(bench.store, bench.told))
     return prepare_task(inputs, resolved.encoder.key, holdout=False)
 
 

@@ -9,12 +9,13 @@ import pytest
 import yaml
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.config import parse_yaml
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
-from genrec_unlearn_bench.pipeline import resolve as resolving
+from genrec_unlearn_bench.pipeline import rulesets
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
 from genrec_unlearn_bench.tuning.choice import check_task, write_choice
-from genrec_unlearn_bench.tuning.fixed_rules import FixedRules, parse_fixed, shipped_fixed, update_fixed
+from genrec_unlearn_bench.tuning.fixed_rules import FixedRules, shipped_fixed, update_fixed
 from tests.tuning.choices import choice_for, trial
 
 
@@ -25,7 +26,7 @@ def resolved_of(folder: Path, method: str = "tracer", **changes: Any) -> Resolve
 
 def with_rules(monkeypatch: pytest.MonkeyPatch, methods: dict[str, dict[str, Any]]) -> None:
     rules = shipped_fixed().model_copy(update={"methods": methods})
-    monkeypatch.setattr(resolving, "shipped_fixed", lambda: rules)
+    monkeypatch.setattr(rulesets, "shipped_fixed", lambda: rules)
 
 
 def test_a_tuned_run_takes_the_chosen_configuration(tmp_path: Path) -> None:
@@ -139,19 +140,19 @@ def test_choices_go_into_a_file_of_rules_one_by_one(tmp_path: Path) -> None:
     text = file.read_text()
     assert text.startswith("# The ruleset `fixed`")
     assert "--task demo-brand --backbone tiger --scale smoke --seed 9000" in text
-    rules = parse_fixed(text, "here")
+    rules = parse_yaml(FixedRules, text, where="here")
     assert rules.methods == {"filter": {}, "tracer": {"lr": 1e-3}}
     update_fixed(file, [(choice_for(), {"lr": 3e-5})])
-    assert parse_fixed(file.read_text(), "here").methods["tracer"] == {"lr": 3e-5}
+    assert parse_yaml(FixedRules, file.read_text(), where="here").methods["tracer"] == {"lr": 3e-5}
     with pytest.raises(UsageError, match="made on demo-brand, tiger, smoke, seeds 9000"):
         update_fixed(file, [(choice_for(seeds=(9001,)), {})])
-    assert parse_fixed(file.read_text(), "here").methods["tracer"] == {"lr": 3e-5}
+    assert parse_yaml(FixedRules, file.read_text(), where="here").methods["tracer"] == {"lr": 3e-5}
 
 
 @pytest.mark.parametrize("text", ["", "- 1", "a: [", "methods: {}", "protocol_version: 1\nmethods: {tracer: 3}"])
 def test_a_broken_file_of_rules_is_told(text: str) -> None:
     with pytest.raises(ConfigError) as told:
-        parse_fixed(text, "here")
+        parse_yaml(FixedRules, text, where="here")
     assert told.value.where == "here"
 
 

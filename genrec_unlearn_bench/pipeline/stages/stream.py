@@ -6,7 +6,7 @@ Nothing in here knows a method: it is called as for one request, on its own outp
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +83,7 @@ def stream_stages(
             sids,
             steps[-1] if steps else original,
             config=config,
-            situation=_Situation(resolved, number),
+            situation=_situation(resolved, number),
             # Requests draw independently: one random direction or one order of batches for all would be an artefact.
             request_seed=derive(resolved.seed, "request", number),
             step_of_stream=number > 1,
@@ -92,8 +92,7 @@ def stream_stages(
         )
         steps.append(step)
         if number < count:
-            situation = _Situation(resolved, number, so_far=True)
-            label = f"evaluation {number}"
+            situation, label = _situation(resolved, number, so_far=True), f"evaluation {number}"
             evaluations.append(
                 evaluate_stage(resolved, data, sids, step, config=config, situation=situation, label=label)
             )
@@ -109,24 +108,23 @@ def divided(prepared: PreparedTask, inputs: Inputs, count: int) -> Stream:
     )
 
 
-class _Situation:
+def _situation(resolved: ResolvedRequest, number: int, *, so_far: bool = False) -> Callable[[Inputs], PreparedTask]:
     """The task as it is asked at one request of a stream, or as it is measured after it."""
+    count = resolved.request.requests
 
-    def __init__(self, resolved: ResolvedRequest, number: int, *, so_far: bool = False) -> None:
-        self._resolved, self._number, self._so_far = resolved, number, so_far
-
-    def __call__(self, inputs: Inputs) -> PreparedTask:
-        resolved, count = self._resolved, self._resolved.request.requests
+    def situation(inputs: Inputs) -> PreparedTask:
         prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
         stream = divided(prepared, inputs, count)
-        if self._so_far:
-            return replace(prepared, split=stream.so_far(self._number))
-        if self._number == 1:
+        if so_far:
+            return replace(prepared, split=stream.so_far(number))
+        if number == 1:
             # Said before the first is carried out.
             for portion in stream.requests:
                 asked = replace(prepared, split=stream.asked(portion.number)).request(resolved.seed)
                 check_request(asked, task=f"{resolved.task.name}, request {portion.number} of {count}")
-        return replace(prepared, split=stream.asked(self._number))
+        return replace(prepared, split=stream.asked(number))
+
+    return situation
 
 
 def _whole(resolved: ResolvedRequest, steps: Sequence[Stage]) -> Stage:

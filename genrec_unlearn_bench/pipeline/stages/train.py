@@ -177,7 +177,6 @@ class TrainingStages:
 
     @property
     def _vectors(self) -> dict[str, Stage]:
-        """The SASRec whose vectors the backbone asks for, if it does."""
         config = self.resolved.backbone.collaborative(self.resolved.backbone_config, self.resolved.sid_config)
         return {} if config is None else {"sasrec": self.sasrec(config)}
 
@@ -186,7 +185,6 @@ class TrainingStages:
         return {"holdout": True} if self.resolved.suite.holdout else {}
 
     def _dataset(self, inputs: Inputs, *, holdout: bool) -> Dataset:
-        """The dataset, without what nobody may train on where the suite holds something out."""
         dataset: Dataset = inputs["dataset"]
         if not holdout:
             return dataset

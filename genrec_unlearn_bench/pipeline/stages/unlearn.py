@@ -114,7 +114,6 @@ def _original(inputs: Inputs, resolved: ResolvedRequest) -> Recommender:
 def _call(
     method: UnlearningMethod[Any], entry: Entry, recommender: Recommender, request: ForgetRequest, log: StageLog
 ) -> Recommender:
-    """What the method returns. Raises BenchError where that is no recommender, or a file of the user's own fails."""
     try:
         result = method.unlearn(recommender, request, log)
     except BenchError:
@@ -164,7 +163,6 @@ def _either(one: BoolArray | None, other: BoolArray | None) -> BoolArray | None:
 
 
 def _passed_on(recommender: Recommender, log: StageLog, folder: Path, reason: str) -> dict[str, float]:
-    """Store the recommender as it is: there is nothing to go on from."""
     log.note(SKIPPED, reason)
     log.diverged = True
     recommender.save(folder / MODEL)
