@@ -6,11 +6,15 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, sheet
 from genrec_unlearn_bench.cli.show import local_folder
+
+HUB = "https://huggingface.co"
 
 
 class Finding(NamedTuple):
@@ -24,12 +28,13 @@ class Finding(NamedTuple):
 def doctor(
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
+    network: Annotated[bool, Option("--network", help="Also ask whether the model hub can be reached.")] = False,
 ) -> Output:
     """Look at versions, threads, devices, disk, cache, data and encoders; exit code 1 if something is at fault."""
     from genrec_unlearn_bench.store.store import default_cache
 
     parts = (_versions(), _machine(), _storage(cache_dir or default_cache()), _data(data_dir), _encoders())
-    found = [finding for part in parts for finding in part]
+    found = [finding for part in (*parts, _hub() if network else ()) for finding in part]
     faulty = any(finding.state == "fault" for finding in found)
     return Output([finding._asdict() for finding in found], [sheet(found)], exit_code=int(faulty))
 
@@ -112,3 +117,13 @@ def _encoders() -> Iterator[Finding]:
         yield Finding("encoder hub", "ok", "sentence-transformers is installed")
     else:
         yield Finding("encoder hub", "note", "not installed: pip install 'genrec-unlearn-bench[text]'")
+
+
+def _hub() -> Iterator[Finding]:
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(HUB, timeout=10):
+            yield Finding("hub", "ok", f"{HUB} answers")
+    except OSError as fault:
+        yield Finding("hub", "note", f"{HUB} cannot be reached: {fault}")

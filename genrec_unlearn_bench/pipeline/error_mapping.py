@@ -1,19 +1,24 @@
 """Maps any exception to a user's error: what is wrong, where, and how to fix it.
 
-Only what nobody foresaw is called a fault of the suite, not refusals of the operating system, exhausted memory, input
-that is nested too deeply, or exceptions of the user's own method, which its stage reports (``stages.unlearn``).
+Only what nobody foresaw is called a fault of the suite. Refusals of the operating system, exhausted memory, input that
+is nested too deeply and exceptions inside the user's own method file are theirs.
 """
 
 from __future__ import annotations
 
 import errno
+import importlib.util
 import os
+import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
+import genrec_unlearn_bench
 from genrec_unlearn_bench.errors import BenchError, StorageError
 from genrec_unlearn_bench.files import storage_error
 from genrec_unlearn_bench.pipeline.resources import MEMORY_HINT, is_out_of_memory
+from genrec_unlearn_bench.registry import FILE_MODULE, METHOD_PACKAGE
 
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
@@ -28,6 +33,14 @@ def to_user_error(fault: BaseException) -> BenchError:
     if refusal is not None:
         return refusal
     frames = traceback.extract_tb(fault.__traceback__)
+    frame = _method_frame(frames)
+    if frame is not None:
+        line = f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}"
+        return BenchError(
+            f"the method failed: {line}: {type(fault).__name__}: {_first_line(fault)}",
+            where=f"{frame.filename}:{frame.lineno}",
+            hint="fix the method's file (bench method check tries it on small cases); --debug shows the traceback",
+        )
     if isinstance(fault, OSError) and fault.filename is not None:
         return StorageError(
             f"the system refuses a file: {fault.strerror}",
@@ -48,7 +61,22 @@ def to_user_error(fault: BaseException) -> BenchError:
     )
 
 
+def _method_frame(frames: Sequence[traceback.FrameSummary]) -> traceback.FrameSummary | None:
+    """The innermost frame in the file of a method that does not ship with the suite; None where none took part.
+
+    An exception inside the suite, called by the method with arguments that do not fit, is the method's as well.
+    """
+    files = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(FILE_MODULE)}
+    suite = importlib.util.find_spec(METHOD_PACKAGE)
+    folders = [*genrec_unlearn_bench.__path__, *((suite and suite.submodule_search_locations) or ())]
+    for frame in frames:
+        if frame.name == "unlearn" and not any(Path(frame.filename).is_relative_to(folder) for folder in folders):
+            files.add(frame.filename)
+    return next((frame for frame in reversed(frames) if frame.filename in files), None)
+
+
 def _refusal(fault: BaseException) -> StorageError | None:
+    """A refusal of the file system that is known by its code."""
     if isinstance(fault, RuntimeError) and str(fault).startswith("Symlink loop"):
         return StorageError(
             "a symbolic link leads back to itself",

@@ -11,7 +11,7 @@ PACKAGE = ROOT / "genrec_unlearn_bench"
 
 ORCHESTRATION = ("cli", "pipeline", "store", "grid", "executors", "tuning")
 MOST_FILES_OF_A_RUN = 20
-MOST_LINES, MOST_FILES = 60_000, 400
+MOST_LINES, MOST_FILES = 55_000, 380
 
 TRACED = """
 import sys
