@@ -85,7 +85,6 @@ bench cache gc --results-dir results
 bench cache gc --older-than 30d --max-size 20G --yes
 bench cache verify --stage original
 bench doctor --network
-bench doctor
 """
 """For the end of each verb's help."""
 
