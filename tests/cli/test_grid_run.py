@@ -125,6 +125,7 @@ def test_a_finished_sweep_is_enough_with_a_cache_that_may_only_be_read(
     assert folder.is_dir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 def test_an_output_without_unicode_gets_replacement_characters(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "grid.yaml").write_text("name: one\naxes: {task: demo-brand, method: filter}\n")

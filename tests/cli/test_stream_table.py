@@ -74,6 +74,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("stream")
 
 
+@pytest.mark.slow
 def test_the_command_shows_it_and_json_carries_it(root: Path) -> None:
     asked = words(root, "filter", "--oracle-seeds", "0")
     shown = CliRunner().invoke(app, [*asked, "--requests", "2"])

@@ -29,6 +29,7 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
+@pytest.mark.slow
 def test_tensorboard_holds_what_the_result_holds_and_the_result_is_the_same(trained: Bench, tmp_path: Path) -> None:
     tracking = tracking_of(["tensorboard"], tmp_path / "board")
     request = trained.request("npo", method_set={"max_steps": 3}, results_dir=tmp_path / "results")

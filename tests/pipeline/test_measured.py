@@ -134,6 +134,7 @@ def test_reasons_stand_in_place_of_numbers(trained: Bench, weighing: type[Weighi
     assert "no generative recommender" in str(popular["weighing.sum"].note)
 
 
+@pytest.mark.slow
 def test_curves_are_published_and_samples_are_not(trained: Bench, weighing: type[Weighing]) -> None:
     done = full(trained, "filter", oracle_seeds=2)
     table = pd.read_csv(done.folder / "measurements" / "weighing.csv")

@@ -28,6 +28,7 @@ def called(frame, event, argument):
             if frame.f_code.co_flags & 0x2:  # a function, not the body of a class
                 found[name] = None
 
+import pytest
 from genrec_unlearn_bench.cli.main import app
 
 sys.setprofile(called)
@@ -44,6 +45,7 @@ CALL = [
 ]
 
 
+@pytest.mark.slow
 def test_one_run_passes_through_few_files(tmp_path: Path) -> None:
     folders = ["--results-dir", str(tmp_path / "results"), "--cache-dir", str(tmp_path / "cache")]
     done = subprocess.run(

@@ -190,6 +190,7 @@ def number(followed: StreamMetrics, name: str) -> float:
     return found
 
 
+@pytest.mark.slow
 def test_a_method_that_forgets_only_its_last_request_is_found(chain_of: Callable[..., Chain]) -> None:
     chain = chain_of(STARTS_AGAIN)
     followed = chain.run()

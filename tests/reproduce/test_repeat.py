@@ -111,6 +111,7 @@ def test_a_tuned_record_keeps_its_configuration_and_its_label(trained: Bench) ->
     assert done.matches
 
 
+@pytest.mark.slow
 def test_a_record_that_was_improved_does_not_hold(trained: Bench) -> None:
     record = trained.run("tracer").record
     better = tuple(

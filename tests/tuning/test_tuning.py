@@ -159,6 +159,7 @@ def test_a_drawn_space_says_how_large_it_is(bench: Bench, tmp_path: Path) -> Non
     assert dict(found.changes) == ({"factor": found.choice.config["factor"]} if differs else {})
 
 
+@pytest.mark.slow
 def test_a_tuned_run_shares_its_stage_and_holds_what_tuning_cost(bench: Bench, tmp_path: Path) -> None:
     method = shrink(tmp_path, 1.0, 0.5)
     found = tuned(bench, method)

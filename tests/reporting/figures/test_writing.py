@@ -79,6 +79,7 @@ def digests(results: Path) -> list[str]:
     return out
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_bytes(tmp_path: Path) -> None:
     write_full(tmp_path, full_records(seeds=(0, 1)), kinds=("quantisation",))
     said = subprocess.run(

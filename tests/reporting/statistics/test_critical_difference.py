@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
 from genrec_unlearn_bench.reporting.statistics.friedman import Friedman, critical_difference, friedman
 
@@ -34,6 +35,7 @@ def test_the_same_bytes_twice_and_no_date() -> None:
     assert "<dc:date>" not in one.svg
 
 
+@pytest.mark.slow
 def test_the_same_bytes_in_another_process() -> None:
     """Sets of names are walked in another order under every hash seed."""
     program = (
