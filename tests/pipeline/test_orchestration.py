@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "genrec_unlearn_bench"
 
@@ -28,7 +30,6 @@ def called(frame, event, argument):
             if frame.f_code.co_flags & 0x2:  # a function, not the body of a class
                 found[name] = None
 
-import pytest
 from genrec_unlearn_bench.cli.main import app
 
 sys.setprofile(called)
