@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Timer
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -145,15 +146,25 @@ def _interruptible() -> Iterator[None]:
     ours = [number for number, handler in before.items() if getattr(handler, "__module__", "").endswith("cli.start")]
     for number in ours:
         signal.signal(number, _interrupt)
+    dropped, sys.unraisablehook = sys.unraisablehook, _interrupt_again
     try:
         yield
     finally:
+        sys.unraisablehook = dropped
         for number in ours:
             signal.signal(number, before[number])
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+def _interrupt_again(found: sys.UnraisableHookArgs) -> None:
+    """Repeat an interrupt that came inside a destructor or a weak reference's callback, where Python drops it."""
+    if issubclass(found.exc_type, KeyboardInterrupt):
+        Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(found)
 
 
 def sheet(

@@ -11,6 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
+
+from genrec_unlearn_bench.cli import start
+from genrec_unlearn_bench.cli.command import as_command
 
 BENCH = str(Path(sys.executable).with_name("bench"))
 
@@ -50,6 +54,25 @@ def test_an_interrupt_at_any_moment_ends_with_130(tmp_path: Path, delay: float, 
     assert "interrupted" in err
     assert "Traceback" not in err
     assert out == ""
+
+
+def test_an_interrupt_inside_a_destructor_is_not_lost() -> None:
+    class Closing:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def verb() -> None:
+        it = Closing()
+        del it
+        time.sleep(10)
+
+    before = signal.signal(signal.SIGINT, start._end)
+    try:
+        with pytest.raises(typer.Exit) as end:
+            as_command(verb)()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert end.value.exit_code == 130
 
 
 def test_a_job_that_ignores_interrupts_goes_on_ignoring_them(tmp_path: Path) -> None:
