@@ -6,8 +6,8 @@ Forgetting is the lower-level problem and has priority, retaining the upper-leve
 
 so that the retain gradient has no component for or against forgetting: <d − γ g_f, g_f> = 0. The projection is
 unconditional (PCGrad projects only conflicting gradients, and both) and global: one inner product in float32 over all
-trained parameters, SID embeddings included, which carry the overlap of concept and retain items. L_f is NPO
-(``unlearning/losses/preference.py``), L_r the mean NLL of retain targets. Updates all trainable parameters. If
+trained parameters, SID embeddings included, which carry the overlap of concept and retain items. L_f is NPO,
+L_r the mean NLL of retain targets. Updates all trainable parameters. If
 ‖g_f‖ = 0, d = g_r. The cosine of the two gradients is logged each step: the gradient conflict of the TRACER paper.
 
 The TRACER paper says that BLUR gives retaining priority and is for sequential recommendation. BLUR's paper and code
@@ -27,7 +27,7 @@ the given pairs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -38,16 +38,17 @@ from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.descent import DescentConfig, descend
-from genrec_unlearn_bench.unlearning.freezing import only
-from genrec_unlearn_bench.unlearning.likelihood import sequence_nll, token_nll
-from genrec_unlearn_bench.unlearning.losses.preference import npo_loss
-from genrec_unlearn_bench.unlearning.losses.projection import Priority, combine
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
+from genrec_unlearn_bench.unlearning.likelihood import npo_loss, sequence_nll, token_nll
 from genrec_unlearn_bench.unlearning.losses.steering import Steering
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.reference import reference_nll
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+
+Priority = Literal["forget", "retain", "none"]
+TINY = 1e-30
+"""Squared norm below which a gradient counts as 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +105,7 @@ class Blur(UnlearningMethod[BlurConfig]):
             cosines.append(terms["cosine"])
             return terms
 
-        with only(model.module, pair.trained):
-            descend(model, request, config, step, progress, parameters=pair.trained)
+        descend(model, request, config, step, progress, parameters=pair.trained)
         progress.note("cosine_mean", float(np.mean(cosines)) if cosines else None)
         return model
 
@@ -129,3 +129,61 @@ class Blur(UnlearningMethod[BlurConfig]):
             lambda batch: steering.forget(model, batch.forget),
             lambda batch: config.alpha * steering.retain(model, batch.retain),
         )
+
+
+def combine(
+    parameters: Sequence[nn.Parameter],
+    forget: Callable[[], Tensor],
+    retain: Callable[[], Tensor],
+    *,
+    gamma: float,
+    priority: Priority,
+) -> dict[str, float]:
+    """Write BLUR's direction d into ``.grad`` (empty before) by two backward passes, each loss freed before the next.
+
+    Priority ``forget``: d = g_r + (γ − <g_r, g_f> / ‖g_f‖²) g_f. The component of g_r along g_f is removed, whatever
+    its sign, and γ g_f added: <d − γ g_f, g_f> = 0. ``retain``: the same with the roles exchanged. ``none``: the
+    weighted sum g_r + γ g_f. If the gradient with priority is 0, d is the other one.
+
+    Returns:
+        The two losses, the cosine of the gradients over all parameters (0 if one of them is 0), and their norms.
+    """
+    forget_loss = forget()
+    first = _take_gradients(parameters, forget_loss)
+    retain_loss = retain()
+    if retain_loss.requires_grad:
+        backward(retain_loss)
+    gradients = [_gradient(parameter) for parameter in parameters]
+    inner = torch.stack([(one * two).sum() for one, two in zip(first, gradients, strict=True)]).sum().item()
+    squares = [torch.stack([g.square().sum() for g in side]).sum().item() for side in (first, gradients)]
+    kept, added = 1.0, gamma
+    if priority == "forget":
+        added = gamma - inner / squares[0] if squares[0] > TINY else 0.0
+    elif priority == "retain":
+        kept, added = (gamma - inner / squares[1] if squares[1] > TINY else 0.0), 1.0
+    for parameter, one, two in zip(parameters, first, gradients, strict=True):
+        parameter.grad = two.mul_(kept).add_(one, alpha=added).to(parameter.dtype)
+    scale = (squares[0] * squares[1]) ** 0.5
+    return {
+        "forget": float(forget_loss.detach()),
+        "retain": float(retain_loss.detach()),
+        "cosine": inner / scale if scale > TINY else 0.0,
+        "forget_norm": squares[0] ** 0.5,
+        "retain_norm": squares[1] ** 0.5,
+    }
+
+
+def _take_gradients(parameters: Sequence[nn.Parameter], loss: Tensor) -> list[Tensor]:
+    """Gradients of a loss by parameter, views of one flat float32 copy; empties ``.grad``."""
+    if loss.requires_grad:
+        backward(loss)
+    flat = torch.cat([_gradient(parameter).flatten() for parameter in parameters])
+    for parameter in parameters:
+        parameter.grad = None
+    parts = torch.split(flat, [parameter.numel() for parameter in parameters])
+    return [part.view_as(parameter) for part, parameter in zip(parts, parameters, strict=True)]
+
+
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    """The parameter's gradient in float32; zeros if it has none."""
+    return torch.zeros_like(parameter, dtype=torch.float32) if parameter.grad is None else parameter.grad.float()

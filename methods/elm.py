@@ -7,13 +7,13 @@ token on retain examples. Consistency: cross-entropy with an item decoded before
 log p-) without concept leaves. The student is conditioned on the plain history. Updates the adapters, which are merged
 into the weights.
 
-Adaptation to SIDs: contexts are histories, not prompts (``unlearning/guidance/contexts.py``); distributions are over
+Adaptation to SIDs: contexts are histories, not prompts (``unlearning/guidance.py``); distributions are over
 a level's codes; layers between an eighth and a quarter of each stack's depth (official: 4 to 7 of 32); rank min(64,
 d/2) at the official scale of 1/16 (at d = 128 almost a full update). Collision ordinals and ends of trees are not
 erased. Deviations from the official code (fa330641): η is constant and small, because a ramp from 1 to 1000 over
 hundreds of tokens means nothing on three, and 1000 selects the one code whose ratio is noisiest; for the same reason,
 codes below 5 % of the likeliest other than the forgotten one are excluded (``guided_targets``); the decoded item is the
-best of a beam, not a sample (``unlearning/guidance/decoding.py``); the teacher's best token is one of the level's;
+best of a beam, not a sample (``guided_items``); the teacher's best token is one of the level's;
 dropout is off by default. Contexts are drawn anew in each step, as official prompts are.
 
 Interaction requests: a user's concept is the items of this user's forgotten pairs (with one pair, the expert's history
@@ -22,6 +22,7 @@ contains the target itself). Item-text samples of a model that learned titles ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
@@ -31,14 +32,12 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import pad
 
-from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
+from genrec_unlearn_bench.backbones.recommender import Recommender, SidVocabulary, StepOutput
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
-from genrec_unlearn_bench.unlearning.guidance.contexts import Contexts, Contrast
-from genrec_unlearn_bench.unlearning.guidance.decoding import guided_items
-from genrec_unlearn_bench.unlearning.guidance.targets import guided_targets, soft_cross_entropy, tempered
+from genrec_unlearn_bench.unlearning.guidance import Contexts, Contrast, guided_items
 from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, token_nll
 from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, early_blocks, linear_names
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
@@ -147,3 +146,45 @@ class Elm(UnlearningMethod[ElmConfig]):
             return level_kl(teacher, level_log_probs(output, model.vocabulary), mask=output.mask)
         offsets = torch.tensor(model.vocabulary.offsets, device=teacher.device)
         return token_nll(replace(output, labels=teacher.argmax(-1) + offsets))
+
+
+def tempered(log_probs: Tensor, temperature: float) -> Tensor:
+    """[..., K] log-probabilities at another temperature, in float64 as ELM computes its targets."""
+    return (log_probs.double() / temperature).log_softmax(-1)
+
+
+def guided_targets(
+    base: Tensor, expert: Tensor, novice: Tensor, forgotten: Tensor, *, eta: float, top: int, floor: float = 0.0
+) -> Tensor:
+    """[..., K] softmax over the ``top`` largest of log p0 - eta (log p+ - log p-).
+
+    Args:
+        base, expert, novice: [..., K] log-probabilities; -inf where ``base`` has no code.
+        forgotten: [...] long, the forget target's code (negative if it has none).
+        floor: Codes less likely under ``base`` than this share of the likeliest code other than ``forgotten`` are
+            excluded; 0 excludes none. ``forgotten`` does not set the threshold: a model that is sure of it would leave
+            no other code, and the target would be the code to forget.
+    """
+    legal = base > -torch.inf
+    contrast = expert.masked_fill(~legal, 0.0) - novice.masked_fill(~legal, 0.0)
+    scores = base - eta * contrast
+    if floor:
+        others = base.scatter(-1, forgotten.clamp_min(0)[..., None], -torch.inf)
+        likely = base >= others.amax(-1, keepdim=True) + math.log(floor)
+        scores = scores.masked_fill(~likely, -torch.inf)
+    best = scores.topk(min(top, scores.shape[-1]), dim=-1)
+    kept = torch.full_like(scores, -torch.inf).scatter(-1, best.indices, best.values)
+    return kept.softmax(-1)
+
+
+def soft_cross_entropy(output: StepOutput, targets: Tensor, vocabulary: SidVocabulary) -> Tensor:
+    """Scalar: cross-entropy with ``targets`` [R, L, K] over each level's codes, mean over positions with a target.
+
+    The model's distribution is over the full vocabulary, so mass outside the level is penalised.
+    """
+    values = []
+    for level, (first, size) in enumerate(zip(vocabulary.offsets, vocabulary.level_sizes, strict=True)):
+        logits = output.logits[:, level].float()
+        gap = logits.logsumexp(-1, keepdim=True) - logits[:, first : first + size]
+        values.append((targets[:, level, :size].to(gap.dtype) * gap).sum(-1))
+    return torch.stack(values).sum() / (targets.sum(-1) > 0).sum().clamp_min(1)

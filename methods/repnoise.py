@@ -4,7 +4,7 @@
 
 Pairs share a history H: harmful is (H, i) with the forgotten item, harmless (H, i_p) with i_p from P(i). All terms are
 restricted to target positions where the two SIDs differ; how many there are is noted. ``noise`` is the mean over
-decoder blocks of the squared MMD (``unlearning/losses/noising.py``) between the harmful batch's feed-forward outputs, a
+decoder blocks of the squared MMD (``mmd``) between the harmful batch's feed-forward outputs, a
 target's positions concatenated, and as many draws of N(0, 1): the outputs are trained to be distributed like noise; no
 noise is added. A = 1 + (CE + Σ_j CE_j) / (n + 1) over the embedding output and the n blocks' outputs, each through
 final norm and head. Updates all trainable parameters.
@@ -28,27 +28,34 @@ catalogue, and P(i) is drawn from all other items.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import functional as F
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator, torch_generator
-from genrec_unlearn_bench.unlearning.anatomy import anatomy
+from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.unlearning.anatomy import Anatomy, anatomy, tapped
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
 from genrec_unlearn_bench.unlearning.likelihood import token_nll
-from genrec_unlearn_bench.unlearning.losses.noising import adversarial, masked_nll, noise_distance
-from genrec_unlearn_bench.unlearning.losses.refusal_pairs import refusal_pairs
+from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches, without_small_end
-from genrec_unlearn_bench.unlearning.taps import tapped
 
 LEAST = 64
+KERNELS = 5
+
+CLOSED = -1e8
+"""Below any logit that a network produces: tokens that a backbone masks out of a level's softmax."""
 
 
 class RepNoiseConfig(DescentConfig):
@@ -112,7 +119,7 @@ class RepNoise(UnlearningMethod[RepNoiseConfig]):
             with tapped([block.mlp for block in body.decoder]) as caught:
                 output = model.decode(context, codes, rows=rows, hidden=True)
             outputs = [body.at_targets(layer, context, codes.shape[1], rows=rows)[:n] for layer in caught]
-            read = nn.functional.pad(mask[:, :-1], (1, 0))
+            read = F.pad(mask[:, :-1], (1, 0))
             noised = mask if config.noise_at == "predicting" else read
             noise = noise_distance(outputs, noised, generator, fitted=config.noise_scale == "layer")
             harmless = masked_nll(output.rows(slice(n, None)), mask)
@@ -128,3 +135,100 @@ class RepNoise(UnlearningMethod[RepNoiseConfig]):
 
         descend(model, pairs.request, config, step, progress, batches=batches)
         return model
+
+
+@dataclass(frozen=True, eq=False)
+class RefusalPairs:
+    """M pairs, in the order of the forget examples of ``request``, which is left with those that have a pair.
+
+    Attributes:
+        harmless: [M] retain items.
+        differ: [M, L] positions where both SIDs have a content code and the codes differ.
+        skipped: Number of forget examples without a pair: P(i) is empty, or the SIDs do not differ.
+    """
+
+    request: ForgetRequest
+    harmless: IntArray
+    differ: BoolArray
+    skipped: int
+
+
+def refusal_pairs(request: ForgetRequest, table: SidTable, neighbours: int) -> RefusalPairs:
+    """Draw one item of P(i) for every forget example. In interaction requests it may be any other item."""
+    forget = request.train.forget
+    distinct, row = np.unique(forget.targets, return_inverse=True)
+    positives = positive_set(request.features, table, distinct.astype(np.int64), request.items, neighbours)[row]
+    found = (positives >= 0).sum(1)  # Missing items (-1) come last.
+    place = (numpy_generator(request.seed, "refusals").random(len(forget)) * found).astype(np.int64)
+    harmless = positives[np.arange(len(forget)), place]
+    codes = table.quantised_codes
+    one, two = codes[forget.targets], codes[np.maximum(harmless, 0)]
+    differ = np.zeros((len(forget), table.levels), dtype=bool)
+    differ[:, : codes.shape[1]] = (one >= 0) & (two >= 0) & (one != two)
+    kept = (harmless >= 0) & differ.any(1)
+    train = replace(request.train, forget=forget.subset(kept))
+    return RefusalPairs(replace(request, train=train), harmless[kept], differ[kept], int((~kept).sum()))
+
+
+def mmd(one: Tensor, two: Tensor) -> Tensor:
+    """Scalar: squared maximum mean discrepancy of samples [n, D] and [n, D], the biased V-statistic, in float32.
+
+    Five Gaussian kernels exp(−‖x − y‖² / b) are summed, with b = b0 · {1, 2, 4, 8, 16} and b0 a quarter of the mean
+    squared distance between different points of the pooled sample (no gradient through b0). For two samples of one
+    distribution it is not 0 but, in many dimensions, about 6.19 / n (every point is at distance 0 from itself): 1.55 at
+    n = 4, 0.05 at n = 128. That part is noise, so small batches measure little else.
+    """
+    pooled = torch.cat([one, two]).float()
+    squares = pooled.square().sum(1)
+    # By squares and products: differences would take [2n, 2n, D].
+    distances = (squares[:, None] + squares[None] - 2 * pooled @ pooled.T).clamp_min(0)
+    distances = distances * ~torch.eye(len(pooled), dtype=torch.bool, device=pooled.device)
+    count = len(pooled)
+    narrowest = distances.detach().sum() / (count**2 - count) / 2 ** (KERNELS // 2)
+    # All points coincide if a mask leaves nothing; every kernel is 1 then, whatever the width.
+    narrowest = narrowest.clamp_min(torch.finfo(distances.dtype).tiny)
+    kernels = torch.stack([torch.exp(-distances / (narrowest * 2**power)) for power in range(KERNELS)]).sum(0)
+    n = len(one)
+    return kernels[:n, :n].mean() + kernels[n:, n:].mean() - kernels[:n, n:].mean() - kernels[n:, :n].mean()
+
+
+def noise_distance(
+    outputs: Sequence[Tensor], mask: Tensor, generator: torch.Generator, *, fitted: bool = False
+) -> Tensor:
+    """Scalar: mean over layers of the MMD between a batch's outputs and draws of N(0, 1).
+
+    Args:
+        outputs: Per layer [n, L, D]; the positions of a row are concatenated.
+        mask: [n, L] bool; both samples are 0 elsewhere.
+        fitted: Draw with the standard deviation of the layer's outputs in this batch.
+    """
+    distances = []
+    for layer in outputs:
+        noise = torch.randn(layer.shape, generator=generator).to(layer.device)
+        if fitted:
+            noise = noise * layer.detach()[mask].float().std()
+        distances.append(mmd(*((values * mask[..., None]).flatten(1) for values in (layer, noise))))
+    return torch.stack(distances).mean()
+
+
+def adversarial(body: Anatomy, harmful: StepOutput, mask: Tensor) -> Tensor:
+    """Scalar A = 1 + (CE + Σ_j CE_j) / (n + 1), CE_j through the logit lens at depth j, embeddings included.
+
+    The last depth is the network's own output, so its loss counts twice.
+
+    Args:
+        harmful: R targets with their n + 1 hidden states.
+        mask: [R, L] bool, positions that count.
+    """
+    final = masked_nll(harmful, mask)
+    closed = harmful.logits.detach()[mask] < CLOSED
+    losses = [final, final]
+    for layer in harmful.hidden[:-1]:
+        logits = body.lens(layer[mask]).float().masked_fill(closed, CLOSED)
+        losses.append(F.cross_entropy(logits, harmful.labels[mask]))
+    return 1 + torch.stack(losses).sum() / len(harmful.hidden)
+
+
+def masked_nll(output: StepOutput, mask: Tensor) -> Tensor:
+    """Scalar: mean negative log-likelihood of the target tokens in ``mask`` [R, L]."""
+    return -output.token_log_probs()[mask].mean()

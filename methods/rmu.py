@@ -32,7 +32,6 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
-from genrec_unlearn_bench.unlearning.freezing import only
 from genrec_unlearn_bench.unlearning.losses.steering import Steering, Where
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
@@ -82,6 +81,5 @@ class Rmu(UnlearningMethod[RmuConfig]):
             return {"forget": forget, "retain": retain}
 
         trained = steering.parameters(model)
-        with only(model.module, trained):
-            descend(model, request, config, step, progress, parameters=trained)
+        descend(model, request, config, step, progress, parameters=trained)
         return model

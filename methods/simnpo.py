@@ -18,12 +18,12 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 from torch import Tensor
+from torch.nn import functional as F
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.descent import backward, descend
 from genrec_unlearn_bench.unlearning.likelihood import sequence_nll, target_lengths
-from genrec_unlearn_bench.unlearning.losses.preference import simnpo_loss
 from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, retain_term
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
@@ -61,3 +61,14 @@ class SimNPO(UnlearningMethod[SimNPOConfig]):
 
         descend(model, request, config, step, progress)
         return model
+
+
+def simnpo_loss(nll: Tensor, lengths: Tensor, beta: float, delta: float) -> Tensor:
+    """Scalar, SimNPO (Fan et al. 2024, arXiv 2410.07163): −(2/β) mean log σ(β(NLL/|y| − δ)).
+
+    Args:
+        nll: [R] sequence sums under the student, in nats.
+        lengths: [R] |y|, real tokens of each answer.
+        delta: Margin in nats per token (the paper's γ is βδ).
+    """
+    return -2 / beta * F.logsigmoid(beta * (nll / lengths - delta)).mean()

@@ -13,7 +13,7 @@ from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, Networ
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
-from genrec_unlearn_bench.unlearning import taps
+from genrec_unlearn_bench.unlearning import anatomy
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from tests import planted
 
@@ -66,7 +66,7 @@ def causal(layers: int = LAYERS) -> CausalRecommender:
 def hooks(module: nn.Module) -> int:
     """Hooks on a network's modules that are ours; transformers leaves its own where hidden states were asked for."""
     found = [hook for part in module.modules() for hook in part._forward_hooks.values()]
-    return sum(getattr(hook, "__module__", "") == taps.__name__ for hook in found)
+    return sum(getattr(hook, "__module__", "") == anatomy.__name__ for hook in found)
 
 
 def changed(one: nn.Module, two: nn.Module) -> set[str]:

@@ -58,7 +58,7 @@ RULES = {
     ),
     "result-whole": (
         "the result is a whole recommender: finite, as trainable as before, the same when saved and loaded",
-        "remove hooks and adapters and restore requires_grad (unlearning/freezing.py, lora.py, taps.py)",
+        "remove hooks and adapters and restore requires_grad (unlearning/lora.py, anatomy.tapped)",
     ),
     "lists": ("its recommendation lists are full, in order and without duplicates", "see the line above"),
     "losses": (

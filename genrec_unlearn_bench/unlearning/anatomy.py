@@ -8,6 +8,7 @@ Llama and ``o_proj`` in Qwen2).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -23,7 +24,6 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.sampling import example_batches
-from genrec_unlearn_bench.unlearning.taps import tapped
 
 Activations = tuple[Tensor, Tensor]
 """Values [B, P, D] at P positions of B examples, and [B, P] whether a position is real."""
@@ -158,6 +158,44 @@ def activations_at(
     # The prompt's last position predicts the first token, so it is both.
     history = body.at_history(values, context).float()
     return torch.cat([history, at_targets[:, 1:]], 1), torch.cat([context.mask, real[:, 1:]], 1)
+
+
+class _LastModuleReached(Exception):
+    """Ends a forward pass after the last tapped module."""
+
+
+@contextmanager
+def tapped(modules: Sequence[nn.Module], *, stop: bool = False, inputs: bool = False) -> Iterator[list[Tensor]]:
+    """Collect each module's latest output (its first element if it is a tuple).
+
+    Args:
+        stop: End the forward pass once the last of ``modules`` has run. This leaves the ``with`` block as well, so
+            statements after the call are not executed.
+        inputs: Collect the first input instead of the output.
+
+    Yields:
+        One tensor per module, in the order of ``modules``, filled in while the block runs.
+    """
+    caught: list[Tensor] = [Tensor()] * len(modules)
+    last = len(modules) - 1
+
+    def hook(place: int) -> Any:
+        def catch(module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
+            value = given[0] if inputs else output
+            caught[place] = value[0] if isinstance(value, tuple) else value
+            if stop and place == last:
+                raise _LastModuleReached
+
+        return catch
+
+    handles = [module.register_forward_hook(hook(place)) for place, module in enumerate(modules)]
+    try:
+        yield caught
+    except _LastModuleReached:
+        pass
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _t5(recommender: T5Recommender) -> Anatomy:

@@ -8,7 +8,8 @@ detection of divergence are here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from pydantic import Field
@@ -81,10 +82,25 @@ def descend(
     weights it had. Notes ``unlearn.stopped_at`` and ``unlearn.stopped_for`` if it ends early.
 
     Args:
-        parameters: Parameters to train; None means all that require gradients.
+        parameters: Parameters to train, while all others are frozen; None means all that require gradients.
         batches: Batches of an epoch, by its index; None means ``paired_batches`` of the request's train part.
     """
     trained = [p for p in (model.module.parameters() if parameters is None else parameters) if p.requires_grad]
+    with _only(model.module, trained):
+        _descend(model, request, config, step, progress, trained, batches)
+    model.module.zero_grad(set_to_none=True)
+    model.module.eval()
+
+
+def _descend(
+    model: Recommender,
+    request: ForgetRequest,
+    config: DescentConfig,
+    step: Step,
+    progress: Progress,
+    trained: list[nn.Parameter],
+    batches: Callable[[int], Iterable[PairedBatch]] | None,
+) -> None:
     optimizer = torch.optim.AdamW(trained, lr=config.lr, weight_decay=config.weight_decay)
     total = planned_steps(config, request)
     ceiling = _RetainCeiling(model, request, config, trained) if config.retain_ceiling is not None else None
@@ -103,17 +119,15 @@ def descend(
             norm = float(torch.nn.utils.clip_grad_norm_(trained, config.clip))
             progress.log(STAGE, done, {**terms, "gradient_norm": norm})
             if progress.diverged:
-                _stop(model, progress, done, "a loss or gradient that is not finite")
+                _note_stop(progress, done, "a loss or gradient that is not finite")
                 return
             optimizer.step()
             done += 1
             if ceiling is not None and done % config.check_every == 0 and ceiling.exceeded():
-                _stop(model, progress, ceiling.steps_kept(done), "the ceiling on the retain loss")
+                _note_stop(progress, ceiling.steps_kept(done), "the ceiling on the retain loss")
                 return
     if ceiling is not None and done % config.check_every and ceiling.exceeded():
-        _stop(model, progress, ceiling.steps_kept(done), "the ceiling on the retain loss")
-    model.module.zero_grad(set_to_none=True)
-    model.module.eval()
+        _note_stop(progress, ceiling.steps_kept(done), "the ceiling on the retain loss")
 
 
 def _as_float(value: Tensor | float) -> float:
@@ -125,9 +139,21 @@ def _warmup_factor(done: int, total: int, share: float) -> float:
     return min(1.0, (done + 1) / warm) if warm else 1.0
 
 
-def _stop(model: Recommender, progress: Progress, steps: int, reason: str) -> None:
-    model.module.zero_grad(set_to_none=True)
-    model.module.eval()
+@contextmanager
+def _only(module: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[None]:
+    """Let only ``parameters`` of ``module`` require gradients inside the block, so backward passes end at them."""
+    chosen = {id(parameter) for parameter in parameters}
+    before = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
+    try:
+        for parameter, _ in before:
+            parameter.requires_grad_(id(parameter) in chosen)
+        yield
+    finally:
+        for parameter, required in before:
+            parameter.requires_grad_(required)
+
+
+def _note_stop(progress: Progress, steps: int, reason: str) -> None:
     progress.note(f"{STAGE}.stopped_at", steps)
     progress.note(f"{STAGE}.stopped_for", reason)
 

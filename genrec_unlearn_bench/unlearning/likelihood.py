@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from genrec_unlearn_bench.backbones.recommender import SidVocabulary, StepOutput
 
@@ -21,6 +22,20 @@ def token_nll(output: StepOutput) -> Tensor:
 def sequence_nll(output: StepOutput) -> Tensor:
     """[R] sum of the target tokens' negative log-likelihoods, in nats (SIDs have no EOS token)."""
     return -output.token_log_probs().sum(1)
+
+
+def npo_loss(nll: Tensor, reference: Tensor, beta: float) -> Tensor:
+    """Scalar, NPO's eq. 3 (Zhang et al. 2024, arXiv 2404.05868): −(2/β) mean log σ(−β log(p/p0)).
+
+    It starts at 2 log 2 / β and approaches 0 as the answers become unlikely; its gradient is that of gradient ascent
+    times 2σ(β log(p/p0)), so it vanishes for answers that are already unlikely.
+
+    Args:
+        nll: [R] sequence sums under the student, in nats (``sequence_nll``).
+        reference: [R] the same under the original; no gradient.
+        beta: Inverse temperature; gradient ascent in the limit 0.
+    """
+    return -2 / beta * F.logsigmoid(beta * (nll - reference)).mean()
 
 
 def target_lengths(output: StepOutput) -> Tensor:
@@ -43,7 +58,7 @@ def level_log_probs(output: StepOutput, vocabulary: SidVocabulary) -> Tensor:
     levels = []
     for level, (first, size) in enumerate(zip(vocabulary.offsets, vocabulary.level_sizes, strict=True)):
         values = output.logits[:, level, first : first + size].log_softmax(-1)
-        levels.append(torch.nn.functional.pad(values, (0, widest - size), value=-torch.inf))
+        levels.append(F.pad(values, (0, widest - size), value=-torch.inf))
     return torch.stack(levels, 1)
 
 

@@ -22,7 +22,7 @@ from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.descent import backward
 from genrec_unlearn_bench.unlearning.likelihood import token_nll
-from genrec_unlearn_bench.unlearning.taps import tapped
+from genrec_unlearn_bench.unlearning.anatomy import tapped
 from tests.benchmarks.timing import duel, free_threads
 
 pytestmark = pytest.mark.speed

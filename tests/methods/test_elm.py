@@ -15,14 +15,13 @@ from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommen
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind
-from genrec_unlearn_bench.methods.elm import Elm, ElmConfig
+from genrec_unlearn_bench.methods.elm import Elm, ElmConfig, soft_cross_entropy
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.guidance.contexts import Contexts
-from genrec_unlearn_bench.unlearning.guidance.targets import soft_cross_entropy
+from genrec_unlearn_bench.unlearning.guidance import Contexts
 from tests import planted as world
 from tests.backbones.p5sid.models import recommender
 from tests.planted import HISTORY, Planted
-from tests.unlearning.guidance.test_contexts import request
+from tests.unlearning.test_guidance import request
 
 torch.set_num_threads(1)
 SHORT: dict[str, Any] = {"max_steps": 2, "batch_size": 16}

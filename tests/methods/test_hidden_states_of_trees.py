@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from genrec_unlearn_bench.methods.blur import Blur, BlurConfig
-from genrec_unlearn_bench.methods.repnoise import RepNoise, RepNoiseConfig
+from genrec_unlearn_bench.methods.repnoise import RepNoise, RepNoiseConfig, refusal_pairs
 from genrec_unlearn_bench.methods.rmu import Rmu, RmuConfig
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.losses.refusal_pairs import refusal_pairs
 from genrec_unlearn_bench.unlearning.losses.steering import Steering
 from tests.backbones.p5sid.models import recommender
 from tests.small import small_request

@@ -17,7 +17,7 @@ from genrec_unlearn_bench.data.forget import ConceptKind, Groups
 from genrec_unlearn_bench.methods.pisces import Pisces, PiscesConfig
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.unlearning.anatomy import anatomy
+from genrec_unlearn_bench.unlearning.anatomy import anatomy, tapped
 from genrec_unlearn_bench.unlearning.dictionaries.concept_features import (
     aurocs,
     find_features,
@@ -29,7 +29,6 @@ from genrec_unlearn_bench.unlearning.dictionaries.sae import SaeConfig, activati
 from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Editor
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import all_examples
-from genrec_unlearn_bench.unlearning.taps import tapped
 from tests import planted
 from tests.backbones.minionerec import models as causal
 from tests.backbones.p5sid import models as p5

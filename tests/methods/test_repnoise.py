@@ -12,13 +12,10 @@ from torch import Tensor
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.methods import repnoise
-from genrec_unlearn_bench.methods.repnoise import RepNoise, RepNoiseConfig
+from genrec_unlearn_bench.methods.repnoise import RepNoise, RepNoiseConfig, adversarial, mmd, refusal_pairs
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from genrec_unlearn_bench.unlearning.losses.noising import adversarial, mmd
-from genrec_unlearn_bench.unlearning.losses.refusal_pairs import refusal_pairs
+from genrec_unlearn_bench.unlearning.anatomy import anatomy, tapped
 from genrec_unlearn_bench.unlearning.sampling import paired_batches, without_small_end
-from genrec_unlearn_bench.unlearning.taps import tapped
 from tests.backbones.etegrec.world import fresh
 from tests.methods.steps import caught
 from tests.planted import Planted, sids

@@ -12,8 +12,7 @@ from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Histories
-from genrec_unlearn_bench.unlearning.anatomy import Stack, anatomy
-from genrec_unlearn_bench.unlearning.taps import tapped
+from genrec_unlearn_bench.unlearning.anatomy import Stack, anatomy, tapped
 from tests.backbones.minionerec import models as causal
 from tests.planted import sids
 

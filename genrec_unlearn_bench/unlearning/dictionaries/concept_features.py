@@ -20,11 +20,10 @@ from genrec_unlearn_bench.backbones.recommender import Recommender, eval_mode
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.unlearning.anatomy import Block, Stack, activations_at, anatomy, mlp_activations
+from genrec_unlearn_bench.unlearning.anatomy import Block, Stack, activations_at, anatomy, mlp_activations, tapped
 from genrec_unlearn_bench.unlearning.dictionaries.sae import TopKSae
 from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Dictionary, Feature
 from genrec_unlearn_bench.unlearning.sampling import example_batches
-from genrec_unlearn_bench.unlearning.taps import tapped
 
 FIRES = 0.01
 """Smallest share of the forget examples on which a feature must fire."""

@@ -17,11 +17,10 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.seeding import torch_generator
-from genrec_unlearn_bench.unlearning.anatomy import Block, Stack, anatomy
+from genrec_unlearn_bench.unlearning.anatomy import Block, Stack, anatomy, tapped
 from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import example_batches
-from genrec_unlearn_bench.unlearning.taps import tapped
 
 Where = Literal["decoder", "encoder", "both"]
 BLOCKS = 3

@@ -9,7 +9,7 @@ from genrec_unlearn_bench.backbones.recommender import ServingRules
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.unlearning.losses.answers import Answers
+from genrec_unlearn_bench.methods.flat import Answers
 from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from tests.decoding.sessions import sids_of
 from tests.unlearning.losses.test_suppression import setting
@@ -29,7 +29,7 @@ def test_answers_are_leaves_of_the_trie_and_never_concept_items(kind: str) -> No
 
 
 def test_popular_answers_are_the_hundred_with_the_most_retain_interactions(monkeypatch: pytest.MonkeyPatch) -> None:
-    from genrec_unlearn_bench.unlearning.losses import answers as module
+    from genrec_unlearn_bench.methods import flat as module
 
     model, request = setting()
     monkeypatch.setattr(module, "POOL", 5)

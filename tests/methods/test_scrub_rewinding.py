@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
+from genrec_unlearn_bench.methods.scrub import Rewinding, held_out, nearest_checkpoint
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.rewinding import Rewinding, held_out, nearest_checkpoint
 from tests.unlearning.losses.test_suppression import setting
 
 

@@ -13,9 +13,8 @@ from genrec_unlearn_bench.data.examples import PAD, Histories
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
 from genrec_unlearn_bench.decoding.beam import beam_search
 from genrec_unlearn_bench.decoding.trie import Trie
-from genrec_unlearn_bench.unlearning.guidance.contexts import Contexts
-from genrec_unlearn_bench.unlearning.guidance.decoding import GuidedSession, guided_items
-from genrec_unlearn_bench.unlearning.guidance.targets import guided_targets, tempered
+from genrec_unlearn_bench.methods.elm import guided_targets, tempered
+from genrec_unlearn_bench.unlearning.guidance import Contexts, GuidedSession, guided_items
 from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from tests import planted

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.unlearning.losses.noising import mmd, noise_distance
+from genrec_unlearn_bench.methods.repnoise import mmd, noise_distance
 
 
 def naive(one: Tensor, two: Tensor) -> float:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.unlearning.losses.projection import Priority, combine
+from genrec_unlearn_bench.methods.blur import Priority, combine
 
 
 def direction(

@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.special import lambertw
 
-from genrec_unlearn_bench.unlearning.losses.divergences import DIVERGENCES
+from genrec_unlearn_bench.methods.flat import DIVERGENCES
 
 Function = Callable[[np.ndarray], np.ndarray]
 
