@@ -6,7 +6,6 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +38,6 @@ class ItemFeatures:
         for matrix in (self.plain, self.scrubbed):
             state.update(np.ascontiguousarray(matrix, dtype="<f4").reshape(-1).data)
         return state.hexdigest()
-
-
-def unit_rows(matrix: NDArray[Any]) -> NDArray[np.float32]:
-    """[N, D] float32, each row divided by its length; rows shorter than 1e-12 become zero."""
-    exact = np.asarray(matrix, dtype=np.float64)
-    lengths = np.sqrt((exact * exact).sum(axis=1, keepdims=True))
-    return np.where(lengths > 1e-12, exact / np.maximum(lengths, 1e-12), 0.0).astype(np.float32)
 
 
 def save_embeddings(rows: NDArray[np.float32], folder: Path) -> None:

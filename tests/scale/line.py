@@ -98,7 +98,7 @@ def run_data(folder: Path, work: Path, meter: Meter) -> tuple[Dataset, ForgetSpl
 
 def run_texts(dataset: Dataset, split: ForgetSplit, meter: Meter) -> None:
     """Scrubbing, and features without a network."""
-    from genrec_unlearn_bench.features.tfidf import TfidfEncoder
+    from genrec_unlearn_bench.features.encoders import TfidfEncoder
 
     with meter.stage("texts"):
         texts = dataset.items.plain_text()
