@@ -7,9 +7,7 @@ for each part with ``outcome.json``, ``curve.parquet`` and ``samples.safetensors
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +28,6 @@ CURVE = "curve.parquet"
 SAMPLES = "samples.safetensors"
 OUTCOME = "outcome.json"
 INDEX = "parts.json"
-SECONDS = "seconds.json"
 
 MODEL_COLUMN = "model"
 """First column of a published table: run, original, retrain, retrain 1 … or untrained."""
@@ -52,10 +49,8 @@ def run_parts(
     """Measure one model part by part and write all parts to ``folder``, as ``StoredParts`` reads them.
 
     Args:
-        progress: Its ``work`` is set to a folder of the part's own while a part is measured, where ``work`` is given;
-            ``earlier_seconds`` grows by the time of parts taken over from an interrupted process.
         passes: Outcomes of the declared passes. The reason of one that could not be taken stands for all parts.
-        work: Folder that survives a kill. Finished parts are kept there and not measured again. The caller removes it.
+        work: Folder that survives a kill: finished parts are kept there and not measured again. The caller removes it.
         reseed: Called before each part, so that none depends on which others were measured before it.
     """
     found = {declared.name: passes[declared.name] for declared in measurement.passes}
@@ -67,61 +62,32 @@ def run_parts(
     subject = replace(subject, pass_arrays={**subject.pass_arrays, **arrays})
     reasons: dict[str, str] = {}
     for part in measurement.parts(subject):
-        target = folder / _folder_name(part)
-        kept = None if work is None else _PartWork(work / _folder_name(part))
-        if kept is None or not kept.restore(target, progress):
+        name = _folder_name(part)
+        target = (work or folder) / name
+        if not _finished(target):
+            shutil.rmtree(target, ignore_errors=True)
             reseed()
-            began, outer = time.monotonic(), progress.work
-            progress.work = None if kept is None else kept.state
             try:
                 outcome = measurement.measure(subject, part, config, progress)
             except NotMeasurable as fault:
                 outcome = Measured(reason=fault.what)
-            finally:
-                progress.work = outer
             write_measured(outcome, target)
-            if kept is not None:
-                kept.keep(target, time.monotonic() - began)
+        if work is not None:
+            shutil.copytree(target, folder / name)
         reasons[part] = _reason(target)
     _write_index(reasons, folder)
 
 
-@dataclass(frozen=True)
-class _PartWork:
-    """Work folder of one part, which survives a kill: intermediate state, or the outcome of a finished part."""
+def _finished(folder: Path) -> bool:
+    """Whether an interrupted process left a whole part here."""
+    from pyarrow.lib import ArrowException
+    from safetensors import SafetensorError
 
-    folder: Path
-
-    @property
-    def state(self) -> Path:
-        return self.folder / "state"
-
-    def restore(self, target: Path, progress: Progress) -> bool:
-        """Copy the finished part to ``target``; False where there is none that can be read."""
-        done = self.folder / "done"
-        if not done.is_dir():
-            return False
-        from pyarrow.lib import ArrowException
-        from safetensors import SafetensorError
-
-        try:
-            read_measured(done)
-            seconds = float(json.loads((self.folder / SECONDS).read_text(encoding="utf-8"))["seconds"])
-        except (OSError, ValueError, KeyError, TypeError, ArrowException, SafetensorError):
-            shutil.rmtree(done)
-            return False
-        shutil.copytree(done, target)
-        progress.earlier_seconds += seconds
-        return True
-
-    def keep(self, finished: Path, seconds: float) -> None:
-        """Keep a copy of the finished part; what it would have gone on from is removed."""
-        draft = self.folder / "done.new"
-        shutil.rmtree(draft, ignore_errors=True)
-        shutil.copytree(finished, draft)
-        write_json(self.folder / SECONDS, {"seconds": seconds})
-        os.replace(draft, self.folder / "done")
-        shutil.rmtree(self.state, ignore_errors=True)
+    try:
+        read_measured(folder)
+    except (OSError, ValueError, KeyError, TypeError, ArrowException, SafetensorError):
+        return False
+    return True
 
 
 def write_parts(parts: Parts, folder: Path) -> None:
@@ -145,12 +111,13 @@ def write_measured(measured: Measured, folder: Path) -> None:
     from safetensors.numpy import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / OUTCOME, {"reason": measured.reason})
     if measured.curve is not None:
         measured.curve.to_parquet(folder / CURVE, engine="pyarrow", compression="zstd", index=False)
     if measured.samples:
         arrays = {name: np.ascontiguousarray(array) for name, array in measured.samples.items()}
         save_file(arrays, folder / SAMPLES)
+    # Last: a folder with it is whole.
+    write_json(folder / OUTCOME, {"reason": measured.reason})
 
 
 def read_measured(folder: Path) -> Measured:

@@ -65,9 +65,6 @@ class Drawing(Measurement):
 
     def measure(self, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
         self.asked.append(part)
-        if progress.work is not None:
-            progress.work.mkdir(parents=True)
-            (progress.work / "state").write_text("kept")
         if part == self.killed_at:
             raise KeyboardInterrupt
         if part == "lacking":
@@ -84,12 +81,12 @@ SUBJECT = Subject(cast(Recommender, None), *[cast(Any, None)] * 5, scale="smoke"
 PASSES = {"offsets": OFFSETS.run(SUBJECT, Progress())}
 
 
-def run(measurement: Drawing, folder: Path, work: Path | None = None, progress: Progress | None = None) -> None:
+def run(measurement: Drawing, folder: Path, work: Path | None = None) -> None:
     run_parts(
         measurement,
         SUBJECT,
         None,
-        progress or Progress(),
+        Progress(),
         folder,
         passes=PASSES,
         work=work,
@@ -110,19 +107,13 @@ def test_every_part_is_stored_and_starts_from_the_same_seed(tmp_path: Path) -> N
 
 def test_an_interrupted_measurement_goes_on_with_the_next_part(tmp_path: Path) -> None:
     run(Drawing(), tmp_path / "whole")
-    measurement, progress = Drawing(), Progress()
+    measurement = Drawing()
     measurement.killed_at = "a/second"
     with pytest.raises(KeyboardInterrupt):
-        run(measurement, tmp_path / "stage.draft", tmp_path / "work", progress)
-    assert progress.work is None
-    assert (tmp_path / "work" / "a.second" / "state" / "state").read_text() == "kept"
+        run(measurement, tmp_path / "stage.draft", tmp_path / "work")
     again = Drawing()
-    (tmp_path / "work" / "a.second" / "state" / "state").unlink()
-    (tmp_path / "work" / "a.second" / "state").rmdir()
-    run(again, tmp_path / "stage", tmp_path / "work", progress)
+    run(again, tmp_path / "stage", tmp_path / "work")
     assert again.asked == ["a/second", "lacking"]
-    assert progress.earlier_seconds > 0
-    assert not (tmp_path / "work" / "a.second" / "state").exists(), "a finished part needs no state"
     for path in sorted((tmp_path / "whole").rglob("*.*")):
         if path.is_file():
             assert path.read_bytes() == (tmp_path / "stage" / path.relative_to(tmp_path / "whole")).read_bytes()
@@ -130,8 +121,8 @@ def test_an_interrupted_measurement_goes_on_with_the_next_part(tmp_path: Path) -
 
 def test_a_damaged_part_is_measured_again(tmp_path: Path) -> None:
     run(Drawing(), tmp_path / "stage", tmp_path / "work")
-    (tmp_path / "work" / "a.first" / "done" / "samples.safetensors").write_bytes(b"")
-    (tmp_path / "work" / "lacking" / "done" / "outcome.json").write_text("{")
+    (tmp_path / "work" / "a.first" / "samples.safetensors").write_bytes(b"")
+    (tmp_path / "work" / "lacking" / "outcome.json").write_text("{")
     again = Drawing()
     run(again, tmp_path / "second", tmp_path / "work")
     assert again.asked == ["a/first", "lacking"]

@@ -22,13 +22,13 @@ from genrec_unlearn_bench.evaluation.decode import given_histories, is_reassignm
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.relearning.measurement import (
     CONCEPT_SHARE,
+    HELD_OUT,
     SUBSETS,
     Attack,
     Space,
     same_codes,
     spaces,
 )
-from genrec_unlearn_bench.evaluation.relearning.recovery import HELD_OUT
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.sampling import all_examples
@@ -175,15 +175,15 @@ def attack_set(attack: Attack, sides: AttackSplit, batch_size: int, seed: int) -
     return AttackSet(attack, concept, (BatchSource("concept", rows, min(batch_size, len(rows))),))
 
 
-def batches(data: AttackSet, lengths: IntArray, *, seed: int, first: int, total: int) -> Iterator[IntArray]:
-    """Rows of ``data.examples``, whose histories have ``lengths`` [M], for the steps ``first`` to ``total`` - 1.
+def batches(data: AttackSet, lengths: IntArray, *, seed: int, total: int) -> Iterator[IntArray]:
+    """Rows of ``data.examples``, whose histories have ``lengths`` [M], for ``total`` steps.
 
     Every source goes through its examples pass by pass, each in a new order, and gives equally many to each batch.
     Within windows of 50 batches, examples of similar length come together: there is little to pad.
     """
-    for step in range(first, total):
+    for step in range(total):
         window, place = divmod(step, _WINDOW)
-        if step == first or place == 0:
+        if place == 0:
             order = numpy_generator(seed, "relearning", data.attack, "order", window).permutation(_WINDOW)
             parts = [_window(source, lengths, data.attack, seed, window) for source in data.sources]
             rows = np.concatenate(parts, axis=1)[order]

@@ -7,8 +7,15 @@ import pytest
 from scipy import stats
 
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
-from genrec_unlearn_bench.evaluation.relearning.measurement import Attack, Space
-from genrec_unlearn_bench.evaluation.relearning.recovery import AttackTrace, area, exact_interval, peak, recovery
+from genrec_unlearn_bench.evaluation.relearning.measurement import (
+    Attack,
+    AttackTrace,
+    Space,
+    area,
+    exact_interval,
+    peak,
+    recovery,
+)
 
 N = 200
 
