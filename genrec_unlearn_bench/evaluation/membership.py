@@ -107,6 +107,15 @@ def sample_name(group: Group, space: str, score: str, *, members: bool) -> str:
     return f"{group.value}.{space}.{score}.{'members' if members else 'holdout'}"
 
 
+def _stored(samples: Mapping[str, NDArray[np.generic]], group: Group, space: str, score: str) -> MemberScores | None:
+    """The scores that ``Membership.measure`` stored; None where a group or space has none."""
+    names = [sample_name(group, space, score, members=members) for members in (True, False)]
+    if any(name not in samples for name in names):
+        return None
+    members, holdout = (np.asarray(samples[name], dtype=np.float64) for name in names)
+    return members, holdout
+
+
 class Membership(Measurement):
     """Membership scores of forget and retain examples, their AUC and TPR, and PrivLeak.
 
@@ -146,9 +155,9 @@ class Membership(Measurement):
         run = own[""]
         if run.reason:
             return unmeasured(self.specs, run.reason)
-        compared = _Comparison(run, [parts[""] for parts in independent_oracles(own, references)])
+        oracles = [parts[""] for parts in independent_oracles(own, references)]
         pairs = zip(QUANTITIES, self.specs, strict=True)
-        return tuple(compared.value(quantity, group) for quantity, spec in pairs for group in spec.better)
+        return tuple(_value(quantity, group, run, oracles) for quantity, spec in pairs for group in spec.better)
 
 
 def _scores(part: Scored, share: float) -> Iterator[tuple[tuple[str, str], FloatArray]]:
@@ -166,87 +175,66 @@ def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
     rows, unknown = [], IntervalEstimate(np.nan, np.nan, np.nan)
     for group in _SIDES:
         for space, score in ((OWN, LOSS), (OWN, MIN_K), (OWN, MIN_K_PLUS_PLUS), (OLD, LOSS)):
-            name = sample_name(group, space, score, members=True)
-            if name not in samples:
+            scores = _stored(samples, group, space, score)
+            if scores is None:
                 continue
-            members = samples[name].astype(np.float64)
-            holdout = samples[sample_name(group, space, score, members=False)].astype(np.float64)
-            found = area(members, holdout)
-            found_rate = rate(members, holdout) if len(holdout) >= ONE_IN else unknown
-            rows.append(
-                {
-                    "score": score,
-                    "space": space,
-                    "group": group.value,
-                    "auc": found.value,
-                    "auc_low": found.low,
-                    "auc_high": found.high,
-                    "tpr": found_rate.value,
-                    "tpr_low": found_rate.low,
-                    "tpr_high": found_rate.high,
-                    "n_members": len(members),
-                    "n_holdout": len(holdout),
-                }
-            )
+            numbers = {"auc": area(*scores), "tpr": rate(*scores) if len(scores[1]) >= ONE_IN else unknown}
+            bounds = {
+                key: number
+                for name, found in numbers.items()
+                for key, number in ((name, found.value), (f"{name}_low", found.low), (f"{name}_high", found.high))
+            }
+            sizes = {"n_members": len(scores[0]), "n_holdout": len(scores[1])}
+            rows.append({"score": score, "space": space, "group": group.value, **bounds, **sizes})
     return pd.DataFrame(rows)
 
 
-@dataclass(frozen=True, eq=False)
-class _Comparison:
-    run: Measured
-    oracles: Sequence[Measured]
-
-    def value(self, quantity: Quantity, group: Group) -> MetricValue:
-        try:
-            scores = self._scores(self.run, quantity, group)
-            found = self._estimate(quantity, group, scores)
-        except NotMeasurable as fault:
-            return MetricValue(metric=quantity.name, group=group, value=None, note=fault.what)
-        members, holdout = (len(side) for side in scores)
-        return number(quantity.name, group, found.value, n=members + holdout, interval=found.interval)
-
-    def _estimate(self, quantity: Quantity, group: Group, scores: MemberScores) -> IntervalEstimate:
+def _value(quantity: Quantity, group: Group, run: Measured, oracles: Sequence[Measured]) -> MetricValue:
+    try:
+        scores = _scores_of(run, quantity, group, oracles)
         if quantity.statistic == "auc":
-            return area(*scores)
-        if quantity.statistic == "privleak":
-            return self._leak(quantity, group, scores)
-        if len(scores[1]) < ONE_IN:
+            found = area(*scores)
+        elif quantity.statistic == "privleak":
+            found = _leak_from(oracles, quantity, group, scores)
+        elif len(scores[1]) < ONE_IN:
             raise NotMeasurable(
                 f"a false-positive rate of 1 in {ONE_IN} cannot be resolved with {len(scores[1])} non-members"
             )
-        return rate(*scores)
+        else:
+            found = rate(*scores)
+    except NotMeasurable as fault:
+        return MetricValue(metric=quantity.name, group=group, value=None, note=fault.what)
+    return number(quantity.name, group, found.value, n=sum(map(len, scores)), interval=found.interval)
 
-    def _leak(self, quantity: Quantity, group: Group, scores: MemberScores) -> IntervalEstimate:
-        if not self.oracles:
-            raise NotMeasurable("there is no retrained model, other than the run itself, to compare with")
-        if quantity.score == REFERENCE and len(self.oracles) == 1:
-            raise NotMeasurable("the one retrained model at hand would calibrate its own score")
-        retrained = self._scores(self.oracles[0], quantity, group)
-        if area(*retrained).value >= 1.0:
-            raise NotMeasurable(
-                "the retrained model tells members perfectly, so that it leaves nothing to compare with"
-            )
-        return privleak(scores, retrained)
 
-    def _scores(self, model: Measured, quantity: Quantity, group: Group) -> MemberScores:
-        """Member and non-member scores of a model; for the reference score, minus those of the last oracle."""
-        if model.reason:
-            raise NotMeasurable(f"the retrained model was not measured: {model.reason}")
-        score = LOSS if quantity.score == REFERENCE else quantity.score
-        names = [sample_name(group, quantity.space, score, members=members) for members in (True, False)]
-        if any(name not in model.samples for name in names):
-            raise NotMeasurable(
-                "the model's semantic IDs are no reassignment of the original ones"
-                if quantity.space == OLD
-                else f"too few {group} interactions, trained on or not"
-            )
-        members, holdout = (np.asarray(model.samples[name], dtype=np.float64) for name in names)
-        if quantity.score != REFERENCE:
-            return members, holdout
-        if not self.oracles:
-            raise NotMeasurable("there is no retrained model, other than the run itself, to calibrate the score by")
-        reference = self._scores(self.oracles[-1], Quantity(quantity.statistic, LOSS, quantity.space), group)
-        return members - reference[0], holdout - reference[1]
+def _scores_of(model: Measured, quantity: Quantity, group: Group, oracles: Sequence[Measured]) -> MemberScores:
+    """Member and non-member scores of a model; for the reference score, minus those of the last oracle."""
+    if model.reason:
+        raise NotMeasurable(f"the retrained model was not measured: {model.reason}")
+    found = _stored(model.samples, group, quantity.space, LOSS if quantity.score == REFERENCE else quantity.score)
+    if found is None:
+        raise NotMeasurable(
+            "the model's semantic IDs are no reassignment of the original ones"
+            if quantity.space == OLD
+            else f"too few {group} interactions, trained on or not"
+        )
+    if quantity.score != REFERENCE:
+        return found
+    if not oracles:
+        raise NotMeasurable("there is no retrained model, other than the run itself, to calibrate the score by")
+    reference = _scores_of(oracles[-1], Quantity(quantity.statistic, LOSS, quantity.space), group, oracles)
+    return found[0] - reference[0], found[1] - reference[1]
+
+
+def _leak_from(oracles: Sequence[Measured], quantity: Quantity, group: Group, scores: MemberScores) -> IntervalEstimate:
+    if not oracles:
+        raise NotMeasurable("there is no retrained model, other than the run itself, to compare with")
+    if quantity.score == REFERENCE and len(oracles) == 1:
+        raise NotMeasurable("the one retrained model at hand would calibrate its own score")
+    retrained = _scores_of(oracles[0], quantity, group, oracles)
+    if area(*retrained).value >= 1.0:
+        raise NotMeasurable("the retrained model tells members perfectly, so that it leaves nothing to compare with")
+    return privleak(scores, retrained)
 
 
 def likelihood(log_probs: FloatArray, real: BoolArray) -> FloatArray:
