@@ -39,6 +39,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     independent_oracles,
     number,
     unmeasured,
+    values_or_reason,
 )
 from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import user_mean
@@ -56,6 +57,8 @@ QUANTILES = np.arange(1, 50) / 50
 """Quantiles of the published distributions."""
 BEAM = 10
 """Beam of the hits, and length of the lists."""
+RESAMPLES = 1000
+BLOCK = 100
 _ALONE = "there is no retrained model, other than the run itself, to compare with"
 _ONE_ORACLE = "the ceiling is between two retrained models, and there is one"
 
@@ -129,34 +132,33 @@ class ForgetQuality(Measurement):
         if run.reason:
             return unmeasured(self.specs, run.reason)
         others = [parts[""] for parts in independent_oracles(own, references)]
+        oracles = [parts[""] for parts in references.oracles]
         return (
-            *_against(run, others),
-            *_ceiling([parts[""] for parts in references.oracles]),
+            *values_or_reason((KS_P, KS_D, SPLIT_P), lambda: _against(run, *_measured(others, 1))),
+            *values_or_reason((CEILING_P, CEILING_D), lambda: _distances(CEILING_P, CEILING_D, *_measured(oracles, 2))),
             *_aggregates(run),
-            *_trade_off(run, others, original),
+            *values_or_reason((TOW, AVERAGE_GAP), lambda: _trade_off(run, others, original)),
         )
 
 
-def _against(run: Measured, others: Sequence[Measured]) -> tuple[MetricValue, ...]:
-    reason = _missing(others)
-    if reason:
-        return unmeasured((KS_P, KS_D, SPLIT_P), reason)
-    return (*_distances(KS_P, KS_D, run, others[0]), _split(run, others[0]))
+def _measured(oracles: Sequence[Measured], needed: int) -> Sequence[Measured]:
+    """The first oracles. Raises NotMeasurable where there are fewer, or one was not measured."""
+    if len(oracles) < needed:
+        raise NotMeasurable(_ALONE if needed == 1 else _ONE_ORACLE)
+    for found in oracles[:needed]:
+        if found.reason:
+            raise NotMeasurable(f"a retrained model was not measured: {found.reason}")
+    return oracles[:needed]
 
 
-def _split(run: Measured, oracle: Measured) -> MetricValue:
-    """The run and the retrained model on different examples; on halves of the samples where these are too small."""
+def _against(run: Measured, oracle: Measured) -> tuple[MetricValue, ...]:
+    """On the same examples; for the p-value of ``SPLIT_P`` on different ones, or halves where these are too few."""
     first, second = _of(run, RatioSample.FORGET), _of(oracle, RatioSample.SECOND)
     if len(second) < len(first):
         half = (len(first) + len(second)) // 2
         first, second = first[:half], np.concatenate([_of(oracle, RatioSample.FORGET), second])[half:][:half]
-    return number(SPLIT_P.name, Group.FORGET, p_value(first, second), n=len(first), note=_note(len(first)))
-
-
-def _ceiling(oracles: Sequence[Measured]) -> tuple[MetricValue, ...]:
-    reason = _missing(oracles, 2)
-    specs = (CEILING_P, CEILING_D)
-    return unmeasured(specs, reason) if reason else _distances(*specs, *oracles[:2])
+    split = number(SPLIT_P.name, Group.FORGET, p_value(first, second), n=len(first), note=_note(len(first)))
+    return (*_distances(KS_P, KS_D, run, oracle), split)
 
 
 def _distances(p: MetricSpec, d: MetricSpec, one: Measured, other: Measured) -> tuple[MetricValue, ...]:
@@ -179,13 +181,13 @@ def _aggregates(run: Measured) -> tuple[MetricValue, ...]:
 
 
 def _trade_off(run: Measured, others: Sequence[Measured], original: Measured) -> tuple[MetricValue, ...]:
-    reason = _missing(others) or original.reason
     empty = [name.value for name in HitSample if not len(_of(run, name))]
     if empty:
-        reason = f"there are no examples for {', '.join(empty)}"
-    if reason:
-        return unmeasured((TOW, AVERAGE_GAP), reason)
-    hits = [np.stack([_of(model, name) for model in (run, others[0], original)], axis=1) for name in HitSample]
+        raise NotMeasurable(f"there are no examples for {', '.join(empty)}")
+    (oracle,) = _measured(others, 1)
+    if original.reason:
+        raise NotMeasurable(original.reason)
+    hits = [np.stack([_of(model, name) for model in (run, oracle, original)], axis=1) for name in HitSample]
     n = sum(len(found) for found in hits)
     accuracies = Accuracies(*np.stack([found.mean(axis=0) for found in hits], axis=1))
 
@@ -196,15 +198,6 @@ def _trade_off(run: Measured, others: Sequence[Measured], original: Measured) ->
         nothing = "the original recommender has no hit on some set, so that nothing can be in proportion to it"
         return (*unmeasured((TOW,), nothing), valued(AVERAGE_GAP, average_gap))
     return valued(TOW, tug_of_war), valued(AVERAGE_GAP, average_gap)
-
-
-def _missing(oracles: Sequence[Measured], needed: int = 1) -> str:
-    """Why ``needed`` oracles cannot be compared with; empty where they can."""
-    if len(oracles) < needed:
-        return _ALONE if needed == 1 else _ONE_ORACLE
-    return next(
-        (f"a retrained model was not measured: {found.reason}" for found in oracles[:needed] if found.reason), ""
-    )
 
 
 def _note(n: int) -> str | None:
@@ -241,10 +234,6 @@ def _hits(subject: Subject, name: HitSample, examples: Examples, most: int, prog
         model, given_histories(model, chosen), beam=BEAM, label=f"forget quality, {name.value}", progress=progress
     )
     return np.asarray(lists.ranks(chosen.targets) > 0, dtype=np.float64)
-
-
-RESAMPLES = 1000
-BLOCK = 100
 
 
 def log_truth_ratios(part: Scored) -> FloatArray:

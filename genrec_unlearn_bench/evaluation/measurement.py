@@ -7,7 +7,7 @@ measured on the run and its references into metric values, so that a reference i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -203,3 +203,13 @@ def unmeasured(specs: Iterable[MetricSpec], reason: str) -> tuple[MetricValue, .
     return tuple(
         MetricValue(metric=spec.name, group=group, value=None, note=reason) for spec in specs for group in spec.better
     )
+
+
+def values_or_reason(
+    specs: Sequence[MetricSpec], compute: Callable[[], Iterable[MetricValue]]
+) -> tuple[MetricValue, ...]:
+    """The outcome of ``compute``, or None for all of ``specs`` with the reason where it raises NotMeasurable."""
+    try:
+        return tuple(compute())
+    except NotMeasurable as fault:
+        return unmeasured(specs, fault.what)

@@ -26,6 +26,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     Subject,
     number,
     unmeasured,
+    values_or_reason,
 )
 from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import TEST_GROUPS, rank_metric, rate_interval, user_mean
@@ -101,55 +102,40 @@ def _values(scheme: str, own: Mapping[str, Measured], references: References) ->
     _, _, recovery, damage, of_original = _BY_SCHEME[scheme]
     return [
         *_scores(f".{scheme}", measured.samples),
-        _recovery(recovery, scheme, own, references),
-        _damage(damage, scheme, own, "model"),
-        _damage(of_original, scheme, references.original, "original"),
+        *values_or_reason([recovery], lambda: _recovery(recovery, scheme, own, references)),
+        *values_or_reason([damage], lambda: _damage(damage, scheme, own, "model")),
+        *values_or_reason([of_original], lambda: _damage(of_original, scheme, references.original, "original")),
     ]
 
 
-def _recovery(spec: MetricSpec, scheme: str, own: Mapping[str, Measured], references: References) -> MetricValue:
+def _recovery(spec: MetricSpec, scheme: str, own: Mapping[str, Measured], references: References) -> list[MetricValue]:
     if references.row == "original":
-        return unmeasured([spec], "the original recommender has forgotten nothing that could come back")[0]
-    parts = {"model": own.get(FULL), "quantised original": references.original.get(scheme)}
-    if (reason := _lacking(parts)) is not None:
-        return unmeasured([spec], reason)[0]
-    hit = rank_metric("hr@10").of
-    rounded, before, target = (
-        hit(_ranks_of(part[name].samples, Group.FORGET))
-        for part, name in ((own, scheme), (own, FULL), (references.original, scheme))
-    )
+        raise NotMeasurable("the original recommender has forgotten nothing that could come back")
+    before = _per_example(own, FULL, "hr@10", Group.FORGET, "model")
+    target = _per_example(references.original, scheme, "hr@10", Group.FORGET, "quantised original")
+    rounded = _per_example(own, scheme, "hr@10", Group.FORGET, "quantised model")
     if len(before) != len(target):
-        return unmeasured([spec], "the original was measured on other forget examples")[0]
-    return _ratio(
-        spec,
-        rounded - before,
-        target - before,
-        what="what the quantised original finds beyond the unlearned model (HR@10)",
-    )
+        raise NotMeasurable("the original was measured on other forget examples")
+    what = "what the quantised original finds beyond the unlearned model (HR@10)"
+    return [_ratio(spec, rounded - before, target - before, what=what)]
 
 
-def _damage(spec: MetricSpec, scheme: str, parts: Mapping[str, Measured], whose: str) -> MetricValue:
-    if (reason := _lacking({whose: parts.get(FULL), f"quantised {whose}": parts.get(scheme)})) is not None:
-        return unmeasured([spec], reason)[0]
-    gain = rank_metric("ndcg@10").of
-    before, after = (gain(_ranks_of(parts[name].samples, Group.RETAIN)) for name in (FULL, scheme))
-    return _ratio(spec, after - before, before, what="the retain NDCG@10 without quantisation")
+def _damage(spec: MetricSpec, scheme: str, parts: Mapping[str, Measured], whose: str) -> list[MetricValue]:
+    before = _per_example(parts, FULL, "ndcg@10", Group.RETAIN, whose)
+    after = _per_example(parts, scheme, "ndcg@10", Group.RETAIN, f"quantised {whose}")
+    return [_ratio(spec, after - before, before, what="the retain NDCG@10 without quantisation")]
+
+
+def _per_example(parts: Mapping[str, Measured], part: str, metric: str, group: Group, whose: str) -> FloatArray:
+    found = parts.get(part)
+    if found is None or found.reason:
+        raise NotMeasurable(f"the {whose} was not measured" + (f": {found.reason}" if found is not None else ""))
+    return rank_metric(metric).of(_ranks_of(found.samples, group))
 
 
 def _ratio(spec: MetricSpec, numerators: FloatArray, denominators: FloatArray, *, what: str) -> MetricValue:
-    try:
-        ratio = paired_ratio(numerators, denominators, what=what)
-    except NotMeasurable as fault:
-        return unmeasured([spec], fault.what)[0]
+    ratio = paired_ratio(numerators, denominators, what=what)
     return number(spec.name, next(iter(spec.better)), ratio.value, n=ratio.n, interval=ratio.interval)
-
-
-def _lacking(parts: Mapping[str, Measured | None]) -> str | None:
-    """Why a comparison cannot be made; None where it can."""
-    for whose, part in parts.items():
-        if part is None or part.reason:
-            return f"the {whose} was not measured" + (f": {part.reason}" if part is not None else "")
-    return None
 
 
 def _scores(end: str, samples: Mapping[str, NDArray[np.generic]]) -> list[MetricValue]:
