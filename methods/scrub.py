@@ -28,7 +28,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -40,7 +39,7 @@ from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
 from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, token_nll
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.reference import mean_nll, resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches
 from genrec_unlearn_bench.unlearning.validation import sample
@@ -157,7 +156,7 @@ class Rewinding:
     def checkpoint(self) -> None:
         state = self._model.module.state_dict()
         self._kept.append({name: value.detach().to("cpu", copy=True) for name, value in state.items()})
-        self._errors.append(self._error(self._forget))
+        self._errors.append(mean_nll(self._model, self._forget))
 
     def rewind(self, progress: Progress) -> None:
         """Restore the chosen checkpoint; notes ``rewound_to`` (from 0), ``forget_errors`` and ``held_out_error``.
@@ -167,17 +166,12 @@ class Rewinding:
         if not len(self._held_out) or not self._kept:
             progress.note("rewound_to", None)
             return
-        reference = self._error(self._held_out)
+        reference = mean_nll(self._model, self._held_out)
         chosen = nearest_checkpoint(self._errors, reference)
         self._model.module.load_state_dict(self._kept[chosen])
         progress.note("rewound_to", chosen)
         progress.note("forget_errors", self._errors)
         progress.note("held_out_error", reference)
-
-    def _error(self, part: Examples) -> float:
-        with torch.no_grad():
-            values = self._model.target_log_probs(part.histories(self._model.history_limit), part.targets)
-        return -float(values.mean())
 
 
 def held_out(request: ForgetRequest) -> Examples:

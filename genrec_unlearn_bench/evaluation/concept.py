@@ -6,7 +6,6 @@ The concept rate is measured in the served SID space, and through the original o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +14,6 @@ from genrec_unlearn_bench.data.examples import BoolArray, IntArray, among
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM, UserBlock, rank_metric, user_mean
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.decoding.ranking import Ranking
-    from genrec_unlearn_bench.evaluation.decode import EvaluationContext
-    from genrec_unlearn_bench.evaluation.lists import GroupLists
-    from genrec_unlearn_bench.progress import Progress
 
 _UNMEASURED = "not decoded in the original SID space: no test examples, no original table, or another tokenizer's SIDs"
 
@@ -37,27 +30,6 @@ def concept_places(split: ForgetSplit, items: IntArray, users: IntArray) -> Bool
         codes = users[:, None] * width + items
         return np.asarray(real & among(codes, np.sort(split.pairs[:, 0] * width + split.pairs[:, 1])), dtype=np.bool_)
     return np.asarray(real & split.items[np.where(real, items, 0)], dtype=np.bool_)
-
-
-def original_space_lists(context: EvaluationContext, lists: GroupLists, progress: Progress) -> Ranking | None:
-    """The forget group at the widest beam, decoded in the original SID space.
-
-    The wider beam alone: leakage is about everything that can be read out, not what a narrow search keeps. Where no SID
-    has moved, these are the lists already decoded. None where the ranker has no SIDs, or its table is not a
-    reassignment of the original one (``retrain-full`` trains its own tokenizer, whose codes mean something else).
-    """
-    from genrec_unlearn_bench.backbones.recommender import Recommender
-    from genrec_unlearn_bench.evaluation.decode import decode, is_reassignment
-
-    ranker, original = context.ranker, context.original_sids
-    if lists.group is not Group.FORGET or not isinstance(ranker, Recommender) or original is None:
-        return None
-    if np.array_equal(ranker.sids.codes, original.codes):
-        return lists.rankings[WIDE_BEAM]
-    if not is_reassignment(ranker.sids, original):
-        return None
-    label = f"{lists.group.value} test, original SIDs"
-    return decode(ranker, lists.histories, beam=WIDE_BEAM, label=label, progress=progress, sids=original)
 
 
 def concept_rate_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:

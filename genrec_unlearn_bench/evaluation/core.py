@@ -21,8 +21,8 @@ from genrec_unlearn_bench.evaluation.collateral import (
     prefix_neighbours,
     recommended,
 )
-from genrec_unlearn_bench.evaluation.concept import concept_places, original_space_lists
-from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode_block
+from genrec_unlearn_bench.evaluation.concept import concept_places
+from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode, decode_block, is_reassignment
 from genrec_unlearn_bench.evaluation.history_influence import measure_influence
 from genrec_unlearn_bench.evaluation.lists import GroupLists, list_file, put_lists
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
@@ -95,7 +95,7 @@ def _frames(
 ) -> list[pd.DataFrame]:
     """The rows of the per-user table that belong to some lists, one frame a beam."""
     influence = measure_influence(context, lists, progress)
-    original = original_space_lists(context, lists, progress)
+    original = _original_space_lists(context, lists, progress)
     retain = lists.group is Group.RETAIN
     flags = {name: neighbour_flags(items if retain else None, lists.examples.targets) for name, items in near.items()}
     nothing = np.full(len(lists.examples), np.nan)
@@ -111,6 +111,24 @@ def _frames(
         }
         frames.append(block_frame(lists.group, beam, columns))
     return frames
+
+
+def _original_space_lists(context: EvaluationContext, lists: GroupLists, progress: Progress) -> Ranking | None:
+    """The forget group at the widest beam, decoded in the original SID space.
+
+    The wider beam alone: leakage is about everything that can be read out, not what a narrow search keeps. Where no SID
+    has moved, these are the lists already decoded. None where the ranker has no SIDs, or its table is not a
+    reassignment of the original one (``retrain-full`` trains its own tokenizer, whose codes mean something else).
+    """
+    ranker, original = context.ranker, context.original_sids
+    if lists.group is not Group.FORGET or not isinstance(ranker, Recommender) or original is None:
+        return None
+    if np.array_equal(ranker.sids.codes, original.codes):
+        return lists.rankings[WIDE_BEAM]
+    if not is_reassignment(ranker.sids, original):
+        return None
+    label = f"{lists.group.value} test, original SIDs"
+    return decode(ranker, lists.histories, beam=WIDE_BEAM, label=label, progress=progress, sids=original)
 
 
 def _list_columns(context: EvaluationContext, lists: GroupLists, beam: int) -> dict[str, NDArray[Any]]:

@@ -22,7 +22,7 @@ from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import numpy_generator
+from genrec_unlearn_bench.unlearning.sampling import at_most
 
 BLOCK = 64
 """Weights that share a scale in NF4, as in QLoRA (Dettmers et al. 2023, arXiv 2305.14314)."""
@@ -54,22 +54,13 @@ def quantised_ranks(
         recommender = quantised(recommender, rounding_of(scheme))
         bits = 8 if scheme == "int8" else 4
     recommender.module.eval()
-    groups = {
-        Group.FORGET.value: test.forget,
-        Group.RETAIN.value: sampled(test.retain, retain_examples, seed=subject.seed),
-    }
+    most = len(test.retain) if retain_examples is None else retain_examples
+    retain = at_most(test.retain, most, subject.seed, "quantisation", "retain")
+    groups = {Group.FORGET.value: test.forget, Group.RETAIN.value: retain}
     found = {
         name: _ranks(recommender, part, f"{name} test, {scheme or 'full'}", progress) for name, part in groups.items()
     }
     return {**found, "bits": np.array([bits], dtype=np.int64)}
-
-
-def sampled(examples: Examples, limit: int | None, *, seed: int) -> Examples:
-    """At most ``limit`` of the examples, drawn without replacement, in their order."""
-    if limit is None or len(examples) <= limit:
-        return examples
-    generator = numpy_generator(seed, "quantisation", "retain")
-    return examples.subset(np.sort(generator.choice(len(examples), size=limit, replace=False)))
 
 
 def _ranks(recommender: Recommender, examples: Examples, label: str, progress: Progress) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.method import MethodConfig
+from genrec_unlearn_bench.unlearning.reference import mean_nll
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, at_most, paired_batches, steps_per_epoch
 
@@ -184,8 +185,7 @@ class _RetainCeiling:
         return (done - 1) // self._every * self._every
 
     def _nll(self) -> float:
-        histories = self._examples.histories(self._model.history_limit)
-        return -float(self._model.target_log_probs(histories, self._examples.targets).mean()) if len(histories) else 0.0
+        return mean_nll(self._model, self._examples) if len(self._examples) else 0.0
 
     def _copy(self) -> list[Tensor]:
         return [parameter.detach().clone() for parameter in self._parameters]

@@ -19,6 +19,12 @@ def resting(recommender: Recommender) -> Iterator[Recommender]:
         yield recommender
 
 
+def mean_nll(recommender: Recommender, examples: Examples) -> float:
+    """Mean NLL per token of the examples' targets, in nats."""
+    histories = examples.histories(recommender.history_limit)
+    return -float(recommender.target_log_probs(histories, examples.targets).mean())
+
+
 def reference_nll(recommender: Recommender, examples: Examples) -> Tensor:
     """[M] sequence NLL of every example under ``recommender``, in nats, on its device."""
     log_probs = recommender.target_log_probs(examples.histories(recommender.history_limit), examples.targets)

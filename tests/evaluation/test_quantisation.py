@@ -16,7 +16,6 @@ from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, References, Subject
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.quantisation import SPECS, Quantisation, paired_ratio
-from genrec_unlearn_bench.evaluation.quantised import sampled
 from genrec_unlearn_bench.progress import Progress
 from tests.evaluation import quantised_world as world
 from tests.small import causal
@@ -133,15 +132,6 @@ def test_causal_models_have_a_part_more() -> None:
     own["nf4"] = Measured(reason="NF4 was not asked for")
     values = MEASUREMENT.compare(own, References(original=own, oracles=[], row="npo"))
     assert {value.note for value in values if value.metric.endswith(".nf4")} == {"NF4 was not asked for"}
-
-
-def test_the_sample_is_the_same_for_every_model_of_a_seed(original: Recommender) -> None:
-    retain = world.subject(original).split.test.retain
-    one, again, other = (sampled(retain, 100, seed=seed) for seed in (0, 0, 1))
-    assert np.array_equal(one.ends, again.ends)
-    assert not np.array_equal(one.ends, other.ends)
-    assert (np.diff(one.ends) > 0).all()
-    assert sampled(retain, None, seed=0) is retain
 
 
 def test_importing_it_is_cheap() -> None:

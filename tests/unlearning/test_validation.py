@@ -9,6 +9,7 @@ import numpy as np
 from genrec_unlearn_bench.backbones.early_stopping import validation_ndcg
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.unlearning.reference import reference_nll, resting
+from genrec_unlearn_bench.unlearning.sampling import at_most
 from genrec_unlearn_bench.unlearning.validation import sample, validate
 from tests.planted import Planted
 
@@ -50,3 +51,12 @@ def test_the_reference_rests_and_wakes_as_it_was(planted: Planted) -> None:
     forget = planted.request.train.forget
     expected = -model.target_log_probs(forget.histories(4), forget.targets).sum(1)
     np.testing.assert_allclose(reference_nll(planted.original, forget).numpy(), expected.numpy(), rtol=1e-6)
+
+
+def test_a_sample_is_the_same_for_the_same_seed_and_in_order(planted: Planted) -> None:
+    retain = planted.request.train.retain
+    one, again, other = (at_most(retain, 10, seed, "retain") for seed in (0, 0, 1))
+    assert np.array_equal(one.ends, again.ends)
+    assert not np.array_equal(one.ends, other.ends)
+    assert (np.diff(one.ends) > 0).all()
+    assert at_most(retain, len(retain), 0) is retain

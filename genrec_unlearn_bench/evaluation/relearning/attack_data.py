@@ -31,7 +31,7 @@ from genrec_unlearn_bench.evaluation.relearning.measurement import (
 )
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.unlearning.sampling import all_examples
+from genrec_unlearn_bench.unlearning.sampling import all_examples, at_most
 
 LEAST = 20
 """Fewest interactions that the attacker has, and fewest held out."""
@@ -97,11 +97,8 @@ def split_for_attacks(split: ForgetSplit, seed: int) -> AttackSplit:
         return kept.subset(kept.ends > kept.starts)
 
     def scored(part: Examples, name: str) -> Examples:
-        rows = np.flatnonzero(~users[part.users] & items[part.targets])
-        if len(rows) > MOST_HELD_OUT:
-            generator = numpy_generator(seed, "relearning", "held-out", name)
-            rows = np.sort(generator.choice(rows, size=MOST_HELD_OUT, replace=False))
-        return part.subset(rows)
+        held_out = part.subset(~users[part.users] & items[part.targets])
+        return at_most(held_out, MOST_HELD_OUT, seed, "relearning", "held-out", name)
 
     test = scored(split.test.forget, "test")
     if single or len(test) < LEAST:

@@ -17,7 +17,7 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.descent import DescentConfig
 from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, token_nll
-from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.reference import mean_nll, resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.validation import sample
 
@@ -55,8 +55,6 @@ def note_damage(model: Recommender, original: Recommender, request: ForgetReques
     retain = sample(request.valid, DAMAGE_ROWS, request.seed).retain
     if not len(retain):
         return
-    histories = retain.histories(model.history_limit)
-    after, before = (-float(each.target_log_probs(histories, retain.targets).mean()) for each in (model, original))
-    ratio = after / max(before, 1e-6)
+    ratio = mean_nll(model, retain) / max(mean_nll(original, retain), 1e-6)
     progress.note("retain_nll_ratio", ratio)
     progress.note("ruined", not ratio <= RUINED)
