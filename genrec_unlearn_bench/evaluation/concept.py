@@ -1,7 +1,4 @@
-"""Concept items in lists and histories, and how much of the concept is still recommended.
-
-The concept rate is measured in the served SID space, and through the original one (leakage).
-"""
+"""Concept items in lists and histories, and the concept rate: in the served SID space, and through the original one."""
 
 from __future__ import annotations
 

@@ -24,12 +24,11 @@ from genrec_unlearn_bench.evaluation.collateral import (
 from genrec_unlearn_bench.evaluation.concept import concept_places
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode, decode_block, is_reassignment
 from genrec_unlearn_bench.evaluation.history_influence import measure_influence
-from genrec_unlearn_bench.evaluation.lists import GroupLists, list_file, put_lists
+from genrec_unlearn_bench.evaluation.lists import GroupLists, list_file, list_similarity, put_lists
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.overlap_change import overlap_values
 from genrec_unlearn_bench.evaluation.per_user import PerUserWriter, block_frame, rescored, stored_blocks
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, WIDE_BEAM
-from genrec_unlearn_bench.evaluation.similarity import list_similarity
 from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def evaluate(
     near = _neighbours(context)
     rows = {group: len(context.test(group)) for group in TEST_GROUPS}
     counts: dict[int, IntArray] = {}
-    with PerUserWriter(table) as writer, list_file(lists, rows, dict.fromkeys(TEST_GROUPS, _widths(context))) as file:
+    with PerUserWriter(table) as writer, list_file(lists, rows, _widths(context)) as file:
         for group in TEST_GROUPS:
             # A group without examples is one empty block: its tables have columns and its values a reason.
             for first in range(0, max(rows[group], 1), block):

@@ -1,11 +1,11 @@
-"""Ranked lists of test examples: in memory, as a file, as TREC lines, and the distance between two of them.
+"""Ranked lists of test examples: in memory, as a file and as TREC lines; distance of two, similarity to the target.
 
 The file holds arrays and not rows: a list is read back as it was decoded, and groups without examples keep their shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.examples import Examples, Histories, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact
-from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, FloatArray
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, FloatArray, UserBlock, user_mean
 from genrec_unlearn_bench.tensors import TensorFile, read_tensors
 
 LISTS = "lists.safetensors"
@@ -28,6 +28,16 @@ Lists = Mapping[tuple[Group, int], Ranking]
 
 CHUNK = 512
 """Rows compared at a time: [rows, k, k] comparisons are held in memory."""
+SIMILARITY_CHUNK = 2048
+"""Lists whose items are compared with the target at a time: ten rows of features each are held in memory."""
+
+_SIMILARITIES = {
+    "similarity.first": "first_similarity",
+    "similarity.mean@10": "mean_similarity",
+    "similarity.first.scrubbed": "first_similarity_scrubbed",
+    "similarity.mean@10.scrubbed": "mean_similarity_scrubbed",
+}
+"""Metric -> column of the per-user table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +58,13 @@ class GroupLists:
         return self.rankings[beam].items[:, :LIST_LENGTH]
 
 
-def list_file(path: Path, rows: Mapping[Group, int], widths: Mapping[Group, Mapping[int, int]]) -> TensorFile:
+def list_file(path: Path, rows: Mapping[Group, int], widths: Mapping[int, int]) -> TensorFile:
     """An open file for the lists of groups of so many test examples, of so many places at each beam."""
     shapes: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
-    for group, places in widths.items():
-        for beam, width in places.items():
-            shapes[f"{_array_name(group, beam)}.items"] = np.dtype(np.int32), (rows[group], width)
-            shapes[f"{_array_name(group, beam)}.log_probs"] = np.dtype(np.float32), (rows[group], width)
+    for group, examples in rows.items():
+        for beam, width in widths.items():
+            shapes[f"{_array_name(group, beam)}.items"] = np.dtype(np.int32), (examples, width)
+            shapes[f"{_array_name(group, beam)}.log_probs"] = np.dtype(np.float32), (examples, width)
     return TensorFile(path, shapes)
 
 
@@ -141,6 +151,59 @@ def _divergence_terms(p: FloatArray, q: FloatArray) -> FloatArray:
     left = p * np.log2(np.where(p > 0, p, middle) / middle)
     right = q * np.log2(np.where(q > 0, q, middle) / middle)
     return np.asarray(0.5 * (left + right))
+
+
+def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.float32]) -> tuple[FloatArray, FloatArray]:
+    """Cosine of each list's first item, and the mean over its items, with the target: two [M] float64.
+
+    Places without an item (-1) and items whose feature row is zero (no text) are left out of the mean. NaN where
+    nothing is left, or where the target has no text.
+
+    Args:
+        lists: [M, k] item ids, -1 at empty places.
+        targets: [M].
+        features: [N, D]; rows need not have unit length.
+    """
+    first = np.full(len(lists), np.nan)
+    mean = np.full(len(lists), np.nan)
+    if lists.shape[1] == 0:
+        return first, mean
+    norms = _norms(features, lists, targets)
+    for start in range(0, len(lists), SIMILARITY_CHUNK):
+        rows = slice(start, start + SIMILARITY_CHUNK)
+        items, wanted = lists[rows], targets[rows]
+        known = np.where(items >= 0, items, 0)
+        products = np.einsum("mkd,md->mk", features[known].astype(np.float64), features[wanted].astype(np.float64))
+        scale = norms[known] * norms[wanted][:, None]
+        valid = (items >= 0) & (scale > 0)
+        cosines = np.clip(products / np.where(valid, scale, 1.0), -1.0, 1.0)
+        first[rows] = np.where(valid[:, 0], cosines[:, 0], np.nan)
+        count = valid.sum(axis=1)
+        total = np.where(valid, cosines, 0.0).sum(axis=1)
+        mean[rows] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return first, mean
+
+
+def _norms(features: NDArray[np.float32], lists: IntArray, targets: IntArray) -> FloatArray:
+    """[N] lengths of the rows that are looked at, 0 elsewhere: the lists of a large catalogue name few of its items."""
+    used = np.zeros(len(features), dtype=np.bool_)
+    used[lists[lists >= 0]] = True
+    used[targets] = True
+    rows = np.flatnonzero(used)
+    out = np.zeros(len(features))
+    for start in range(0, len(rows), SIMILARITY_CHUNK):
+        part = rows[start : start + SIMILARITY_CHUNK]
+        out[part] = np.linalg.norm(features[part].astype(np.float64), axis=1)
+    return out
+
+
+def similarity_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
+    empty = "no list with an item and a target that both have a text"
+    return [
+        user_mean(name, block.group, block.numbers(column), beam=block.beam, empty=empty)
+        for block in blocks
+        for name, column in _SIMILARITIES.items()
+    ]
 
 
 def trec_run(

@@ -15,9 +15,9 @@ from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.collateral import collateral_values
 from genrec_unlearn_bench.evaluation.concept import concept_rate_values
 from genrec_unlearn_bench.evaluation.history_influence import influence_values
+from genrec_unlearn_bench.evaluation.lists import similarity_values
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, TEST_GROUPS, UserBlock, blocks, ranking_values
-from genrec_unlearn_bench.evaluation.similarity import similarity_values
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -33,7 +33,7 @@ def group(of: Group, rows: list[list[int]]) -> GroupLists:
 
 
 def write_lists(groups: list[GroupLists], path: Path) -> None:
-    widths = {of.group: {beam: ranking.items.shape[1] for beam, ranking in of.rankings.items()} for of in groups}
+    widths = {beam: ranking.items.shape[1] for beam, ranking in groups[0].rankings.items()}
     with list_file(path, {of.group: len(of.examples) for of in groups}, widths) as file:
         for of in groups:
             put_lists(file, of)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from genrec_unlearn_bench.evaluation.lists import list_similarity
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.similarity import list_similarity
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 
 from .planted import PlantedRanker, context, evaluated, examples, lists, split

@@ -78,7 +78,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         *("evaluation/collateral.py", "evaluation/concept.py", "evaluation/core.py"),
         *("evaluation/decode.py", "evaluation/history_influence.py", "evaluation/lists.py", "evaluation/metric.py"),
         *("evaluation/overlap_change.py", "evaluation/per_user.py", "evaluation/ranking.py"),
-        *("evaluation/similarity.py", "decoding", "sids/overlap.py"),
+        *("decoding", "sids/overlap.py"),
         *("pipeline/stages/evaluate.py", "pipeline/stages/requests.py"),
     ),
     "validated": ("unlearning/validation.py", "decoding", "pipeline/stages/evaluate.py"),

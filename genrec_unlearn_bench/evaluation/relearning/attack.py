@@ -96,7 +96,7 @@ def run_attack(
     seed: int,
     progress: Progress,
     space: Space = Space.SERVED,
-) -> Mapping[str, BoolArray]:
+) -> dict[str, BoolArray]:
     """Fine-tune ``model`` in place up to the last of ``steps``, and score it at each of them: by part, [S, n] hits.
 
     Cross-entropy of the next item's tokens over the full vocabulary, as in training; every weight that requires
