@@ -60,41 +60,40 @@ def run_parts(
         return
     arrays = {name: outcome.samples for name, outcome in found.items()}
     subject = replace(subject, pass_arrays={**subject.pass_arrays, **arrays})
-    reasons: dict[str, str] = {}
+    parts: dict[str, Measured] = {}
     for part in measurement.parts(subject):
-        name = _folder_name(part)
-        target = (work or folder) / name
-        if not _finished(target):
-            shutil.rmtree(target, ignore_errors=True)
+        kept = None if work is None else work / _folder_name(part)
+        outcome = None if kept is None else _finished(kept)
+        if outcome is None:
             reseed()
             try:
                 outcome = measurement.measure(subject, part, config, progress)
             except NotMeasurable as fault:
                 outcome = Measured(reason=fault.what)
-            write_measured(outcome, target)
-        if work is not None:
-            shutil.copytree(target, folder / name)
-        reasons[part] = _reason(target)
-    _write_index(reasons, folder)
+            if kept is not None:
+                shutil.rmtree(kept, ignore_errors=True)
+                write_measured(outcome, kept)
+        parts[part] = outcome
+    write_parts(parts, folder)
 
 
-def _finished(folder: Path) -> bool:
-    """Whether an interrupted process left a whole part here."""
+def _finished(folder: Path) -> Measured | None:
+    """The outcome of a part that an interrupted process finished; None where there is no whole one."""
     from pyarrow.lib import ArrowException
     from safetensors import SafetensorError
 
     try:
-        read_measured(folder)
+        return read_measured(folder)
     except (OSError, ValueError, KeyError, TypeError, ArrowException, SafetensorError):
-        return False
-    return True
+        return None
 
 
 def write_parts(parts: Parts, folder: Path) -> None:
     """Write all parts of a measurement on one model to ``folder``, which is created if need be."""
     for part, outcome in parts.items():
         write_measured(outcome, folder / _folder_name(part))
-    _write_index({part: outcome.reason for part, outcome in parts.items()}, folder)
+    index = {part: {"folder": _folder_name(part), "reason": outcome.reason} for part, outcome in parts.items()}
+    write_json(folder / INDEX, index)
 
 
 class StoredParts(dict[str, Measured]):
@@ -128,7 +127,7 @@ def read_measured(folder: Path) -> Measured:
     return Measured(
         curve=pd.read_parquet(curve, engine="pyarrow") if curve.is_file() else None,
         samples=load_file(samples) if samples.is_file() else {},
-        reason=_reason(folder),
+        reason=json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["reason"],
     )
 
 
@@ -187,16 +186,6 @@ def _table(own: Parts, references: References) -> pd.DataFrame | None:
     return pd.concat(frames, ignore_index=True) if frames else None
 
 
-def _write_index(reasons: Mapping[str, str], folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    index = {part: {"folder": _folder_name(part), "reason": reason} for part, reason in reasons.items()}
-    write_json(folder / INDEX, index)
-
-
 def _folder_name(part: str) -> str:
     """``mixed/served`` -> ``mixed.served``; the part without a name is ``all``."""
     return part.replace("/", ".") or "all"
-
-
-def _reason(folder: Path) -> str:
-    return str(json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["reason"])

@@ -11,7 +11,7 @@ bootstrap), with one draw for each number of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -37,8 +37,9 @@ from genrec_unlearn_bench.evaluation.measurement import (
     Subject,
     number,
     unmeasured,
+    values_or_reason,
 )
-from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
@@ -195,35 +196,38 @@ def same_codes(subject: Subject) -> bool:
     return np.array_equal(subject.recommender.sids.codes, subject.original_sids.codes)
 
 
-def _values(own: Mapping[str, Measured], references: References, attack: Attack, space: Space) -> Iterator[MetricValue]:
-    names = {quantity: metric_name(quantity, attack, space) for quantity in QUANTITIES}
+def _values(
+    own: Mapping[str, Measured], references: References, attack: Attack, space: Space
+) -> tuple[MetricValue, ...]:
+    specs = [_SPEC[metric_name(quantity, attack, space)] for quantity in QUANTITIES]
     try:
         trace = _trace(own, attack, space, "the run")
     except NotMeasurable as fault:
-        yield from unmeasured((_SPEC[name] for name in names.values()), fault.what)
-        return
+        return unmeasured(specs, fault.what)
     note = _note(trace, copied=part_name(attack, space) not in own)
-    last = trace.train[-1]
-    hits, n = int(last.sum()), len(last)
-    yield number(names["hr@10"], Group.FORGET, hits / n, n=n, interval=exact_interval(hits, n), note=note)
-    under = area(trace)
-    yield number(names["area"], Group.FORGET, under.value, n=n, interval=under.interval, note=note)
-    for quantity, estimated in (("recovery", recovery), ("peak", peak)):
-        try:
-            if not references.oracles:
-                raise NotMeasurable("no retrained model to compare with")
-            original = _trace(references.original, attack, space, "original")
-            retrain = _trace(references.oracles[0], attack, space, "retrain")
-            found = estimated(trace, original, retrain)
-        except NotMeasurable as fault:
-            yield from unmeasured((_SPEC[names[quantity]],), fault.what)
-            continue
-        yield number(names[quantity], Group.FORGET, found.value, n=n, interval=found.interval, note=note)
+    hits, n = int(trace.train[-1].sum()), trace.train.shape[1]
+
+    def value(spec: MetricSpec, found: IntervalEstimate) -> MetricValue:
+        return number(spec.name, Group.FORGET, found.value, n=n, interval=found.interval, note=note)
+
+    def compared(spec: MetricSpec, estimate: Callable[..., IntervalEstimate]) -> list[MetricValue]:
+        if not references.oracles:
+            raise NotMeasurable("no retrained model to compare with")
+        original = _trace(references.original, attack, space, "original")
+        retrain = _trace(references.oracles[0], attack, space, "retrain")
+        return [value(spec, estimate(trace, original, retrain))]
+
+    hit_rate, under, back, highest = specs
+    return (
+        value(hit_rate, IntervalEstimate(hits / n, *exact_interval(hits, n))),
+        value(under, area(trace)),
+        *values_or_reason([back], lambda: compared(back, recovery)),
+        *values_or_reason([highest], lambda: compared(highest, peak)),
+    )
 
 
 def _trace(parts: Mapping[str, Measured], attack: Attack, space: Space, whose: str) -> AttackTrace:
     """The trace of a part; of the served space where there is no other one. Raises NotMeasurable with the reason."""
-
     found = parts.get(part_name(attack, space)) or parts.get(part_name(attack, Space.SERVED)) or parts.get("")
     if found is None:
         raise NotMeasurable(f"{whose} was not attacked")
