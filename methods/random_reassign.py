@@ -18,8 +18,7 @@ from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective, UnlearningLossConfig, train_with_discrete_sids
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.tokens.discretise import discretise
-from genrec_unlearn_bench.unlearning.tokens.reassignment import note_reassignment
+from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_reassignment
 
 
 class RandomReassignConfig(UnlearningLossConfig):

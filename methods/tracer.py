@@ -29,8 +29,8 @@ from genrec_unlearn_bench.unlearning.losses.suppression import Objective, train_
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import paired_batches, steps_per_epoch
-from genrec_unlearn_bench.unlearning.tokens.discretise import discretise
-from genrec_unlearn_bench.unlearning.tokens.reassignment import PhiTrainer, ReassignmentConfig, note_reassignment
+from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_reassignment
+from genrec_unlearn_bench.unlearning.tokens.soft_tokens import PhiTrainer, ReassignmentConfig
 
 
 class TracerConfig(ReassignmentConfig):

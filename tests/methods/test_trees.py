@@ -20,7 +20,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.external import surrogate_codebooks
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.tokens.reassignment import PhiTrainer
+from genrec_unlearn_bench.unlearning.tokens.soft_tokens import PhiTrainer
 from tests import planted
 from tests.backbones.p5sid.models import recommender
 

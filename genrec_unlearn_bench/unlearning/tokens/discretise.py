@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.sids.overlap import overlap
 from genrec_unlearn_bench.sids.table import SidTable
 
 Logits = NDArray[np.float32]
@@ -91,6 +93,17 @@ def discretise(table: SidTable, items: IntArray, logits: Sequence[Logits], *, ca
         collisions=sum(number > 0 for number in tries),
         fallback_items=sum(number >= candidates for number in tries),
     )
+
+
+def note_reassignment(progress: Progress, before: SidTable, outcome: Reassignment, concept: BoolArray) -> None:
+    """Note how many items moved and collided, and the token overlap Ω before and after."""
+    progress.note("items_moved", outcome.moved)
+    progress.note("items_moved_share", outcome.moved / max(int(concept.sum()), 1))
+    progress.note("items_moved_by_level", list(outcome.moved_by_level))
+    progress.note("collisions_avoided", outcome.collisions)
+    progress.note("candidates_exhausted", outcome.fallback_items)
+    progress.note("overlap_before", overlap(before, concept).quantised)
+    progress.note("overlap_after", overlap(outcome.table, concept).quantised)
 
 
 def _flat(
