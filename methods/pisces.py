@@ -38,14 +38,10 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from genrec_unlearn_bench.unlearning.dictionaries.acceptance import (
-    DictionaryConfig,
-    neuron_dictionaries,
-    sae_dictionaries,
-)
 from genrec_unlearn_bench.unlearning.dictionaries.concept_features import find_features, majority_signs, matched_pairs
 from genrec_unlearn_bench.unlearning.dictionaries.edit_search import Effect, Gauge, search_cells
-from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Editor, Feature
+from genrec_unlearn_bench.unlearning.dictionaries.sae import SaeConfig, sae_dictionaries
+from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Editor, Feature, neuron_dictionaries
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.validation import sample
@@ -54,7 +50,7 @@ FILTER_TAU, FILTER_MU = 0.9, 16.0
 TOO_WEAK = 0.75
 
 
-class PiscesConfig(DictionaryConfig):
+class PiscesConfig(SaeConfig):
     """Dictionaries, concept features and search."""
 
     dictionary: Literal["sae", "neurons"] = "sae"

@@ -92,6 +92,11 @@ def value_vectors(linear: nn.Linear) -> Tensor:
     return weight.T
 
 
+def neuron_dictionaries(recommender: Recommender) -> Mapping[str, Dictionary]:
+    """Every block's value vectors as its dictionary, by block name."""
+    return {block.name: NeuronDictionary.of(value_vectors(block.down)) for block in anatomy(recommender).blocks}
+
+
 def steered(
     vectors: Tensor, dictionary: Dictionary, features: Sequence[Feature], signs: Tensor, tau: float, mu: float
 ) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.decoding.beam import beam_search, rank_items
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from genrec_unlearn_bench.unlearning.dictionaries.acceptance import ReplaySession, replayed_ndcg, spliced
+from genrec_unlearn_bench.unlearning.dictionaries.sae import ReplaySession, replayed_ndcg, spliced
 from tests.backbones.minionerec import models as causal
 from tests.backbones.p5sid import models as p5
 from tests.planted import examples, sequences
