@@ -208,11 +208,13 @@ def encode_texts(
     chosen = encoder or build_encoder(spec, device=device)
     if spec.kind == "tfidf":
         return chosen.encode(texts, progress)
-    distinct, order, places = _distinct(texts)
+    if not texts:
+        return np.zeros((0, 0), dtype=np.float32)
+    # The shortest first, for batches of even size.
+    distinct = sorted(set(texts), key=lambda text: (len(text), text))
     chunks = [distinct[start : start + CHUNK] for start in range(0, len(distinct), CHUNK)]
     cache = None if cache_dir is None else EmbeddingCache(cache_dir, spec.key)
-    out = np.zeros((len(texts), 0), dtype=np.float32)
-    done = 0
+    parts = []
     for number, chunk in enumerate(chunks, start=1):
         found = cache.load(chunk) if cache else None
         if found is None:
@@ -221,13 +223,9 @@ def encode_texts(
             found = chosen.encode(chunk, progress)
             if cache:
                 cache.save(chunk, found)
-        if number == 1:
-            # Each part is put where it belongs at once: all of them beside the whole would be twice the memory.
-            out = np.empty((len(texts), found.shape[1]), dtype=np.float32)
-        first, last = np.searchsorted(places, [done, done + len(chunk)])
-        out[order[first:last]] = found[places[first:last] - done]
-        done += len(chunk)
-    return out
+        parts.append(found)
+    row = {text: number for number, text in enumerate(distinct)}
+    return np.concatenate(parts)[[row[text] for text in texts]]
 
 
 def encode_plain(
@@ -281,15 +279,6 @@ def encode_scrubbed(
     return scrubbed
 
 
-def _distinct(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct texts, the shortest first; rows [N] in the order of these, and which of them each row has [N]."""
-    distinct = sorted(set(texts), key=lambda text: (len(text), text))
-    row = {text: at for at, text in enumerate(distinct)}
-    places = np.fromiter((row[text] for text in texts), dtype=np.int64, count=len(texts))
-    order = np.argsort(places, kind="stable")
-    return distinct, order, places[order]
-
-
 @dataclass(frozen=True)
 class EmbeddingCache:
     """Rows on disk by key of the encoder and list of texts. A broken or altered file counts as absent."""
@@ -307,16 +296,13 @@ class EmbeddingCache:
             rows, stored = tensors["rows"], tensors["digest"]
         except (OSError, SafetensorError, KeyError, ValueError):
             return None
-        if rows.dtype != np.float32 or rows.ndim != 2 or len(rows) != len(texts):
-            return None
         return rows if np.array_equal(stored, _digest(rows)) else None
 
     def save(self, texts: Sequence[str], rows: NDArray[np.float32]) -> None:
         """Store the rows, whole or not at all. Raises StorageError where the file system refuses."""
         from safetensors.numpy import save
 
-        exact = np.ascontiguousarray(rows, dtype=np.float32)
-        atomic_bytes(self._path(texts), save({"rows": exact, "digest": _digest(exact)}), "--cache-dir")
+        atomic_bytes(self._path(texts), save({"rows": rows, "digest": _digest(rows)}), "--cache-dir")
 
     def _path(self, texts: Sequence[str]) -> Path:
         state = hashlib.blake2b(self.encoder.encode(), digest_size=16)
