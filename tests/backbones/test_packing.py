@@ -14,9 +14,8 @@ from genrec_unlearn_bench.backbones.minionerec import recommender as minionerec
 from genrec_unlearn_bench.backbones.packing import in_groups, length_groups, watched
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import Histories
-from genrec_unlearn_bench.unlearning.anatomy import anatomy
+from genrec_unlearn_bench.unlearning.anatomy import anatomy, tapped
 from genrec_unlearn_bench.unlearning.likelihood import token_nll
-from genrec_unlearn_bench.unlearning.anatomy import tapped
 from tests import small
 
 LISTS = [[1, 2, 3, 4], [5], [], [6, 7], [8, 9, 10], [11], [12, 13, 14, 15], [3, 1], [2], [1, 1, 1]]

@@ -19,10 +19,9 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.unlearning.anatomy import anatomy
+from genrec_unlearn_bench.unlearning.anatomy import anatomy, tapped
 from genrec_unlearn_bench.unlearning.descent import backward
 from genrec_unlearn_bench.unlearning.likelihood import token_nll
-from genrec_unlearn_bench.unlearning.anatomy import tapped
 from tests.benchmarks.timing import duel, free_threads
 
 pytestmark = pytest.mark.speed
