@@ -49,6 +49,7 @@ def run_parts(
     """Measure one model part by part and write all parts to ``folder``, as ``StoredParts`` reads them.
 
     Args:
+        progress: Its ``work`` is set to a folder of the part's own while a part is measured, where ``work`` is given.
         passes: Outcomes of the declared passes. The reason of one that could not be taken stands for all parts.
         work: Folder that survives a kill: finished parts are kept there and not measured again. The caller removes it.
         reseed: Called before each part, so that none depends on which others were measured before it.
@@ -66,10 +67,13 @@ def run_parts(
         outcome = None if kept is None else _finished(kept)
         if outcome is None:
             reseed()
+            outer, progress.work = progress.work, None if kept is None else kept / "state"
             try:
                 outcome = measurement.measure(subject, part, config, progress)
             except NotMeasurable as fault:
                 outcome = Measured(reason=fault.what)
+            finally:
+                progress.work = outer
             if kept is not None:
                 shutil.rmtree(kept, ignore_errors=True)
                 write_measured(outcome, kept)

@@ -154,6 +154,7 @@ class Measurement(ABC):
 
         Args:
             config: The outcome of ``config`` with the user's changes (``--set-measure``).
+            progress: ``progress.work`` is a folder to go on from after a kill, where a part takes minutes.
         """
         measured: Measured = imported(self.target)(subject, part, config, progress)
         return measured

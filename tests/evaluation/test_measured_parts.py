@@ -65,6 +65,9 @@ class Drawing(Measurement):
 
     def measure(self, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
         self.asked.append(part)
+        if progress.work is not None:
+            progress.work.mkdir(parents=True, exist_ok=True)
+            (progress.work / "file").write_text("kept")
         if part == self.killed_at:
             raise KeyboardInterrupt
         if part == "lacking":
@@ -111,9 +114,11 @@ def test_an_interrupted_measurement_goes_on_with_the_next_part(tmp_path: Path) -
     measurement.killed_at = "a/second"
     with pytest.raises(KeyboardInterrupt):
         run(measurement, tmp_path / "stage.draft", tmp_path / "work")
+    assert (tmp_path / "work" / "a.second" / "state" / "file").read_text() == "kept"
     again = Drawing()
     run(again, tmp_path / "stage", tmp_path / "work")
     assert again.asked == ["a/second", "lacking"]
+    assert not (tmp_path / "work" / "a.second" / "state").exists(), "a finished part needs no state"
     for path in sorted((tmp_path / "whole").rglob("*.*")):
         if path.is_file():
             assert path.read_bytes() == (tmp_path / "stage" / path.relative_to(tmp_path / "whole")).read_bytes()

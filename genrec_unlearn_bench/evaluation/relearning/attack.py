@@ -1,16 +1,32 @@
-"""One attack on one model in one SID space: fine-tune, and score held-out interactions."""
+"""One attack on one model in one SID space: fine-tune, score held-out interactions, go on after a kill.
+
+The state (weights, moments, generators and hits) is kept at every scored step (``backbones.snapshots``): on a CPU an
+attack that was killed ends with the same bits as one that was not.
+"""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.batches import in_parts
 from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.backbones.snapshots import (
+    Snapshot,
+    Snapshots,
+    TrainingPosition,
+    fingerprint,
+    generator_states,
+    optimizer_state,
+    restore_generators,
+    restore_optimizer,
+)
 from genrec_unlearn_bench.backbones.training import NextItem
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
@@ -36,6 +52,11 @@ from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, linear_names
 
 _LOG_EVERY = 20
+_FINGERPRINTED = ("users", "targets", "starts", "ends", "events")
+_WEIGHT, _MOMENT, _HITS = "weight.", "moment.", "hits."
+
+Hits = dict[str, Tensor]
+"""By part, [S, n] bool: the hits at the steps scored so far."""
 
 
 def measure_attack(subject: Subject, part: str, config: RelearningConfig, progress: Progress) -> Measured:
@@ -45,19 +66,19 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
     is longer than its data allows before it is first scored, or its loss is no longer finite.
     """
     attack, space = part_of(part)
-    model = in_space(subject, space)
+    found = in_space(subject, space)
     sides = split_for_attacks(subject.split, subject.seed)
     data = attack_set(attack, sides, config.batch_size, subject.seed)
     steps = permitted(data, config)
     start = {name: np.asarray(subject.pass_arrays[START.name][f"{space}.{name}"], dtype=np.bool_) for name in HELD_OUT}
     held = {"train": sides.train, "test": sides.test}
-    blocked = model.serving.blocked
+    blocked = found.serving.blocked
     if blocked is not None and all(blocked[part.targets].all() for part in held.values()):
         # Blocked items cannot be hit however the weights change: zeros without a step.
-        hits = {name: np.tile(row, (len(steps), 1)) for name, row in start.items()}
+        hits = {name: torch.from_numpy(row)[None].repeat(len(steps), 1) for name, row in start.items()}
     else:
         hits = run_attack(
-            model.clone(),
+            found.clone(),
             data,
             held,
             config,
@@ -69,7 +90,7 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
         )
     planned = np.array(config.steps, dtype=np.int64)
     passes = np.array([data.passes(step) for step in config.steps], dtype=np.float64)
-    train, test = (hits[name] for name in HELD_OUT)
+    train, test = (np.asarray(hits[name].numpy(), dtype=np.bool_) for name in HELD_OUT)
     return AttackTrace(planned, passes, train, test, sides.train.targets).measured(attack.value, space.value)
 
 
@@ -96,48 +117,69 @@ def run_attack(
     seed: int,
     progress: Progress,
     space: Space = Space.SERVED,
-) -> dict[str, BoolArray]:
+) -> Hits:
     """Fine-tune ``model`` in place up to the last of ``steps``, and score it at each of them: by part, [S, n] hits.
 
     Cross-entropy of the next item's tokens over the full vocabulary, as in training; every weight that requires
-    gradients, or adapters (``config.adapters``). Raises NotMeasurable where a loss or gradient is not finite.
+    gradients, or adapters (``config.adapters``). The state is kept in ``progress.work`` at every scored step.
 
     Args:
         held: By part, the n interactions that are scored.
         start: By part, [n] hits before the attack, which are not decoded again.
     """
     model.module.train(config.dropout)
-    task, label, last = NextItem(model, data.examples), f"{data.attack}, {space}", steps[-1]
-    learned, lr = tuple(parameter for parameter in model.module.parameters() if parameter.requires_grad), config.lr
-    if config.adapters and anatomy(model).causal:
-        learned, lr = _adapters(model, config, seed), config.adapter_lr
-    optimizer = torch.optim.AdamW(learned, lr=lr, weight_decay=config.weight_decay, fused=True)
-    hits = {name: [found] for name, found in start.items()}
+    tuning = _FineTuning(model, data, config, f"{data.attack}, {space}", seed)
+    settings = f"{data.attack}/{space} {config.model_dump_json()} {list(steps)} {seed} {model.device.type}"
+    arrays = [
+        model.sids.codes,
+        *(getattr(part, name) for part in (data.examples, *held.values()) for name in _FINGERPRINTED),
+    ]
+    weights = {str(number): parameter for number, parameter in enumerate(tuning.learned)}
+    checkpoint = AttackCheckpoint(
+        progress.work, fingerprint(settings, arrays, weights), tuning.learned, tuning.optimizer
+    )
+    lengths, last = tuning.task.lengths, steps[-1]
     with torch_seeded(derive(seed, "relearning", "dropout"), str(model.device)):
-        order = batches(data, task.lengths, seed=seed, total=last)
-        for step, rows in enumerate(progress.track(label, order, total=last)):
-            optimizer.zero_grad()
-            loss = _backward(task, rows, config)
-            norm = float(nn.utils.clip_grad_norm_(learned, config.clip))
-            if not math.isfinite(loss) or not math.isfinite(norm):
-                raise NotMeasurable(f"the loss or the gradient of the attack is not finite at step {step}")
-            if step % _LOG_EVERY == 0:
-                progress.log(label, step, {"loss": loss})
-            optimizer.step()
-            if step + 1 in steps:
-                for name, part in held.items():
-                    hits[name].append(held_out_hits(model, part))
-    return {name: np.stack(found) for name, found in hits.items()}
+        done, hits = checkpoint.restore() or (0, {name: torch.from_numpy(found)[None] for name, found in start.items()})
+        if done:
+            progress.earlier_seconds += checkpoint.earlier
+            progress.info(f"{tuning.label}: going on after step {done} of {last}")
+        order = batches(data, lengths, seed=seed, first=done, total=last)
+        for rows in progress.track(tuning.label, order, total=last - done):
+            tuning.descend(rows, done, progress)
+            done += 1
+            if done in steps:
+                new = {name: torch.from_numpy(held_out_hits(model, part)) for name, part in held.items()}
+                hits = {name: torch.cat([hits[name], new[name][None]]) for name in hits}
+                checkpoint.keep(done, hits)
+    return hits
 
 
-def _backward(task: NextItem, rows: IntArray, config: RelearningConfig) -> float:
-    """Add the gradients of one batch, part by part; returns its loss."""
-    terms, total = task.terms[rows], 0.0
-    for places in in_parts(np.arange(len(rows)), config.rows_at_once or len(rows)):
-        loss = task.loss(rows[places]) * float(terms[places].sum() / terms.sum())
-        loss.backward()  # type: ignore[no-untyped-call]
-        total += float(loss.detach())
-    return total
+class _FineTuning:
+    def __init__(self, model: Recommender, data: AttackSet, config: RelearningConfig, label: str, seed: int) -> None:
+        self.task, self.config, self.label = NextItem(model, data.examples), config, label
+        self.terms = self.task.terms
+        if config.adapters and anatomy(model).causal:
+            self.learned, lr = _adapters(model, config, seed), config.adapter_lr
+        else:
+            self.learned = tuple(parameter for parameter in model.module.parameters() if parameter.requires_grad)
+            lr = config.lr
+        self.optimizer = torch.optim.AdamW(self.learned, lr=lr, weight_decay=config.weight_decay, fused=True)
+
+    def descend(self, rows: IntArray, step: int, progress: Progress) -> None:
+        """One step. Raises NotMeasurable where its loss or gradient is not finite."""
+        self.optimizer.zero_grad()
+        terms, total = self.terms[rows], 0.0
+        for places in in_parts(np.arange(len(rows)), self.config.rows_at_once or len(rows)):
+            loss = self.task.loss(rows[places]) * float(terms[places].sum() / terms.sum())
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        norm = float(nn.utils.clip_grad_norm_(self.learned, self.config.clip))
+        if not math.isfinite(total) or not math.isfinite(norm):
+            raise NotMeasurable(f"the loss or the gradient of the attack is not finite at step {step}")
+        if step % _LOG_EVERY == 0:
+            progress.log(self.label, step, {"loss": total})
+        self.optimizer.step()
 
 
 def _adapters(model: Recommender, config: RelearningConfig, seed: int) -> tuple[nn.Parameter, ...]:
@@ -149,3 +191,40 @@ def _adapters(model: Recommender, config: RelearningConfig, seed: int) -> tuple[
         seed=derive(seed, "relearning", "adapters"),
         adapter="relearning",
     ).parameters
+
+
+class AttackCheckpoint:
+    """Keeps an attack's state and restores it; without a folder it does nothing."""
+
+    def __init__(
+        self, folder: Path | None, fingerprint: str, learned: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer
+    ) -> None:
+        self._kept = Snapshots(folder, fingerprint) if folder is not None else None
+        self._learned, self._optimizer = learned, optimizer
+        self._began, self.earlier = time.monotonic(), 0.0
+
+    def restore(self) -> tuple[int, Hits] | None:
+        """Restore the last state. Returns the steps taken until then and the hits so far; None without one."""
+        found = self._kept.read() if self._kept else None
+        if found is None:
+            return None
+        self.earlier = found.place.seconds
+        tensors = found.current
+        with torch.no_grad():
+            for number, parameter in enumerate(self._learned):
+                parameter.copy_(tensors[f"{_WEIGHT}{number}"])
+        restore_optimizer(self._optimizer, tensors, _MOMENT)
+        restore_generators(tensors)
+        hits = {name.removeprefix(_HITS): tensor for name, tensor in tensors.items() if name.startswith(_HITS)}
+        return found.place.step, hits
+
+    def keep(self, step: int, hits: Hits) -> None:
+        """Write the state after ``step`` steps over the last one. Raises StorageError."""
+        if self._kept is None:
+            return
+        tensors = {f"{_WEIGHT}{number}": parameter.detach() for number, parameter in enumerate(self._learned)}
+        tensors |= optimizer_state(self._optimizer, _MOMENT)
+        tensors |= {f"{_HITS}{part}": found for part, found in hits.items()}
+        tensors |= generator_states(on_cuda=any(parameter.is_cuda for parameter in self._learned))
+        seconds = self.earlier + time.monotonic() - self._began
+        self._kept.write(Snapshot(TrainingPosition(step=step, score=-1.0, stale=0, seconds=seconds), tensors, {}))

@@ -172,15 +172,15 @@ def attack_set(attack: Attack, sides: AttackSplit, batch_size: int, seed: int) -
     return AttackSet(attack, concept, (BatchSource("concept", rows, min(batch_size, len(rows))),))
 
 
-def batches(data: AttackSet, lengths: IntArray, *, seed: int, total: int) -> Iterator[IntArray]:
-    """Rows of ``data.examples``, whose histories have ``lengths`` [M], for ``total`` steps.
+def batches(data: AttackSet, lengths: IntArray, *, seed: int, first: int, total: int) -> Iterator[IntArray]:
+    """Rows of ``data.examples``, whose histories have ``lengths`` [M], for the steps ``first`` to ``total`` - 1.
 
     Every source goes through its examples pass by pass, each in a new order, and gives equally many to each batch.
     Within windows of 50 batches, examples of similar length come together: there is little to pad.
     """
-    for step in range(total):
+    for step in range(first, total):
         window, place = divmod(step, _WINDOW)
-        if place == 0:
+        if step == first or place == 0:
             order = numpy_generator(seed, "relearning", data.attack, "order", window).permutation(_WINDOW)
             parts = [_window(source, lengths, data.attack, seed, window) for source in data.sources]
             rows = np.concatenate(parts, axis=1)[order]

@@ -114,8 +114,8 @@ def _set(attack: Attack, batch_size: int = 30) -> AttackSet:
     return attack_set(attack, split_for_attacks(world.split(), 0), batch_size, 0)
 
 
-def _batches(data: AttackSet, total: int) -> list[IntArray]:
-    return list(batches(data, data.examples.history_lengths(), seed=0, total=total))
+def _batches(data: AttackSet, total: int, first: int = 0) -> list[IntArray]:
+    return list(batches(data, data.examples.history_lengths(), seed=0, first=first, total=total))
 
 
 @pytest.mark.parametrize("attack", list(Attack))
@@ -163,6 +163,15 @@ def test_every_pass_takes_every_example_once() -> None:
     assert passes == 300 * 6 / len(concept)
     assert counts.min() >= int(passes)
     assert counts.max() <= int(passes) + 1
+
+
+def test_batches_depend_on_the_step_alone() -> None:
+    data = _set(Attack.MIXED)
+    every = _batches(data, 130)
+    for first in (1, 50, 77):
+        for one, two in zip(_batches(data, 130, first), every[first:], strict=True):
+            assert np.array_equal(one, two)
+    assert not np.array_equal(np.sort(every[0]), np.sort(every[50]))
 
 
 def test_batches_bring_similar_lengths_together() -> None:
