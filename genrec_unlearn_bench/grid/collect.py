@@ -19,7 +19,7 @@ from genrec_unlearn_bench import __version__
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
 from genrec_unlearn_bench.files import atomic_folder, atomic_text, file_digest, folder_digest
-from genrec_unlearn_bench.grid.status import SweepView
+from genrec_unlearn_bench.grid.status import sweep_status
 from genrec_unlearn_bench.pipeline.results import RECORD, read_record, result_folder
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def collect(
 def _job_states(sweep: SweepFolder | None) -> Mapping[str, tuple[Whereabouts, str]]:
     if sweep is None:
         return {}
-    status = SweepView(sweep).look()
+    status = sweep_status(sweep)
     found: dict[str, tuple[Whereabouts, str]] = {}
     for job in status.running:
         found[job.job] = ("running", f"{job.stage or 'starting'} on {job.host}{f' ({job.late})' if job.late else ''}")

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from genrec_unlearn_bench.backbones.catalogue import backbones
-from genrec_unlearn_bench.config import StrictModel, parse_yaml
-from genrec_unlearn_bench.errors import BenchError, UnknownName
+from genrec_unlearn_bench.config import StrictModel, parse, parse_yaml
+from genrec_unlearn_bench.errors import BenchError, ConfigError, UnknownName
 from genrec_unlearn_bench.evaluation.suites import measurements, suites
-from genrec_unlearn_bench.grid.grid_file import GRIDS, GROUPS
+from genrec_unlearn_bench.grid.spec import GRIDS, GROUPS, GridSpec, find_grid, read_content
 from genrec_unlearn_bench.pipeline.resolve import Catalogue
 from genrec_unlearn_bench.registry import Entry, methods
 
@@ -347,3 +347,24 @@ def _matching(kind: str, text: str, known: Mapping[str, object]) -> tuple[str, .
 def _suggest(text: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(text, known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def read_grid(place: str, data_dir: Path | None = None) -> GridSpec:
+    """Read the grid of a file, or the ready one of that name.
+
+    Args:
+        data_dir: Where imported datasets lie, for tasks on them.
+
+    Raises:
+        UnknownName: There is no such grid.
+        ConfigError: The file is no grid; all faults at once, each with its place.
+    """
+    path = find_grid(place)
+    reader = GridReader(read_content(path), AxisNames(path.resolve().parent, Catalogue(), data_dir))
+    try:
+        spec = parse(GridSpec, reader.normalised(), where=str(path))
+    except ConfigError as fault:
+        raise ConfigError(reader.all_faults(fault.faults), where=str(path)) from None
+    if reader.faults:
+        raise ConfigError(reader.all_faults(()), where=str(path))
+    return spec

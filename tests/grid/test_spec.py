@@ -11,9 +11,8 @@ import yaml
 from genrec_unlearn_bench.backbones.catalogue import backbones
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
 from genrec_unlearn_bench.grid.expand import expand
-from genrec_unlearn_bench.grid.grid_file import find_grid, ready_grids
-from genrec_unlearn_bench.grid.reader import groups
-from genrec_unlearn_bench.grid.spec import GridSpec, read_grid
+from genrec_unlearn_bench.grid.reader import groups, read_grid
+from genrec_unlearn_bench.grid.spec import GridSpec, find_grid, ready_grids
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
 
 PAPER = {"tracer", "elm", "rmu", "repnoise", "flat", "blur", "pisces"}
