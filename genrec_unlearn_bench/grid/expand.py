@@ -114,10 +114,8 @@ def find_cell(text: str, cells: Sequence[GridCell]) -> GridCell:
     if len(found) > 1:
         listing = "".join(f"\n  - {cell.name}" for cell in found[:MAX_LISTED])
         more = f"\n  … and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
-        raise UsageError(
-            f"{text!r} means {len(found)} cells of this grid:{listing}{more}",
-            hint="say more of the name; all words have to be in it",
-        )
+        what = f"{text!r} means {len(found)} cells of this grid:{listing}{more}"
+        raise UsageError(what, hint="say more of the name; all words have to be in it")
     return found[0]
 
 
@@ -201,26 +199,20 @@ class _Expansion:
                 }
                 yield out, task_place, method
 
-    def _variations(self, axes: Axes, reference: bool) -> Iterator[dict[str, Any]]:
+    def _variations(self, axes: Axes, reference: bool) -> list[dict[str, Any]]:
         """The varied fields of a cell: one empty mapping where nothing is varied."""
-        unvaried, yielded = True, False
+        found: list[dict[str, Any]] = []
         for index, block in enumerate(self._spec.vary):
-            if not _matches(block.where, axes):
-                continue
             fields = {
                 name: values for name, values in block.fields.items() if not (reference and name.startswith("method_"))
             }
-            if not fields:
+            if not fields or not _matches(block.where, axes):
                 continue
             self._used.add(f"vary[{index}]")
-            if block.plain and not yielded:
-                yielded = True
-                yield {}
-            unvaried = False
-            for values in product(*fields.values()):
-                yield dict(zip(fields, values, strict=True))
-        if unvaried:
-            yield {}
+            if block.plain and {} not in found:
+                found.append({})
+            found += [dict(zip(fields, values, strict=True)) for values in product(*fields.values())]
+        return found or [{}]
 
     def _hits(self, kind: Literal["exclude", "overrides"], axes: Axes) -> tuple[int, ...]:
         """The entries of one kind that mean a cell."""

@@ -129,19 +129,15 @@ def sweep_status(
         running=tuple(sorted(running, key=lambda one: -one.seconds)),
         failed=tuple(failed),
         queued=tuple(queued),
-        seconds_left=seconds_left(listed, known, now),
+        seconds_left=_seconds_left(listed, known, now),
         waits=waits,
     )
 
 
-def seconds_left(listed: Iterable[Mapping[str, Any]], states: Mapping[str, JobState], now: float) -> float | None:
-    """Seconds of wall-clock until all jobs are done, if as many run at a time as now.
+def _seconds_left(listed: Iterable[Mapping[str, Any]], states: Mapping[str, JobState], now: float) -> float | None:
+    """Seconds of wall-clock until all jobs are done, if as many run at a time as now; None where that is unknown.
 
-    A job takes the median of finished jobs of its kind, else its estimate. None where nothing runs, or where the time
-    of some job is unknown.
-
-    Args:
-        listed: Jobs as plain JSON.
+    A job takes the median of finished jobs of its kind, else its estimate.
     """
     at_a_time = sum(state.state == "running" for state in states.values())
     took, waiting = defaultdict(list), []
