@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -89,7 +90,7 @@ class TrackedProgress(Progress):
         self._stages: list[str] = []
         self._times: Counter[str] = Counter()
         for name in tracking.names:
-            self._try(name, lambda name=name: self._open(name, tracking, run))
+            self._try(name, partial(self._open, name, tracking, run))
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
         return self._outer.track(label, sequence, total=total)
@@ -113,7 +114,7 @@ class TrackedProgress(Progress):
         within = self._stages[-1] if self._stages else "run"
         values = {f"{within}/{stage}.{name}": float(value) for name, value in losses.items()}
         for name, tracker in list(self._trackers.items()):
-            self._try(name, lambda tracker=tracker: tracker.log(values, step=step))
+            self._try(name, partial(tracker.log, values, step=step))
 
     def finish(self) -> None:
         """Close the trackers."""

@@ -37,7 +37,7 @@ from genrec_unlearn_bench.grid.schedule import Job
 OPTION = "--cache-dir"
 
 SILENCE = 120.0
-"""Seconds without a heartbeat after which a job on another machine counts as lost; heartbeats come every 20."""
+"""Seconds without a heartbeat after which a job on another machine counts as lost; heartbeats come every 10."""
 
 How = Literal["", "done", "failed", "died", "over time", "over memory", "stopped"]
 """How an attempt ended. ``failed``: the job raised an error. ``died``: its process ended without reporting. ``over …``:
