@@ -158,7 +158,8 @@ class _Sweep:
     def run(self, hurry: threading.Event | None) -> SweepOutcome:
         try:
             if self.executor.detached:
-                self.executor.submit(self.jobs, [self._next_attempt(job) for job in self.jobs])
+                self.tries.update(job.name for job in self.jobs)
+                self.executor.submit(self.jobs, [self._attempt(job) for job in self.jobs])
                 self.outcome.handed = len(self.jobs)
             else:
                 self._run_all()
@@ -224,21 +225,17 @@ class _Sweep:
                     self.outcome.elsewhere[job.name] = str(result) if job.until == RESULT else ""
                     self.watcher.ended(job, self.outcome)
                     return
-            attempt = self._next_attempt(job)
+            self.tries[job.name] += 1
             self._write(job, "queued")
         self.waiting.remove(job.name)
         self.running[job.name] = job
         try:
-            self.executor.submit([job], [attempt])
+            self.executor.submit([job], [self._attempt(job)])
         except (StorageError, OSError) as fault:
             fields: dict[str, Any] = {"error": f"no process was started: {fault}", "transient": True}
             if isinstance(fault, StorageError):
                 fields = {"error": fault.render(), "storage": True}
             self._ended(JobState.now(job.name, "failed", self.executor.name, how="failed", **fields))
-
-    def _next_attempt(self, job: Job) -> int:
-        self.tries[job.name] += 1
-        return self._attempt(job)
 
     def _attempt(self, job: Job) -> int:
         """Number of the latest attempt, those of earlier sweeps included."""

@@ -99,15 +99,14 @@ def make_plan(cells: Sequence[GridCell], build: Build, store: StageStore, progre
     """Look at every cell. Raises StorageError where the store or a results folder cannot be read."""
     planner = _Planner(build, store)
     with _without_collection():
-        # Graphs of finished cells are dropped at once: of 20,000 cells they would fill the memory.
-        drafts = [_waiting(planner.look(cell)) for cell in progress.track("planning", cells)]
-    sharing = Sharing([draft.waiting for draft in drafts if draft.waiting is not None], Costs(store))
-    planned = []
-    for draft in drafts:
-        found = draft.planned
-        if draft.waiting is not None:
-            found = replace(found, needs=sharing.needs(draft.waiting), **vars(sharing.cost(draft.waiting)))
-        planned.append(found)
+        looks = [planner.look(cell) for cell in progress.track("planning", cells)]
+    sharing = Sharing([look.waiting for look in looks if look.waiting is not None], Costs(store))
+    planned = [
+        look.planned
+        if look.waiting is None
+        else replace(look.planned, needs=sharing.needs(look.waiting), **vars(sharing.cost(look.waiting)))
+        for look in looks
+    ]
     return Plan(tuple(planned), tuple(sharing.jobs()))
 
 
@@ -124,16 +123,12 @@ def _without_collection() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Draft:
-    """A cell that was looked at."""
+class _Look:
+    """What was found of a cell. Graphs of finished cells are dropped: of 20,000 cells they would fill the memory."""
 
     planned: PlannedCell
     waiting: WaitingCell | None = None
     difference: Difference | None = None
-
-
-def _waiting(draft: _Draft) -> _Draft:
-    return draft if draft.planned.waits else _Draft(draft.planned)
 
 
 class _Planner:
@@ -144,7 +139,7 @@ class _Planner:
         self._missing: dict[str, Mapping[str, Stage]] = {}
         self._downloads: dict[tuple[str, Path | None], bool] = {}
 
-    def look(self, cell: GridCell) -> _Draft:
+    def look(self, cell: GridCell) -> _Look:
         """The standing of a cell. Raises StorageError."""
         try:
             graph = self._build(cell.request)
@@ -152,12 +147,12 @@ class _Planner:
             raise
         except BenchError as fault:
             if isinstance(fault, DataMissing) and self._can_download(cell):
-                return _Draft(PlannedCell(cell, "missing", TO_DOWNLOAD))
-            return _Draft(PlannedCell(cell, "impossible", _sentence(fault), hint=fault.hint or ""))
+                return _Look(PlannedCell(cell, "missing", TO_DOWNLOAD))
+            return _Look(PlannedCell(cell, "impossible", _sentence(fault), hint=fault.hint or ""))
         root = cell.request.results_dir
         there = self.results.find(root, graph.cell, graph.result.key)
         if there is not None:
-            return _Draft(PlannedCell(cell, "done", result=there, seconds=0.0, size=0), WaitingCell(cell, graph, {}))
+            return _Look(PlannedCell(cell, "done", result=there, seconds=0.0, size=0))
         missing: dict[str, Stage] = {}
         for stage in graph.result.inputs.values():
             missing |= self._missing_for(stage)
@@ -165,13 +160,13 @@ class _Planner:
         request = cell.request.model_copy(update={"scale": graph.cell.scale})
         others = self.results.of_cell(root, graph.cell, request.command())
         if not others:
-            return _Draft(PlannedCell(cell, "missing", _reason(missing)), waiting)
+            return _Look(PlannedCell(cell, "missing", _reason(missing)), waiting)
         difference = first_difference(graph.stages, others[0], self.store)
         if difference is None and others[0].key == graph.result.key:
             # The record is there, and a part of the folder is not.
-            return _Draft(PlannedCell(cell, "missing", "its result is incomplete"), waiting)
+            return _Look(PlannedCell(cell, "missing", "its result is incomplete"), waiting)
         reason = "its result was made from other stages" if difference is None else difference.sentence
-        return _Draft(PlannedCell(cell, "stale", reason, others[0].folder), waiting, difference)
+        return _Look(PlannedCell(cell, "stale", reason, others[0].folder), waiting, difference)
 
     def _missing_for(self, stage: Stage) -> Mapping[str, Stage]:
         """Stages to be made so that ``stage`` is there, itself included: nothing that only serves one that is there."""
@@ -326,14 +321,15 @@ class Explanation:
 
 def explain_cell(cell: GridCell, build: Build, store: StageStore) -> Explanation:
     """Explain one cell. Raises StorageError."""
-    draft = _Planner(build, store).look(cell)
-    found = draft.planned
+    look = _Planner(build, store).look(cell)
+    found = look.planned
     explanation = Explanation(cell.name, found.standing, found.reason, found.hint, found.result)
-    if draft.waiting is None:
+    if look.waiting is None and found.standing != "done":
+        # Without its data, or where it is impossible, it has no stages.
         return explanation
-    graph, difference = draft.waiting.graph, draft.difference
-    if found.standing == "missing":
-        difference = nearest_difference(list(draft.waiting.missing.values()), store)
+    graph, difference = build(cell.request), look.difference
+    if look.waiting is not None and found.standing == "missing":
+        difference = nearest_difference(list(look.waiting.missing.values()), store)
     steps = []
     for stage in graph.stages.values():
         is_result = stage is graph.result
