@@ -179,25 +179,14 @@ class _Expansion:
         axes, catalogue = self._spec.axes, Catalogue()
         tasks = [(catalogue.task(task, self._places["data_dir"]), task) for task in axes.task]
         methods = [(catalogue.method(method).name, method) for method in axes.method]
-        rest = product(axes.scale, axes.suite, axes.backbone, axes.seed, axes.ruleset, axes.requests, axes.measure)
-        for (task, task_place), others in product(tasks, list(rest)):
-            scale, suite, backbone, seed, ruleset, requests, measure = others
+        names = ("scale", "suite", "backbone", "seed", "ruleset", "requests", "measure")
+        rest = [dict(zip(names, values, strict=True)) for values in product(*(getattr(axes, name) for name in names))]
+        for (task, task_place), others in product(tasks, rest):
+            of_task = {"task": task.name, "dataset": task.dataset, "kind": task.concept.kind}
             for name, method in methods:
-                out: Axes = {
-                    "task": task.name,
-                    "dataset": task.dataset,
-                    "kind": task.concept.kind,
-                    "backbone": backbone,
-                    "method": name,
-                    "seed": seed,
-                    "scale": scale,
-                    "suite": suite,
-                    # Reference rows have no configuration that a ruleset could choose: they belong to all of them.
-                    "ruleset": "default" if method in REFERENCE_ROWS else ruleset,
-                    "requests": requests,
-                    "measure": measure,
-                }
-                yield out, task_place, method
+                # Reference rows have no configuration that a ruleset could choose: they belong to all of them.
+                ruleset = "default" if method in REFERENCE_ROWS else others["ruleset"]
+                yield {**of_task, **others, "method": name, "ruleset": ruleset}, task_place, method
 
     def _variations(self, axes: Axes, reference: bool) -> list[dict[str, Any]]:
         """The varied fields of a cell: one empty mapping where nothing is varied."""
@@ -240,13 +229,9 @@ class _Expansion:
         request = RunRequest(
             task=point.task,
             method=point.method,
-            backbone=axes["backbone"],
-            seed=axes["seed"],
             scale=None if axes["scale"] == DEFAULT_SCALE else axes["scale"],
-            suite=axes["suite"],
-            ruleset=axes["ruleset"],
-            requests=axes["requests"],
             measure=tuple(measure.split("+")) if measure else (),
+            **{name: axes[name] for name in ("backbone", "seed", "suite", "ruleset", "requests")},
             **self._places,
             **fields,
         )
