@@ -79,7 +79,7 @@ def _gather(
     from genrec_unlearn_bench.grid.collect import collect as gather
     from genrec_unlearn_bench.grid.expand import expand, graph_builder
     from genrec_unlearn_bench.grid.plan import make_plan
-    from genrec_unlearn_bench.grid.spec import read_grid
+    from genrec_unlearn_bench.grid.reader import read_grid
     from genrec_unlearn_bench.grid.state import find_sweep
     from genrec_unlearn_bench.store.store import StageStore
 

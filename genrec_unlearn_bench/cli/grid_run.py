@@ -85,10 +85,9 @@ def run(
     from genrec_unlearn_bench.executors.local import Interrupts
     from genrec_unlearn_bench.executors.trackers import tracking_of
     from genrec_unlearn_bench.grid.expand import expand, graph_builder
-    from genrec_unlearn_bench.grid.grid_file import find_grid
-    from genrec_unlearn_bench.grid.plan import make_plan
-    from genrec_unlearn_bench.grid.schedule import schedule
-    from genrec_unlearn_bench.grid.spec import read_grid
+    from genrec_unlearn_bench.grid.plan import make_plan, schedule
+    from genrec_unlearn_bench.grid.reader import read_grid
+    from genrec_unlearn_bench.grid.spec import find_grid
     from genrec_unlearn_bench.grid.state import SweepFolder
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
@@ -149,8 +148,7 @@ def choose_executor(
 ) -> Executor:
     """The executor of a name. Raises UnknownName, and UsageError where it cannot be used here."""
     from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
-    from genrec_unlearn_bench.executors.slurm import Slurm
-    from genrec_unlearn_bench.executors.slurm_settings import read_slurm_settings
+    from genrec_unlearn_bench.executors.slurm import Slurm, read_slurm_settings
 
     one_of("executor", name, EXECUTORS)
     if name == "local":
@@ -221,11 +219,9 @@ class _Display(Progress):
     """A line on stderr for each job that ends, and now and then what runs."""
 
     def __init__(self, folder: SweepFolder, jobs: int) -> None:
-        from genrec_unlearn_bench.grid.status import SweepView
-
         super().__init__()
         self.jobs = jobs
-        self._view = SweepView(folder)
+        self._folder = folder
         self._shown = time.monotonic()
 
     def info(self, text: str) -> None:
@@ -247,9 +243,11 @@ class _Display(Progress):
 
     def tick(self, outcome: SweepOutcome) -> None:
         """Called about once a second; rarely shows what runs."""
+        from genrec_unlearn_bench.grid.status import sweep_status
+
         if time.monotonic() - self._shown < QUIET:
             return
-        status = self._view.look()
+        status = sweep_status(self._folder)
         parts = [f"{len(outcome.done) + len(outcome.elsewhere)} of {self.jobs} jobs"]
         if outcome.failed or outcome.skipped:
             parts.append(f"{len(outcome.failed)} failed, {len(outcome.skipped)} skipped")

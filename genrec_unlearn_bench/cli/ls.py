@@ -165,7 +165,7 @@ def _metrics(data_dir: Path | None) -> Iterator[dict[str, Any]]:
 
 
 def _grids(data_dir: Path | None) -> Iterator[dict[str, Any]]:
-    from genrec_unlearn_bench.grid.grid_file import read_content, ready_grids
+    from genrec_unlearn_bench.grid.spec import read_content, ready_grids
 
     # Not their cells, which take a second to work out: `bench show` has them.
     for name, path in ready_grids().items():

@@ -196,8 +196,8 @@ def _metric(name: str) -> Output:
 
 def _grid(place: str, data_dir: Path | None) -> Output:
     from genrec_unlearn_bench.grid.expand import expand
-    from genrec_unlearn_bench.grid.grid_file import find_grid
-    from genrec_unlearn_bench.grid.spec import read_grid
+    from genrec_unlearn_bench.grid.reader import read_grid
+    from genrec_unlearn_bench.grid.spec import find_grid
 
     spec = read_grid(place, data_dir)
     cells = expand(spec, data_dir=data_dir, results_dir=Path("results"), tuned_dir=Path("tuned"), device=None)
