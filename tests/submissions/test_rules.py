@@ -26,7 +26,7 @@ def test_every_statement_has_its_paragraph() -> None:
 
 def test_limits_are_the_tuners() -> None:
     assert tune.TRIALS == TRIALS
-    assert tune.TUNING_SEED == REPORTED_SEEDS.stop
+    assert REPORTED_SEEDS.stop == tune.TUNING_SEED
     assert f"at most {TRIALS} configurations" in RULES.read_text(encoding="utf-8")
 
 
