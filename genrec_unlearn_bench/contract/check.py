@@ -18,8 +18,17 @@ from genrec_unlearn_bench.backbones.config import Scale
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.contract.calls import MethodCall, call_method
-from genrec_unlearn_bench.contract.declarations import Method, class_rules, file_rules, import_rule
-from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult, broken, judged, kept, left_out
+from genrec_unlearn_bench.contract.rules import (
+    CheckReport,
+    Method,
+    RuleResult,
+    broken,
+    class_rules,
+    file_rules,
+    import_rule,
+    judged,
+    left_out,
+)
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, UnknownName, UsageError
 from genrec_unlearn_bench.pipeline.environment import determinism
@@ -108,7 +117,7 @@ def check_method(
     names = sorted(backbones(), key=lambda name: name != FIRST_BACKBONE) if on is None else list(on)
     for name in names:
         load_backbone(name)  # Unknown names are refused before anything is done.
-    results = [kept("file"), *file_rules(entry)]
+    results = [judged("file"), *file_rules(entry)]
     method, result = import_rule(entry)
     results.append(result)
     if method is not None:
@@ -169,7 +178,7 @@ class _DemoCheck:
                 yield self._other("backbone", name, other, config, refusals[other])
         steps = len(first.progress.steps)
         each = f", {first.seconds / steps:.2f} s for each of {steps} steps (first-step costs included)" if steps else ""
-        yield kept("time", f"{first.seconds:.1f} s in all{each}")
+        yield judged("time", (), f"{first.seconds:.1f} s in all{each}")
 
     def _other(self, rule: str, subject: str, case: DemoCase, config: MethodConfig, refusal: str) -> RuleResult:
         if refusal:
@@ -258,7 +267,7 @@ def _call_rules(call: MethodCall) -> Iterator[RuleResult]:
     if call.fault:
         yield broken("runs", call.fault, hint=call.hint)
         return
-    yield kept("runs", f"{call.seconds:.1f} s")
+    yield judged("runs", (), f"{call.seconds:.1f} s")
     for rule in ("original-untouched", "request-untouched"):
         yield judged(rule, call.faults.get(rule, []))
     notes = call.progress.notes
@@ -283,7 +292,7 @@ def _losses(call: MethodCall) -> RuleResult:
         if names:
             return broken("losses", f"step {step.step} of {step.stage!r}: {', '.join(names)}")
     if steps:
-        return kept("losses", f"{len(steps)} steps: {', '.join(steps[0].losses)}")
+        return judged("losses", (), f"{len(steps)} steps: {', '.join(steps[0].losses)}")
     if not call.trained:
         return left_out("losses", "no weight was changed, so there is no loss to report")
     return broken("losses", "weights were changed, and no step was reported")
