@@ -17,9 +17,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -245,15 +245,6 @@ def _digest(content: object) -> str:
     return state.hexdigest()
 
 
-class _Probe(NamedTuple):
-    """A part of the process's state that a call must leave as it is; ``restore`` puts it back."""
-
-    rule: str
-    what: str
-    read: Callable[[], Any]
-    restore: Callable[[Any], object] | None = None
-
-
 TORCH_DRAWS = "it draws from torch's global generator, without dropout being on"
 
 
@@ -262,22 +253,25 @@ def _numpy_state() -> tuple[bytes, int]:
     return state["key"].tobytes(), int(state["pos"])
 
 
-PROBES = (
-    _Probe("random-state", "it draws from Python's global generator (random)", random.getstate),
-    _Probe("random-state", "it draws from NumPy's global generator (np.random)", _numpy_state),
-    _Probe("random-state", "it sets torch's global seed (torch.manual_seed)", torch.initial_seed),
-    _Probe("random-state", TORCH_DRAWS, lambda: torch.get_rng_state().numpy().tobytes()),
-    _Probe("settings", "torch's default type", torch.get_default_dtype, torch.set_default_dtype),
-    _Probe("settings", "the number of threads", torch.get_num_threads, torch.set_num_threads),
-    _Probe("settings", "gradients (torch.set_grad_enabled)", torch.is_grad_enabled, torch.set_grad_enabled),
-    _Probe(
-        "settings",
+GENERATORS: tuple[tuple[str, Callable[[], Any]], ...] = (
+    ("it draws from Python's global generator (random)", random.getstate),
+    ("it draws from NumPy's global generator (np.random)", _numpy_state),
+    ("it sets torch's global seed (torch.manual_seed)", torch.initial_seed),
+    (TORCH_DRAWS, lambda: torch.get_rng_state().numpy().tobytes()),
+)
+"""What changes of a generator mean, and how to read its state."""
+SETTINGS: tuple[tuple[str, Callable[[], Any], Callable[[Any], object]], ...] = (
+    ("torch's default type", torch.get_default_dtype, torch.set_default_dtype),
+    ("the number of threads", torch.get_num_threads, torch.set_num_threads),
+    ("gradients (torch.set_grad_enabled)", torch.is_grad_enabled, torch.set_grad_enabled),
+    (
         "deterministic algorithms",
         torch.are_deterministic_algorithms_enabled,
-        lambda on: torch.use_deterministic_algorithms(on, warn_only=True),
+        partial(torch.use_deterministic_algorithms, warn_only=True),
     ),
-    _Probe("settings", "the working folder", os.getcwd, os.chdir),
+    ("the working folder", os.getcwd, os.chdir),
 )
+"""What a method must leave as it is: how to read it, and how to put it back."""
 
 
 @contextlib.contextmanager
@@ -298,18 +292,17 @@ def _observed(root: Path, global_seed: int) -> Iterator[Faults]:
             random.seed(global_seed)
             np.random.seed(global_seed)  # noqa: NPY002
             torch.manual_seed(derive(SEED, "stage", "unlearned"))
-            before = [probe.read() for probe in PROBES]
+            generators, settings = [read() for _, read in GENERATORS], [read() for _, read, _ in SETTINGS]
             try:
                 yield faults
             finally:
-                for probe, was in zip(PROBES, before, strict=True):
-                    now = probe.read()
-                    if now == was or (dropout and probe.what == TORCH_DRAWS):
-                        continue
-                    changed = f" was {was} and is {now}" if probe.restore else ""
-                    faults[probe.rule].append(f"{probe.what}{changed}")
-                    if probe.restore:
-                        probe.restore(was)
+                for (what, read), was in zip(GENERATORS, generators, strict=True):
+                    if read() != was and not (dropout and what == TORCH_DRAWS):
+                        faults["random-state"].append(what)
+                for (what, read, restore), was in zip(SETTINGS, settings, strict=True):
+                    if (now := read()) != was:
+                        faults["settings"].append(f"{what} was {was} and is {now}")
+                        restore(was)
     finally:
         _LISTENERS.remove(listener)
         hook.remove()

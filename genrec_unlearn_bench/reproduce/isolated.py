@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -23,6 +22,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +55,8 @@ LARGEST = 64 << 30
 
 INPUTS, OUT = Path("/inputs"), Path("/out")
 """Where the sandbox sees the folder of inputs, read-only, and the one that it may write to."""
-PACKAGE = "genrec_unlearn_bench"
-CONTENT = ("methods", "tasks", "leaderboard")
-"""Packages that may lie next to the engine's folder (``package-dir``)."""
+PACKAGES = ("genrec_unlearn_bench", *(f"genrec_unlearn_bench.{name}" for name in ("methods", "tasks", "leaderboard")))
+"""Packages of the suite; those of content may lie next to the engine's folder (``package-dir``)."""
 PUBLISHED = ("results", "grids", "submissions", "published", "site", "health")
 """Folders of the leaderboard that are empty inside: they hold numbers of retrained models."""
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf.d", "/etc/localtime")
@@ -113,8 +112,9 @@ def run_isolated(
     with determinism(resolved.threads):
         for stage in given:
             materialise(stage, context)
-    with tempfile.TemporaryDirectory(prefix="bench-inputs-") as one, tempfile.TemporaryDirectory() as other:
-        inputs, out = Path(one), Path(other)
+    with tempfile.TemporaryDirectory(prefix="bench-isolated-") as folder:
+        inputs, out = Path(folder) / "inputs", Path(folder) / "out"
+        out.mkdir()
         _write_inputs(request, source, given, context, inputs)
         progress.info(f"{resolved.entry.name}: unlearning {'in the sandbox' if sandboxed else 'without a sandbox'}")
         readable = _data_files(resolved, progress)
@@ -159,6 +159,7 @@ def _write_inputs(
     path = source_file(find_method(request.method))
     if path is None:
         raise UsageError(f"{request.method!r} has no file to run", hint="name the method's file")
+    inputs.mkdir()
     shutil.copyfile(path, inputs / METHOD)
     fields: dict[str, Any] = {"name": source.name, "fields": dict(source.fields), "where": source.where}
     content = {"request": request.model_dump(mode="json", exclude={"results_dir"}), "source": fields}
@@ -208,13 +209,7 @@ def _copy_plain(source: Path, target: Path, top: Path) -> None:
 
 
 def run_apart(
-    code: str,
-    inputs: Path,
-    out: Path,
-    *,
-    sandboxed: bool,
-    readable: Iterable[Path] = (),
-    seconds: float,
+    code: str, inputs: Path, out: Path, *, sandboxed: bool, readable: Iterable[Path] = (), seconds: float
 ) -> None:
     """Run Python code in a process of its own, with the folders of inputs and outputs as its arguments.
 
@@ -293,7 +288,7 @@ def _bwrap() -> list[str]:
         elif path.exists():
             words += _readable(path)
     installed = [path for path in map(Path, sys.path) if path.name in ("site-packages", "dist-packages")]
-    packages = _packages()
+    packages = [Path(str(resources.files(name))) for name in PACKAGES]
     python = {path for path in (Path(sys.base_prefix), Path(sys.prefix), *installed, *packages) if path.is_dir()}
     # Sorted, so that a folder is bound before those in it.
     for path in sorted(path for path in python if Path("/usr") not in (path, *path.parents)):
@@ -309,12 +304,3 @@ def _bwrap() -> list[str]:
 
 def _readable(path: Path) -> list[str]:
     return ["--ro-bind", str(path), str(path)]
-
-
-def _packages() -> list[Path]:
-    """The folders of the suite's packages."""
-    found: list[Path] = []
-    for name in (PACKAGE, *(f"{PACKAGE}.{part}" for part in CONTENT)):
-        spec = importlib.util.find_spec(name)
-        found += [Path(place) for place in (spec.submodule_search_locations if spec else None) or ()]
-    return found

@@ -12,8 +12,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +24,7 @@ from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
 from genrec_unlearn_bench.evaluation.per_user import COLUMNS, read_per_user
 from genrec_unlearn_bench.files import atomic_folder, atomic_text
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, record_text, result_folder, table_place
+from genrec_unlearn_bench.pipeline.results import MANIFEST, PER_USER, RECORD, record_text, result_folder, table_place
 from genrec_unlearn_bench.submissions.plain_text import Refused, machine_path, values_of
 
 if TYPE_CHECKING:
@@ -200,43 +198,25 @@ def paths_in(record: RunRecord) -> Iterator[tuple[str, str]]:
             yield place, path
 
 
-@dataclass(frozen=True, eq=False)
-class RawResult:
-    """A result folder of ``bench run``."""
+def publish_result(folder: Path, record: RunRecord, target: Path, *, withhold: Iterable[str] = ()) -> RunRecord:
+    """Publish a result of ``bench run``; returns its published record.
 
-    folder: Path
-    record: RunRecord
-
-    @cached_property
-    def manifest(self) -> TaskManifest:
-        """The task's manifest. Raises CorruptArtefact where it cannot be read."""
-        path = self.folder / "manifest.json"
-        try:
-            return TaskManifest.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError) as fault:
-            raise CorruptArtefact(
-                f"the task's manifest cannot be read: {str(fault).splitlines()[0]}",
-                where=str(path),
-                hint="run the command in the record again",
-            ) from None
-
-
-def publish_result(found: RawResult, target: Path, *, withhold: Iterable[str] = ()) -> RunRecord:
-    """Publish one result; returns its published record. Raises UsageError where the record still holds a path."""
+    Raises UsageError where the record still holds a path.
+    """
     table = b""
-    if found.record.per_user_digest:
-        table = published_bytes(read_per_user(found.folder / PER_USER), withhold)
-    environment = found.record.environment
+    if record.per_user_digest:
+        table = published_bytes(read_per_user(folder / PER_USER), withhold)
+    environment = record.environment
     changes = {
-        "command": plain_command(found.record.command),
+        "command": plain_command(record.command),
         "environment": environment.model_copy(update={"platform": plain_platform(environment.platform)}),
         "per_user_digest": hashlib.blake2b(table, digest_size=32).hexdigest() if table else "",
     }
-    record = found.record.model_copy(update=changes)
+    record = record.model_copy(update=changes)
     for place, path in paths_in(record):
         raise UsageError(
             f"the record holds the path {path!r} of this machine",
-            where=f"{found.folder / RECORD}: {place}",
+            where=f"{folder / RECORD}: {place}",
             hint="run it again with a relative path there",
         )
     with atomic_folder(result_folder(target, record), "--out", replace=True) as draft:
@@ -246,20 +226,19 @@ def publish_result(found: RawResult, target: Path, *, withhold: Iterable[str] = 
         for name in record.tables:
             copy = draft / table_place(name)
             copy.parent.mkdir(exist_ok=True)
-            shutil.copyfile(found.folder / table_place(name), copy)
+            shutil.copyfile(folder / table_place(name), copy)
     return record
 
 
-def write_manifests(found: Iterable[RawResult], target: Path) -> None:
-    """Each task's manifest once. Raises UsageError where two results have different ones."""
-    manifests: dict[str, RawResult] = {}
-    for one in found:
-        first = manifests.setdefault(one.manifest.task, one)
-        if first.manifest.digest != one.manifest.digest:
-            raise UsageError(
-                f"two results have different manifests of the task {one.manifest.task!r}",
-                where=f"{first.folder} and {one.folder}",
-                hint="publish results of one dataset only: they cannot stand in one table",
-            )
-    for task, one in sorted(manifests.items()):
-        atomic_text(target / f"{task}.json", one.manifest.model_dump_json(indent=2) + "\n", "--out")
+def publish_manifest(folder: Path, task: str, target: Path) -> None:
+    """Publish the manifest of a result's task. Raises CorruptArtefact where it cannot be read."""
+    path = folder / MANIFEST
+    try:
+        manifest = TaskManifest.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as fault:
+        raise CorruptArtefact(
+            f"the task's manifest cannot be read: {str(fault).splitlines()[0]}",
+            where=str(path),
+            hint="run the command in the record again",
+        ) from None
+    atomic_text(target / f"{task}.json", manifest.model_dump_json(indent=2) + "\n", "--out")

@@ -25,7 +25,7 @@ from genrec_unlearn_bench.pipeline.results import read_record
 from genrec_unlearn_bench.registry import Entry, find_method, source_digest, source_file
 from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.submissions.bundle import load
-from genrec_unlearn_bench.submissions.publish import MANIFESTS, RawResult, publish_result, write_manifests
+from genrec_unlearn_bench.submissions.publish import MANIFESTS, publish_manifest, publish_result
 from genrec_unlearn_bench.submissions.record_checks import demo_tasks
 from genrec_unlearn_bench.submissions.spec import (
     METHOD_FILE,
@@ -95,6 +95,7 @@ def submit(request: SubmitRequest) -> Submitted:
 
     Raises:
         UsageError: There are no results, or words that submission.yaml needs are missing (all are named at once).
+        Refused: The submission.yaml of before cannot be read.
         BenchError: The submission would not pass ``bench submission verify``; nothing was written.
         StorageError: The file system refuses.
     """
@@ -110,12 +111,13 @@ def submit(request: SubmitRequest) -> Submitted:
     if source is None:
         raise UsageError(f"the method {entry.name!r} has no file to submit", hint="give its file: --method file.py")
     target = request.out / request.name
-    earlier = _earlier(target)
+    earlier = read_spec(target)
     found, passed_over = _results(request, entry)
     with tempfile.TemporaryDirectory(prefix="bench-submit-") as place:
         draft = Path(place) / request.name
-        records = tuple(publish_result(one, draft / "results", withhold=request.withhold) for one in found)
-        write_manifests(found, draft / MANIFESTS)
+        records = tuple(publish_result(*one, draft / "results", withhold=request.withhold) for one in found)
+        for task, folder in {record.cell.task: folder for folder, record in found}.items():
+            publish_manifest(folder, task, draft / MANIFESTS)
         shutil.copyfile(source, draft / METHOD_FILE)
         spec = _spec(request, entry, earlier, records, draft)
         (draft / SPEC).write_text(submission_text(spec), encoding="utf-8")
@@ -131,28 +133,17 @@ def submit(request: SubmitRequest) -> Submitted:
     return Submitted(target, spec, records, verification, passed_over, earlier is not None)
 
 
-def _earlier(target: Path) -> Submission | None:
-    try:
-        return read_spec(target)
-    except BenchError as fault:
-        raise UsageError(
-            f"the submission.yaml that is there cannot be read: {fault.what}",
-            where=fault.where or str(target / SPEC),
-            hint="fix it, so that your words are kept, or remove the folder to begin anew",
-        ) from None
-
-
-def _results(request: SubmitRequest, entry: Entry) -> tuple[list[RawResult], int]:
-    """The method's results of this version of its file, and the number of those of other versions."""
+def _results(request: SubmitRequest, entry: Entry) -> tuple[list[tuple[Path, RunRecord]], int]:
+    """Folders and records of this version of the method's file, and the number of results of other versions."""
     every = []
     for path in find_records(request.results_dir) if request.results_dir.is_dir() else ():
         record = read_record(path.parent)
         named = not request.tasks or record.cell.task in request.tasks
         allowed = not request.rulesets or record.cell.ruleset in request.rulesets
         if record.cell.method == entry.name and named and allowed:
-            every.append(RawResult(path.parent, record))
+            every.append((path.parent, record))
     digest = source_digest(entry)
-    found = [one for one in every if one.record.method_digest == digest]
+    found = [one for one in every if one[1].method_digest == digest]
     if not found:
         what = f"there is no result of the method {entry.name!r}"
         if every:
