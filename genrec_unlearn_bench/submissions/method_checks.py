@@ -24,7 +24,7 @@ from genrec_unlearn_bench.registry import (
     source_digest,
 )
 from genrec_unlearn_bench.submissions.bundle import Bundle, Finding
-from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC, read_spec
+from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC, Submission, read_spec
 
 LIBRARIES = (
     *("__future__", "abc", "collections", "contextlib", "copy", "dataclasses", "enum", "functools", "itertools"),
@@ -70,10 +70,7 @@ def declared_names(source: bytes) -> dict[str, frozenset[str]]:
     return found
 
 
-def check_declared(bundle: Bundle) -> Iterator[Finding]:
-    spec = bundle.spec
-    if spec is None:
-        return
+def check_declared(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     if spec.protocol_version != PROTOCOL_VERSION:
         what = f"the submission is for protocol version {spec.protocol_version}, this is {PROTOCOL_VERSION}"
         yield f"{SPEC}: protocol_version", what, "run the cells again with this version of the suite"
@@ -81,16 +78,14 @@ def check_declared(bundle: Bundle) -> Iterator[Finding]:
     if bundle.results and found != set(spec.rulesets):
         what = f"the results are of the rulesets {', '.join(sorted(found))}, not {', '.join(sorted(spec.rulesets))}"
         yield f"{SPEC}: rulesets", what, "renew the file with `bench submission new`"
-    names = _row_names(bundle)
+    names = _row_names(bundle, spec)
     for result in bundle.results:
         if result.record.cell.method not in names:
             what = f"the result is of the method {result.record.cell.method!a}, the submission is of "
             yield result.at("cell.method"), f"{what}{', '.join(map(repr, sorted(names)))}"
 
 
-def check_method_file(bundle: Bundle) -> Iterator[Finding]:
-    if bundle.spec is None:
-        return
+def check_method_file(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     digest = bundle.inventory.digests.get(METHOD_FILE)
     if digest is None:
         yield METHOD_FILE, "the method's file is not there", "submit it: `bench submission new` copies it"
@@ -100,18 +95,15 @@ def check_method_file(bundle: Bundle) -> Iterator[Finding]:
         what = f"{len(others)} of {len(bundle.results)} results were made with another file than the one submitted"
         hint = "run all cells with the file as it is now, or submit the file as it was"
         yield f"{METHOD_FILE}, and {others[0].at('method_digest')}", what, hint
-    yield from lint((bundle.root / METHOD_FILE).read_bytes(), bundle.spec.method.name)
+    yield from lint((bundle.root / METHOD_FILE).read_bytes(), spec.method.name)
 
 
-def check_names(bundle: Bundle) -> Iterator[Finding]:
-    spec = bundle.spec
-    if spec is None:
-        return
+def check_names(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     own = {result.record.method_digest for result in bundle.results}
     known = methods()
     shipped = {skeleton(name): name for name in known if name in REFERENCE_ROWS or {source_digest(known[name])} != own}
     rows = {result.record.cell.method for result in bundle.results}
-    for name in sorted(rows | _row_names(bundle)):
+    for name in sorted(rows | _row_names(bundle, spec)):
         if taken := shipped.get(skeleton(name)):
             what = f"the suite has a method of the name {taken!r}, and it is another one"
             yield f"{SPEC}: method.name", what if name == taken else f"{what}: {name!a} looks like it"
@@ -149,14 +141,11 @@ def lint(content: bytes, name: str) -> Iterator[Finding]:
                 yield f"{METHOD_FILE}, line {getattr(node, 'lineno', 1)}", f"the method {what}"
 
 
-def _row_names(bundle: Bundle) -> set[str]:
+def _row_names(bundle: Bundle, spec: Submission) -> set[str]:
     """The names that rows of a submission may have: the method's, and those of the variants that its file declares."""
-    if bundle.spec is None:
-        return set()
-    name = bundle.spec.method.name
     there = METHOD_FILE in bundle.inventory.digests
-    variants = declared_names((bundle.root / METHOD_FILE).read_bytes()).get(name, frozenset()) if there else frozenset()
-    return {name, *variants}
+    declared = declared_names((bundle.root / METHOD_FILE).read_bytes()) if there else {}
+    return {spec.method.name, *declared.get(spec.method.name, ())}
 
 
 def _parsed(source: bytes) -> ast.Module | None:

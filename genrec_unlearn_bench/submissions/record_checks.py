@@ -22,7 +22,7 @@ from genrec_unlearn_bench.submissions.bundle import Bundle, Finding, Result
 from genrec_unlearn_bench.submissions.inventory import VERIFICATION
 from genrec_unlearn_bench.submissions.plain_text import odd_text, values_of
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, paths_in, plain_command, plain_platform
-from genrec_unlearn_bench.submissions.spec import SPEC
+from genrec_unlearn_bench.submissions.spec import SPEC, Submission
 
 DEMO = "demo"
 """The dataset that everybody has, as it is generated."""
@@ -48,16 +48,14 @@ def demo_results(bundle: Bundle) -> list[Result]:
     return sorted(demo, key=lambda one: (one.record.cell.method != own, one.record.cell.seed, one.place))
 
 
-def check_demo(bundle: Bundle) -> Iterator[Finding]:
-    if bundle.spec is not None and not demo_results(bundle):
-        hint = f"bench run --task demo-brand --method {bundle.spec.method.name}, and submit it too"
+def check_demo(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
+    if not demo_results(bundle):
+        hint = f"bench run --task demo-brand --method {spec.method.name}, and submit it too"
         yield "results/", "there is no result on the demo, which is what everybody can run again", hint
 
 
-def check_contents(bundle: Bundle) -> Iterator[Finding]:
-    if bundle.spec is None:
-        return
-    listed = bundle.spec.contents
+def check_contents(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
+    listed = spec.contents
     there = {path: digest for path, digest in bundle.inventory.digests.items() if path not in (SPEC, VERIFICATION)}
     for path in sorted(listed.keys() | there.keys()):
         if path not in there:
@@ -223,17 +221,17 @@ def check_same_cell(bundle: Bundle) -> Iterator[Finding]:
             yield ", ".join(places), f"{len(places)} results claim the same cell"
 
 
-def check_seeds(bundle: Bundle) -> Iterator[Finding]:
-    """The seeds 0 … n - 1, the same for every cell (on the demo some of them do), and none of the tuning's."""
+def check_tuning_seeds(bundle: Bundle) -> Iterator[Finding]:
     tuned = set(bundle.spec.tuning.seeds) if bundle.spec else set()
     for result in bundle.results:
         seed = result.record.cell.seed
         if seed not in REPORTED_SEEDS or seed in tuned:
-            hint = "report at seeds 0, 1, 2 …, and tune at others (from 9000 on)"
-            yield result.at("cell.seed"), f"the result is reported at seed {seed}, which is for tuning", hint
-    if bundle.spec is None:
-        return
-    wanted = bundle.spec.seeds
+            yield result.at("cell.seed"), f"the result is reported at seed {seed}, which is for tuning"
+
+
+def check_seeds(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
+    """The seeds 0 … n - 1, the same for every cell; on the demo some of them do."""
+    wanted = spec.seeds
     declared = ", ".join(map(str, wanted))
     if wanted != tuple(range(len(wanted))):
         hint = "run and submit the seeds from 0 on; which ones are reported is not the author's choice"

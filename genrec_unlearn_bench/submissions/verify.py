@@ -42,17 +42,16 @@ OF_BUNDLE = {
     "submission": Check("submission.yaml is complete"),
     "records": Check("every record fits its schema"),
     "manifests": Check("task manifests are what the tasks resolve to", _MANIFEST, record_checks.check_manifests),
-    "contents": Check("files are those that submission.yaml lists", _RENEW, record_checks.check_contents),
     "tables": Check("tables are those that records name", "submit results as published", record_checks.check_tables),
     "same-cell": Check(
         "no cell is claimed twice",
         "submit one of them; which one is not chosen by its numbers",
         record_checks.check_same_cell,
     ),
-    "seeds": Check(
-        "every cell has the declared seeds, and none of the tuning's",
-        "submit every seed of every cell, diverged ones included",
-        record_checks.check_seeds,
+    "tuning-seeds": Check(
+        "no result is at a tuning seed",
+        "report at seeds 0, 1, 2 …, and tune at others (from 9000 on)",
+        record_checks.check_tuning_seeds,
     ),
     "oracles": Check("results agree on their retrained models", _UNEDITED, table_checks.check_oracles),
     "recommenders": Check(
@@ -60,23 +59,33 @@ OF_BUNDLE = {
         "run it with the settings of that result's command, so that only the method differs",
         record_checks.check_recommenders,
     ),
+    "tuning": Check(
+        "configurations are counted and within the rules",
+        "tune with `bench tune`, which counts its trials, and run again",
+        record_checks.check_tuning,
+    ),
+}
+"""Checks of ``(bundle)``."""
+
+OF_SUBMISSION = {
+    "contents": Check("files are those that submission.yaml lists", _RENEW, record_checks.check_contents),
     "declared": Check(
         "method, rulesets and protocol are the declared ones",
         "submit one method with the variants that its file declares; reference rows are there already",
         method_checks.check_declared,
     ),
     "demo": Check("the demo cell is there", "", record_checks.check_demo),
-    "tuning": Check(
-        "configurations are counted and within the rules",
-        "tune with `bench tune`, which counts its trials, and run again",
-        record_checks.check_tuning,
-    ),
     "method-file": Check(
         "the method's source is the one that ran, and passes the lint", _USES, method_checks.check_method_file
     ),
     "names": Check("names are free", "give the method a name of its own, and run it again", method_checks.check_names),
+    "seeds": Check(
+        "every cell has the declared seeds",
+        "submit every seed of every cell, diverged ones included",
+        record_checks.check_seeds,
+    ),
 }
-"""Checks of ``(bundle)``."""
+"""Checks of ``(bundle, spec)``, for a bundle with a submission.yaml."""
 
 OF_RESULT = {
     "versions": Check("protocol and schema are this suite's", _RUN_AGAIN, record_checks.check_versions),
@@ -125,7 +134,7 @@ OF_RANKS = {
 
 CLAIM = {"claim": Check("verification.json is of this content", _CLAIM)}
 
-CHECKS = {**OF_BUNDLE, **OF_RESULT, **OF_TABLE, **OF_RANKS, **CLAIM}
+CHECKS = {**OF_BUNDLE, **OF_SUBMISSION, **OF_RESULT, **OF_TABLE, **OF_RANKS, **CLAIM}
 """Every check by name, in the order in which they are shown."""
 
 
@@ -139,6 +148,8 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
     rescored, self_reported, withheld = set[str](), set[str](), set[str]()
     ranks: dict[str, table_checks.Ranks] = {}
     _run(OF_BUNDLE, faults, bundle)
+    if bundle.spec is not None:
+        _run(OF_SUBMISSION, faults, bundle, bundle.spec)
     for result in bundle.results:
         _run(OF_RESULT, faults, bundle, result)
         again, without = _check_table(bundle, result, faults, ranks)
