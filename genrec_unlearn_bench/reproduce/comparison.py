@@ -1,7 +1,7 @@
 """Comparison of a record with another run of its cell, number by number: identical, within tolerance, or different.
 
-What is owed depends on what is the same. With the same kind of processor, packages, threads and stage keys the suite
-promises the same bits, and anything less is a fault. Elsewhere a training takes another path from its first rounded sum
+What is required depends on what is the same. With the same kind of processor, packages, threads and stage keys the
+suite promises the same bits, and anything less is a fault. Elsewhere a training takes another path from its first rounded sum
 on and ends as another seed would; then a number may differ by as much as two runs on independent users of the same
 number do at 95 %, and HR@10 and NDCG@10 of both sides decide (docs/results.md).
 
@@ -32,7 +32,7 @@ Verdict = Literal["identical", "within", "differs", "not judged", "new"]
 """``new``: the suite measures it now, and the record is older than that; nothing is said against the record."""
 
 Basis = Literal["bits", "floor", "users"]
-"""What is owed: the same bits, a difference within the recorded noise floor, or one within the spread over users."""
+"""Required are the same bits, a difference within the recorded noise floor, or one within the spread over users."""
 
 LIMIT = 1.96 * math.sqrt(2)
 """Standard errors that the difference of two independent means of one spread keeps to at 95 %: the repeatability limit,
@@ -43,7 +43,7 @@ ZERO_COUNT = 3.0
 3 / n at 95 % (the rule of three: Hanley and Lippman-Hand, JAMA 249, 1983)."""
 
 DECIDING = frozenset({"hr@10", "ndcg@10"})
-"""What decides where the same bits are not owed. Of the hundred other numbers a few leave their limits by chance."""
+"""They decide where the same bits are not required. Of the hundred other numbers a few leave their limits by chance."""
 
 EVALUATION = "evaluation"
 """Name of the stage with the values and the per-user table."""
@@ -190,7 +190,7 @@ class Compared:
 
     @property
     def deciding(self) -> bool:
-        """Whether the record stands or falls with it where the same bits are not owed."""
+        """Whether the record stands or falls with it where the same bits are not required."""
         return self.metric in DECIDING and self.group in (Group.FORGET, Group.RETAIN)
 
 
@@ -199,7 +199,7 @@ class Repetition:
     """A record, the record of its repetition, and how they compare.
 
     Attributes:
-        basis: What is owed.
+        basis: What is required.
         own: Stages that were recomputed where that was the row alone.
         floor_unused: Why a noise floor of the record was not used; empty where it was, or where there is none.
     """
@@ -239,7 +239,7 @@ class Repetition:
 
     @property
     def matches(self) -> bool:
-        """Whether the record holds: to the bit where that is owed, within tolerance elsewhere."""
+        """Whether the record holds: to the bit where that is required, within tolerance elsewhere."""
         if self.then.diverged != self.now.diverged:
             return False
         if self.bitwise:

@@ -142,7 +142,7 @@ def measure_floor(
     """
     if record.environment.device == "cpu":
         raise UsageError(
-            "the run was made on a CPU, where the same bits are owed: there is no noise to measure",
+            "the run was made on a CPU, where the same bits are required: there is no noise to measure",
             where=str(folder),
             hint="leave out --floor",
         )

@@ -101,7 +101,7 @@ class Tuning(StrictModel):
 
 
 class SubmittedMethod(StrictModel):
-    """The method: its name, and its file beside submission.yaml, so that any cell can be run again."""
+    """The method: its name, and its file next to submission.yaml, so that any cell can be run again."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+-]*$", max_length=60)]
     """As results call it; variants are those that the file declares."""

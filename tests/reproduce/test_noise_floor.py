@@ -140,7 +140,7 @@ def test_a_run_on_a_cpu_has_none(tmp_path: Path) -> None:
     def never(floors: object) -> Repetition:
         raise AssertionError
 
-    with pytest.raises(UsageError, match="the same bits are owed"):
+    with pytest.raises(UsageError, match="the same bits are required"):
         measure_floor(tmp_path, record(hits(0.2)), 5, never, redo="row", progress=Told())
     with pytest.raises(UsageError, match="say nothing about a spread"):
         measure_floor(tmp_path, run(0.2), 2, never, redo="row", progress=Told())
