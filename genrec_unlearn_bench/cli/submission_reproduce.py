@@ -14,8 +14,7 @@ from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.reproduce.comparison import Repetition
-    from genrec_unlearn_bench.reproduce.noise_floor import NoiseFloor
+    from genrec_unlearn_bench.reproduce.comparison import NoiseFloor, Repetition
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRecord
 
 SHOWN = ("hr@10", "ndcg@10", "concept-rate@10", "similarity.first")
@@ -80,7 +79,7 @@ def reproduce(
     same command goes on. A record is written to the results folder after every call.
     """
     from genrec_unlearn_bench.pipeline.results import names_a_run
-    from genrec_unlearn_bench.reproduce.published import published_references
+    from genrec_unlearn_bench.reproduce.reproduction import published_references
 
     places: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
     if name is None:
@@ -95,12 +94,10 @@ def reproduce(
 
 
 def _train(name: str, cache_dir: Path | None, settings: dict[str, Any]) -> Output:
-    from genrec_unlearn_bench.reproduce.published import find_reference
-
-    reference = find_reference(name)
-    from genrec_unlearn_bench.reproduce.reproduction import ReproductionRequest
+    from genrec_unlearn_bench.reproduce.reproduction import ReproductionRequest, find_reference
     from genrec_unlearn_bench.reproduce.reproduction import reproduce as run
 
+    reference = find_reference(name)
     if settings["minutes"] == 0:
         raise UsageError("--minutes 0 leaves no time for a single step", hint="give more, or leave it out")
     request = ReproductionRequest(reference=reference, **settings)
@@ -120,7 +117,7 @@ def _refuse_training_options(*, minutes: float | None, changes: list[str] | None
 
 
 def _listing() -> Output:
-    from genrec_unlearn_bench.reproduce.published import published_references
+    from genrec_unlearn_bench.reproduce.reproduction import published_references
 
     known = list(published_references().values())
     rows = [
@@ -179,7 +176,7 @@ def _repeat(
     A run that was submitted is repeated with the submission's own method file, in a sandbox.
     """
     from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
-    from genrec_unlearn_bench.reproduce.noise_floor import Redo, read_floors
+    from genrec_unlearn_bench.reproduce.comparison import Redo, read_floors
     from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
     from genrec_unlearn_bench.store.store import default_cache
     from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC

@@ -62,13 +62,13 @@ def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sa
     from genrec_unlearn_bench.registry import methods
     from genrec_unlearn_bench.reproduce.repeat import Isolation, repeat_record
     from genrec_unlearn_bench.store.store import default_cache
-    from genrec_unlearn_bench.submissions.checks.rules import demo_results
+    from genrec_unlearn_bench.submissions.record_checks import demo_results
     from genrec_unlearn_bench.submissions.verification import DemoRun
 
-    places = demo_results(bundle)
-    if not places:
+    results = demo_results(bundle)
+    if not results:
         raise UsageError("there is no demo cell to run again", where=str(bundle.root), hint="use --no-demo")
-    result = next(one for one in bundle.results if one.place == places[0])
+    result = results[0]
     file = bundle.root / "method.py"
     submitted = result.record.cell.method not in methods() and file.is_file()
     isolated: Isolation | None = ("sandbox" if sandbox else "process") if submitted else None
