@@ -29,8 +29,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import source_digest
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.tuning.choice import Choice, recommender_digest
-from genrec_unlearn_bench.tuning.search_space import configurations, search_space
-from genrec_unlearn_bench.tuning.selection import Measured, Trial, choose, mean_trial
+from genrec_unlearn_bench.tuning.rule import Measured, Trial, choose, configurations, mean_trial, search_space
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.unlearning.method import MethodConfig

@@ -29,9 +29,9 @@ from genrec_unlearn_bench.evaluation.ranking import gain, hit, sid_numbers, sid_
 from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.pipeline.environment import default_threads, describe, determinism, resolve_device
+from genrec_unlearn_bench.pipeline.error_mapping import enough_memory
 from genrec_unlearn_bench.pipeline.record import Environment
 from genrec_unlearn_bench.pipeline.request import changed
-from genrec_unlearn_bench.pipeline.resources import enough_memory
 from genrec_unlearn_bench.pipeline.stage import StageContext
 from genrec_unlearn_bench.pipeline.stages.data import dataset_stage
 from genrec_unlearn_bench.progress import Progress

@@ -18,12 +18,12 @@ from genrec_unlearn_bench.evaluation.core import evaluate
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext
 from genrec_unlearn_bench.evaluation.lists import LISTS
 from genrec_unlearn_bench.evaluation.metric import MetricValue
-from genrec_unlearn_bench.pipeline.resources import metered
+from genrec_unlearn_bench.pipeline.environment import metered
 from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.unlearn import Situation, first_not_finite
-from genrec_unlearn_bench.tuning.selection import BEAM
+from genrec_unlearn_bench.tuning.rule import BEAM
 from genrec_unlearn_bench.unlearning.validation import validate
 
 if TYPE_CHECKING:

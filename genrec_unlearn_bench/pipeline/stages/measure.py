@@ -5,10 +5,10 @@ References are measured once for all methods of a seed, and a new measurement re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.errors import BenchError
@@ -34,33 +34,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MeasurementStages:
-    """Builds the stages of a suite's measurements for one resolved request.
+    """Builds the stages of a suite's measurements on one model.
 
     Attributes:
         data: Stages ``dataset``, ``task``, ``features`` and ``scrubbed``.
         sids: The original recommender's semantic IDs.
+        as_untrained: Measure the model's shape with random weights instead, for the measurements that ask for it.
     """
 
     resolved: ResolvedRequest
     data: Mapping[str, Stage]
     sids: Stage
+    model: Stage
+    as_untrained: bool = False
 
-    def of(self, model: Stage, *, as_untrained: bool = False) -> dict[str, Stage]:
-        """The stage of each measurement on one model.
+    def build(self) -> dict[str, Stage]:
+        """The stage of each measurement, by its name."""
+        found = [find_measurement(name) for name in self.resolved.suite.measurements]
+        return {one.name: self._measurement(one) for one in found if one.untrained or not self.as_untrained}
 
-        Args:
-            as_untrained: Measure the model's shape with random weights instead, for the measurements that ask for it.
-        """
-        found = {name: find_measurement(name) for name in self.resolved.suite.measurements}
-        chosen = {name: one for name, one in found.items() if one.untrained or not as_untrained}
-        return {name: self._measurement(one, model, as_untrained) for name, one in chosen.items()}
-
-    def _measurement(self, measurement: Measurement, model: Stage, as_untrained: bool) -> Stage:
+    def _measurement(self, measurement: Measurement) -> Stage:
         config = self.resolved.measuring[measurement.name]
-        passes = {shared.name: self._shared_pass(shared, model, as_untrained) for shared in measurement.passes}
+        passes = {shared.name: self._shared_pass(shared) for shared in measurement.passes}
 
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
-            subject, reason = self._subject(inputs, model.name, as_untrained)
+            subject, reason = self._subject(inputs)
             if subject is None:
                 write_parts({"": Measured(reason=reason)}, folder)
                 return
@@ -72,66 +70,65 @@ class MeasurementStages:
                 folder,
                 passes={name: inputs[name] for name in passes},
                 work=context.store.work(inputs.stage.name, inputs.stage.key),
-                reseed=self._reseed(measurement.name),
+                reseed=lambda: self._reseed(measurement.name),
             )
 
-        return Stage(
-            measurement.name,
-            measurement.version,
-            self._config(as_untrained) | {"config": config},
-            {**self.data, "sids": self.sids, "model": model, **passes},
+        return self._stage(
+            measurement,
+            config={"config": config},
+            inputs=passes,
             compute=compute,
             load=lambda inputs, folder: StoredParts(folder),
-            seed=self.resolved.seed,
-            keep=True,
-            label=f"{measurement.name}: {_title(model, as_untrained)}",
         )
 
-    def _shared_pass(self, shared: SharedPass, model: Stage, as_untrained: bool) -> Stage:
+    def _shared_pass(self, shared: SharedPass) -> Stage:
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
-            subject, reason = self._subject(inputs, model.name, as_untrained)
-            self._reseed(shared.name)()
+            subject, reason = self._subject(inputs)
+            self._reseed(shared.name)
             found = Measured(reason=reason) if subject is None else shared.run(subject, context.log())
             write_measured(found, folder)
 
+        return self._stage(shared, compute=compute, load=lambda inputs, folder: read_measured(folder))
+
+    def _stage(
+        self,
+        measured: Measurement | SharedPass,
+        *,
+        config: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Stage] | None = None,
+        **functions: Any,
+    ) -> Stage:
+        resolved = self.resolved
+        title = "untrained" if self.as_untrained else self.model.title
+        asked = {"seed": resolved.seed, "scale": resolved.scale.value, **resolved.hardware, **(config or {})}
+        if self.as_untrained:
+            asked["weights"] = "untrained"
         return Stage(
-            shared.name,
-            shared.version,
-            self._config(as_untrained),
-            {**self.data, "sids": self.sids, "model": model},
-            compute=compute,
-            load=lambda inputs, folder: read_measured(folder),
-            seed=self.resolved.seed,
+            measured.name,
+            measured.version,
+            asked,
+            {**self.data, "sids": self.sids, "model": self.model, **(inputs or {})},
+            seed=resolved.seed,
             keep=True,
-            label=f"{shared.name}: {_title(model, as_untrained)}",
+            label=f"{measured.name}: {title}",
+            **functions,
         )
 
-    def _config(self, as_untrained: bool) -> dict[str, object]:
-        return {
-            "seed": self.resolved.seed,
-            "scale": self.resolved.scale.value,
-            **({"weights": "untrained"} if as_untrained else {}),
-            **self.resolved.hardware,
-        }
-
-    def _reseed(self, name: str) -> Callable[[], None]:
+    def _reseed(self, name: str) -> None:
         """Set torch's generator as before every stage: loading a model has drawn from it."""
         import torch
 
-        def reseed() -> None:
-            torch.manual_seed(derive(self.resolved.seed, "stage", name))
+        torch.manual_seed(derive(self.resolved.seed, "stage", name))
 
-        return reseed
-
-    def _subject(self, inputs: Inputs, name: str, as_untrained: bool) -> tuple[Subject | None, str]:
+    def _subject(self, inputs: Inputs) -> tuple[Subject | None, str]:
         resolved = self.resolved
         prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
         if prepared.holdout is None:
             raise BenchError(f"the suite {resolved.suite.name!r} measures without a holdout")
         recommender = inputs.model("model")
         if not isinstance(recommender, Recommender):
-            return None, f"{name} is no generative recommender: it has no tokens and no layers"
-        if as_untrained:
+            return None, f"{self.model.name} is no generative recommender: it has no tokens and no layers"
+        if self.as_untrained:
             recommender = untrained(recommender, resolved.seed)
         if first_not_finite(recommender):
             return None, "the weights are not finite"
@@ -146,7 +143,3 @@ class MeasurementStages:
             device=resolved.device,
             seed=resolved.seed,
         ), ""
-
-
-def _title(model: Stage, as_untrained: bool) -> str:
-    return "untrained" if as_untrained else model.title
