@@ -24,7 +24,8 @@ from genrec_unlearn_bench.store.manifest import content_key, plain
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.distributed import Processes
     from genrec_unlearn_bench.backbones.recommender import Ranker
-    from genrec_unlearn_bench.store.store import StageStore, StoredStage
+    from genrec_unlearn_bench.store.manifest import StoredStage
+    from genrec_unlearn_bench.store.store import StageStore
 
 Compute = Callable[[Any, Any, Path], Mapping[str, Any] | None]
 """Called with the ``StageContext``, the stage's ``Inputs`` and the folder to write into. May

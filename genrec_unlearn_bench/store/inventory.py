@@ -1,7 +1,5 @@
-"""Contents of a store: its stages by their manifests, a listing by kind and backbone, a check of every byte.
-
-Also times and sizes as people write them (30d, 20G).
-"""
+"""Contents of a store: its stages by their manifests, a listing by kind and backbone, a check of every byte; times and
+sizes as people write them (30d, 20G)."""
 
 from __future__ import annotations
 
@@ -138,9 +136,8 @@ def old_stages(root: Path) -> list[Path]:
 def old_store_notice(root: Path) -> str | None:
     """One line for the user where a cache holds stages of an older recipe."""
     number = len(old_stages(root))
-    if not number:
-        return None
-    return f"the cache holds {number} stages of an older recipe, which are not read: bench cache gc --old removes them"
+    text = f"the cache holds {number} stages of an older recipe, which are not read: bench cache gc --old removes them"
+    return text if number else None
 
 
 def folder_size(folder: Path) -> int:
@@ -153,7 +150,7 @@ def folder_size(folder: Path) -> int:
 
 
 def list_store(root: Path) -> Listing:
-    """Stages of a store by kind and backbone. Only manifests are read."""
+    """The listing of a store. Only manifests are read."""
     now = time.time()
     stages = list(entries(root))
     backbones = _backbones(stages)

@@ -1,4 +1,4 @@
-"""Keys of stages, and the two files beside a stage's own: ``key.json``, the recipe of its key, and ``stage.json``.
+"""Keys of stages, and the two files stored with a stage's own: ``key.json``, the recipe of its key, and ``stage.json``.
 
 A key is blake2b-256 over the canonical JSON of everything that can change the outcome of a stage, so it is the same on
 every machine, operating system and Python version; two keys differ where their recipes differ. The manifest
@@ -26,13 +26,10 @@ MANIFEST = "stage.json"
 KEY_FILE = "key.json"
 
 _DAMAGE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
-"""Failures to open a file that mean that another thing, or nothing, is in its place. All others (no permission, too
-many open files, a server that is away) say nothing about the file."""
+"""Failures to open a file that mean damage. Others (no permission, too many open files) say nothing about the file."""
 
 KEY_VERSION = 3
-"""Raised only when the way keys are made changes: every stored stage is then computed again. A test pins the keys of
-known recipes."""
-
+"""Raised only when the way keys are made changes: every stored stage is then computed again."""
 
 _SCALARS = frozenset({bool, int, str, type(None)})
 

@@ -31,7 +31,7 @@ from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import evaluate_stage
 from genrec_unlearn_bench.pipeline.stages.stream import NAME, Stream, divide, stream_metrics, stream_stages
 from genrec_unlearn_bench.pipeline.stages.train import MODEL
-from genrec_unlearn_bench.store.store import StoredStage
+from genrec_unlearn_bench.store.manifest import StoredStage
 from tests import planted
 from tests.pipeline.conftest import Bench
 from tests.pipeline.stream_world import brands, concept_split

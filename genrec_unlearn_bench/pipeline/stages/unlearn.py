@@ -84,15 +84,7 @@ def unlearn_stage(
     return Stage(
         "unlearned",
         TOOLKIT_VERSION,
-        {
-            # Not the variant's name: with the same configuration it is the same method.
-            "method": method.name,
-            "config": resolved.method_config,
-            "seed": seed,
-            **({"holdout": True} if resolved.suite.holdout else {}),
-            **resolved.hardware,
-            **(config or {}),
-        },
+        _config(resolved, method) | dict(config or {}),
         {**data, "sids": sids, "original": original},
         files={"method": resolved.method_digest},
         compute=compute,
@@ -100,6 +92,17 @@ def unlearn_stage(
         seed=seed,
         label=label,
     )
+
+
+def _config(resolved: ResolvedRequest, method: UnlearningMethod[Any]) -> dict[str, Any]:
+    return {
+        # Not the variant's name: with the same configuration it is the same method.
+        "method": method.name,
+        "config": resolved.method_config,
+        "seed": resolved.seed,
+        **({"holdout": True} if resolved.suite.holdout else {}),
+        **resolved.hardware,
+    }
 
 
 def _original(inputs: Inputs, resolved: ResolvedRequest, *, may_be_broken: bool) -> tuple[Recommender, str]:
