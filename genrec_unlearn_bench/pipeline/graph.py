@@ -11,8 +11,7 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import data_stages
-from genrec_unlearn_bench.pipeline.stages.evaluate import evaluate_stage
-from genrec_unlearn_bench.pipeline.stages.measure import MeasurementStages
+from genrec_unlearn_bench.pipeline.stages.evaluate import MeasurementStages, evaluate_stage
 from genrec_unlearn_bench.pipeline.stages.shadows import shadow_stage
 from genrec_unlearn_bench.pipeline.stages.stream import stream_stages
 from genrec_unlearn_bench.pipeline.stages.train import MODEL, TrainingStages

@@ -151,6 +151,11 @@ class ResolvedRequest:
         kind = self.device.partition(":")[0]
         return {"device": kind, "precision": self.precision} if self.precision else {"device": kind}
 
+    @property
+    def holdout(self) -> dict[str, bool]:
+        """For keys of what is trained or measured without the suite's holdout; empty where the suite has none."""
+        return {"holdout": True} if self.suite.holdout else {}
+
     def of_seed(self, seed: int) -> ResolvedRequest:
         """The same cell with another training seed."""
         return replace(self, request=self.request.model_copy(update={"seed": seed}))

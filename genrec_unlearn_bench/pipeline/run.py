@@ -121,23 +121,19 @@ def run_resolved(resolved: ResolvedRequest, context: StageContext) -> FinishedRu
 
 
 def _check_task(resolved: ResolvedRequest, result: Stage, context: StageContext) -> None:
-    """Refuse before any training what depends on the task's data.
-
-    Raises:
-        ProtocolMismatch: The method was tuned when the task resolved to something else.
-        UsageError: The forget set cannot be divided into so many requests.
-    """
+    """Raises before any training: ProtocolMismatch where the method was tuned when the task resolved to something else,
+    UsageError where the forget set cannot be divided into so many requests."""
     inputs = Inputs(result, context)
     if resolved.source.choice is not None:
         check_task(resolved.source.choice, inputs["task"].manifest.digest, path=resolved.source.path)
     if resolved.request.requests > 1:
-        prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
+        prepared = prepare_task(inputs, resolved)
         divide(prepared.split, prepared.dataset.items, resolved.request.requests)
 
 
 def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -> FinishedRun:
     inputs = Inputs(result, context)
-    prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
+    prepared = prepare_task(inputs, resolved)
     cost = cost_of(resolved, inputs)
     own, before = inputs["scores of row"], inputs["scores of original"]
     oracles = [inputs[f"scores of {role}"] for role in _oracle_roles(inputs)]
@@ -185,8 +181,7 @@ def _metrics(own: Scores, before: Scores, oracles: Sequence[Scores], extra: Extr
 
 
 def _extra_metrics(resolved: ResolvedRequest, inputs: Inputs) -> ExtraMetrics:
-    found = []
-    roles = _oracle_roles(inputs)
+    found, roles = [], _oracle_roles(inputs)
     for name in resolved.suite.measurements:
         measurement = find_measurement(name)
         references = References(

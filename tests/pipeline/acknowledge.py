@@ -37,7 +37,7 @@ _TRAINING = (
     ),
     *("decoding", "data/holdout.py", "pipeline/stages/train.py"),
 )
-_MEASURE = ("evaluation/measurement.py", "evaluation/measured_parts.py", "pipeline/stages/measure.py")
+_MEASURE = ("evaluation/measurement.py", "evaluation/measured_parts.py", "pipeline/stages/evaluate.py")
 _SHADOWS = ("evaluation/ulira.py", "pipeline/stages/shadows.py")
 
 SOURCES: Mapping[str, tuple[str, ...]] = {

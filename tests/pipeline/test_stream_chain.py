@@ -93,7 +93,7 @@ class Chain:
 
     @cached_property
     def prepared(self) -> PreparedTask:
-        return prepare_task(self.inputs, self.resolved.encoder.key, holdout=False)
+        return prepare_task(self.inputs, self.resolved, holdout=False)
 
     @property
     def stream(self) -> Stream:

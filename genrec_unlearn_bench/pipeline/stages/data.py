@@ -148,24 +148,24 @@ class PreparedTask:
         )
 
 
-def prepare_task(inputs: Inputs, encoder: str, *, holdout: bool) -> PreparedTask:
+def prepare_task(inputs: Inputs, resolved: ResolvedRequest, *, holdout: bool | None = None) -> PreparedTask:
     """Load the inputs ``dataset``, ``task``, ``features`` and ``scrubbed`` of a stage, once in a session.
 
     Args:
-        encoder: Its key, as the record names it.
-        holdout: Take the suite's holdout out of everything that is trained on.
+        holdout: Take the suite's holdout out of everything that is trained on; by default where the suite has one.
     """
+    held_out = resolved.suite.holdout if holdout is None else holdout
     keys: Mapping[str, str] = inputs.stage.recipe["inputs"]
 
     def features() -> ItemFeatures:
-        return ItemFeatures(inputs["features"], inputs["scrubbed"], encoder)
+        return ItemFeatures(inputs["features"], inputs["scrubbed"], resolved.encoder.key)
 
     def prepared() -> PreparedTask:
         dataset, split = inputs["dataset"], inputs["task"]
         found = inputs.remember(f"item-features/{keys['scrubbed']}", features)
-        if not holdout:
+        if not held_out:
             return PreparedTask(dataset, split, found)
         lean, divided, held = carve(dataset, split)
         return PreparedTask(lean, divided, found, held)
 
-    return inputs.remember(f"prepared/{keys['task']}/{keys['scrubbed']}/{holdout}", prepared)
+    return inputs.remember(f"prepared/{keys['task']}/{keys['scrubbed']}/{held_out}", prepared)

@@ -59,7 +59,7 @@ def shadow_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Sta
         if not unlearns:
             reason = f"the row {resolved.entry.name!r} unlearns nothing, so that no shadow models of it are trained"
             return unmeasured(SPECS, reason)
-        prepared = prepare_task(inputs, resolved.encoder.key, holdout=True)
+        prepared = prepare_task(inputs, resolved)
         examples = _examples(prepared, resolved.seed)
         pairs, included = _halves(prepared, resolved)
         places = np.searchsorted(pairs, _codes(prepared, examples.users, examples.targets))
@@ -78,13 +78,13 @@ def _confidence_stage(
     own = resolved.of_seed(derive(resolved.seed, "shadow", number))
 
     def situation(inputs: Inputs) -> PreparedTask:
-        prepared = prepare_task(inputs, resolved.encoder.key, holdout=True)
+        prepared = prepare_task(inputs, resolved)
         pairs, included = _halves(prepared, resolved)
         return _without_pairs(prepared, pairs[~included[number - 1]])
 
     def training_data(inputs: Inputs) -> TrainingData:
         _check_size(inputs["size"])
-        _examples(prepare_task(inputs, resolved.encoder.key, holdout=True), resolved.seed)
+        _examples(prepare_task(inputs, resolved), resolved.seed)
         return whole_data(situation(inputs).dataset, inputs)
 
     model = fit_stage(
@@ -102,7 +102,7 @@ def _confidence_stage(
         )
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
-        examples = _examples(prepare_task(inputs, resolved.encoder.key, holdout=True), resolved.seed)
+        examples = _examples(prepare_task(inputs, resolved), resolved.seed)
         np.save(folder / _CONFIDENCES, _confidences(inputs, examples), allow_pickle=False)
 
     return Stage(

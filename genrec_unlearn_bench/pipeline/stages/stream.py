@@ -253,7 +253,7 @@ def _situation(resolved: ResolvedRequest, number: int, *, so_far: bool = False) 
     count = resolved.request.requests
 
     def situation(inputs: Inputs) -> PreparedTask:
-        prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
+        prepared = prepare_task(inputs, resolved)
         stream = divide(prepared.split, prepared.dataset.items, count)
         if so_far:
             return replace(prepared, split=stream.so_far(number))

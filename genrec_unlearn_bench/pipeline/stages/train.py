@@ -55,7 +55,7 @@ class TrainingStages:
         backbone, config, seed = resolved.backbone, resolved.sid_config, resolved.seed
         # Tokenizers that read texts alone are shared by the suites with and without a holdout, and by backbones:
         # those that read interactions have a configuration type of their own.
-        holdout = self._holdout if backbone.reads_interactions(config) else {}
+        holdout = resolved.holdout if backbone.reads_interactions(config) else {}
 
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
             log = context.log()
@@ -92,7 +92,7 @@ class TrainingStages:
         return Stage(
             "sasrec",
             1,
-            {"config": chosen, "seed": seed, **self._holdout, **resolved.hardware},
+            {"config": chosen, "seed": seed, **resolved.holdout, **resolved.hardware},
             self._inputs,
             compute=compute,
             load=lambda inputs, folder: SasRec.load(folder, device=device),
@@ -116,7 +116,7 @@ class TrainingStages:
             lambda inputs: self.training_data(inputs, vectors=joint),
             seed=seed,
             # Dropout follows the run's seed, also in oracles with weights of another one.
-            config={**self._holdout, **({"dropout_seed": self.resolved.seed} if number else {})},
+            config={**self.resolved.holdout, **({"dropout_seed": self.resolved.seed} if number else {})},
         )
         return replace(stage, label=f"{name} {number}") if number else stage
 
@@ -134,7 +134,7 @@ class TrainingStages:
         return Stage(
             "popularity",
             1,
-            self._holdout,
+            self.resolved.holdout,
             {"dataset": self.data["dataset"]},
             compute=compute,
             load=lambda inputs, folder: Popularity.load(folder / MODEL),
@@ -147,7 +147,7 @@ class TrainingStages:
         if not self.cleaned:
             data = whole_data(self._dataset(inputs, holdout=holdout), inputs)
         else:
-            prepared = prepare_task(inputs, self.resolved.encoder.key, holdout=holdout)
+            prepared = prepare_task(inputs, self.resolved, holdout=holdout)
             split = prepared.split
             data = TrainingData(
                 train=split.cleaned(split.train.retain),
@@ -170,10 +170,6 @@ class TrainingStages:
     def _vectors(self) -> dict[str, Stage]:
         config = self.resolved.backbone.collaborative(self.resolved.backbone_config, self.resolved.sid_config)
         return {} if config is None else {"sasrec": self.sasrec(config)}
-
-    @property
-    def _holdout(self) -> dict[str, bool]:
-        return {"holdout": True} if self.resolved.suite.holdout else {}
 
     def _dataset(self, inputs: Inputs, *, holdout: bool) -> Dataset:
         dataset: Dataset = inputs["dataset"]

@@ -62,7 +62,8 @@ def unlearn_stage(
     method, entry, seed, device = resolved.method, resolved.entry, resolved.seed, resolved.device
     if method is None:
         raise BenchError(f"{entry.name!r} is a reference row, there is nothing to unlearn")
-    asked = situation or (lambda inputs: prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout))
+    settings = {"seed": seed, **resolved.holdout, **resolved.hardware}
+    asked = situation or (lambda inputs: prepare_task(inputs, resolved))
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
         log = context.log()
@@ -84,7 +85,8 @@ def unlearn_stage(
     return Stage(
         "unlearned",
         TOOLKIT_VERSION,
-        _config(resolved, method) | dict(config or {}),
+        # Not the variant's name: with the same configuration it is the same method.
+        {"method": method.name, "config": resolved.method_config, **settings, **(config or {})},
         {**data, "sids": sids, "original": original},
         files={"method": resolved.method_digest},
         compute=compute,
@@ -92,17 +94,6 @@ def unlearn_stage(
         seed=seed,
         label=label,
     )
-
-
-def _config(resolved: ResolvedRequest, method: UnlearningMethod[Any]) -> dict[str, Any]:
-    return {
-        # Not the variant's name: with the same configuration it is the same method.
-        "method": method.name,
-        "config": resolved.method_config,
-        "seed": resolved.seed,
-        **({"holdout": True} if resolved.suite.holdout else {}),
-        **resolved.hardware,
-    }
 
 
 def _original(inputs: Inputs, resolved: ResolvedRequest, *, may_be_broken: bool) -> tuple[Recommender, str]:
