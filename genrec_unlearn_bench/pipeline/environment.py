@@ -83,8 +83,8 @@ def default_threads() -> int:
 def determinism(threads: int) -> Iterator[None]:
     """Deterministic kernels where torch has them, a fixed number of threads, and an untouched global generator.
 
-    Everything is put back afterwards. On CPU the same seed then gives the same numbers to the bit, for the same
-    number of threads; on GPU kernels without a deterministic form only warn.
+    Everything is restored afterwards. On CPU the same seed then gives the same numbers to the bit, for the same number
+    of threads; on GPU kernels without a deterministic form only warn.
     """
     import torch
 
@@ -172,29 +172,25 @@ class VersionMismatch(NamedTuple):
 def locked_versions() -> dict[str, str]:
     """Version by package, names in their canonical form."""
     text = resources.files("genrec_unlearn_bench.pipeline").joinpath(VERSIONS_FILE).read_text(encoding="utf-8")
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        name, equals, version = line.partition("#")[0].partition(";")[0].strip().partition("==")
-        if equals:
-            found[canonicalize_name(name.strip())] = version.strip()
-    return found
+    pairs = [line.partition("#")[0].partition(";")[0].strip().partition("==") for line in text.splitlines()]
+    return {canonicalize_name(name.strip()): version.strip() for name, equals, version in pairs if equals}
 
 
 def version_mismatches(packages: Iterable[str] | None = PACKAGES) -> tuple[VersionMismatch, ...]:
     """Installed packages that differ from the lock.
 
     Args:
-        packages: Which are looked at: by default those that can change a number, None for all that are locked.
+        packages: By default those that can change a number; None for all that are locked.
     """
     locked = locked_versions()
-    known = versions(sorted(locked if packages is None else packages))
-    found = [
-        VersionMismatch(package, installed, locked[canonicalize_name(package)])
-        for package, installed in known.items()
-        if canonicalize_name(package) in locked
-    ]
+    installed = versions(sorted(locked) if packages is None else packages)
+    wanted = {package: locked.get(canonicalize_name(package)) for package in installed}
     # A local build of the same release (2.13.0+cpu) is the locked version.
-    return tuple(one for one in found if one.installed.partition("+")[0] != one.locked.partition("+")[0])
+    return tuple(
+        VersionMismatch(package, version, lock)
+        for package, version in installed.items()
+        if (lock := wanted[package]) is not None and version.partition("+")[0] != lock.partition("+")[0]
+    )
 
 
 def format_version_mismatches() -> str:

@@ -73,8 +73,7 @@ class ConfigSource:
         fields: Fields of the method's configuration.
         where: Where they come from, as messages name it.
         note: A note for the record.
-        choice: The tuning behind it, where it is tuned.
-        path: Its file.
+        choice: The tuning behind it, where it is tuned; ``where`` is its file then.
     """
 
     name: str = "default"
@@ -82,7 +81,6 @@ class ConfigSource:
     where: str = "--set"
     note: str = ""
     choice: Choice | None = None
-    path: Path = Path()
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,6 @@ class ResolvedRequest:
 
     @cached_property
     def cell(self) -> Cell:
-        """The cell of a grid that this is."""
         return Cell(
             task=self.task.name,
             backbone=self.backbone.name,
@@ -137,12 +134,10 @@ class ResolvedRequest:
 
     @property
     def seed(self) -> int:
-        """The training seed."""
         return self.request.seed
 
     @property
     def data_dir(self) -> Path | None:
-        """Where the dataset's files lie, if the user said so."""
         return self.request.data_dir
 
     @property
@@ -379,4 +374,4 @@ def _tuned(request: RunRequest, entry: Entry, before: ResolvedRequest) -> Config
         hint=f"tune again: {command}",
     )
     note = f"no trial kept {choice.floor:.0%} of the original's retain NDCG@10 on validation; the nearest was taken"
-    return ConfigSource("tuned", choice.config, str(path), "" if choice.feasible else note, choice, path)
+    return ConfigSource("tuned", choice.config, str(path), "" if choice.feasible else note, choice)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
@@ -125,7 +126,7 @@ def _check_task(resolved: ResolvedRequest, result: Stage, context: StageContext)
     UsageError where the forget set cannot be divided into so many requests."""
     inputs = Inputs(result, context)
     if resolved.source.choice is not None:
-        check_task(resolved.source.choice, inputs["task"].manifest.digest, path=resolved.source.path)
+        check_task(resolved.source.choice, inputs["task"].manifest.digest, path=Path(resolved.source.where))
     if resolved.request.requests > 1:
         prepared = prepare_task(inputs, resolved)
         divide(prepared.split, prepared.dataset.items, resolved.request.requests)

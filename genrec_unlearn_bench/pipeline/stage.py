@@ -88,7 +88,6 @@ class Stage:
 
     @property
     def title(self) -> str:
-        """The label, or the name where it has none."""
         return self.label or self.name
 
 
@@ -117,11 +116,7 @@ def by_title(goal: Stage) -> dict[str, Stage]:
 
 
 class StageLog(Progress):
-    """Collects a stage's steps and notes of its own; bars and lines go to the run's progress.
-
-    Args:
-        work: Folder for what an interrupted computation goes on from (``StageStore.work``).
-    """
+    """Collects the steps and notes of one stage; bars and lines go to the run's progress."""
 
     def __init__(self, outer: Progress, work: Path | None = None) -> None:
         super().__init__(work=work)
@@ -184,7 +179,7 @@ class SessionCache:
 
 @dataclass(eq=False)
 class StageContext:
-    """Context of one run.
+    """Context of one run: store, progress, in-memory cache.
 
     Where a launcher started several processes, all of them run the same stages in step: the first owns the store, so
     what it finds or misses holds for all, and a stage is computed by the first alone unless it is ``distributed``.
@@ -204,7 +199,6 @@ class StageContext:
 
     @cached_property
     def processes(self) -> Processes:
-        """The processes of this launch."""
         from genrec_unlearn_bench.backbones.distributed import Processes
 
         return Processes(self.device)
@@ -323,7 +317,6 @@ class Inputs:
         return self._context.load(self.stage.inputs[role])
 
     def stored(self, role: str) -> StoredStage:
-        """The stored stage of a role."""
         return self._context.stored(self.stage.inputs[role])
 
     def model(self, role: str) -> Ranker:
@@ -336,7 +329,6 @@ class Inputs:
         return found
 
     def remember(self, key: str, make: Callable[[], T]) -> T:
-        """As ``SessionCache.remember``."""
         return self._context.cache.remember(key, make)
 
 

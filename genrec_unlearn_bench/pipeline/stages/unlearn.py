@@ -48,8 +48,7 @@ def unlearn_stage(
 ) -> Stage:
     """Apply the resolved method to the original.
 
-    Running it raises DataFault where there is nothing to forget or nothing to keep, CorruptArtefact where the
-    original's weights are not finite, and BenchError where the method breaks its contract.
+    Running it raises DataFault where nothing is to forget or to keep, BenchError where the method breaks its contract.
 
     Args:
         original: What is unlearned from; in a stream, the model after the last request.
