@@ -107,9 +107,9 @@ def enough_memory(work: str, *, device: str) -> Iterator[None]:
 
 
 def _method_frame(frames: Sequence[traceback.FrameSummary]) -> traceback.FrameSummary | None:
-    """The innermost frame in the file of a method that does not ship with the suite; None where none took part.
+    """The innermost frame in the file of a method that does not ship with the suite; None where there is none.
 
-    An exception inside the suite, called by the method with arguments that do not fit, is the method's as well.
+    An exception inside the suite that such a method called with wrong arguments is the method's as well.
     """
     files = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(FILE_MODULE)}
     suite = importlib.util.find_spec(METHOD_PACKAGE)
@@ -128,7 +128,7 @@ def _refusal(fault: BaseException) -> StorageError | None:
             where=str(fault).partition("'")[2].rstrip("'") or None,
             hint="remove the link, or choose another place",
         )
-    # Nothing tells whether it happened in reading or in writing, but for codes that only writing has.
+    # Only some codes say that it happened in writing.
     writing = not isinstance(fault, OSError) or fault.errno in _OF_WRITING
     verb = "write" if writing else "read or write"
     return storage_error(fault, Path.cwd(), "--cache-dir, --results-dir", verb=verb)

@@ -56,7 +56,7 @@ class RunRequest(StrictModel):
     oracle_seeds: int = Field(default=1, ge=0, le=20)
     """Retrained models the gap is taken against: seeds s, s + 1000, s + 2000 …; 0 takes no gap."""
     requests: int = Field(default=1, ge=1)
-    """Into how many requests the forget set is divided, by concept; each is applied to the last one's model."""
+    """Number of requests the forget set is divided into, by concept; each is applied to the last one's model."""
     shadows: int = Field(default=0, ge=0, le=64)
     """Shadow models that are trained for U-LiRA; 0 trains none and takes none of its metrics."""
     results_dir: Path = Path("results")
@@ -97,6 +97,6 @@ def changed(preset: M, fields: Mapping[str, Any], *, where: str) -> M:
         if isinstance(place, dict):
             place[last] = value
         else:
-            # The name goes below a plain value: let validation say so under the name as it was given.
+            # The name goes below a plain value: validation reports it under the name as it was given.
             content[name] = value
     return parse(type(preset), content, where=where)

@@ -56,17 +56,17 @@ _OF_SOME_RECORDS = ("measuring", "holdout", "tables", "arithmetic", "off_lock")
 
 
 def result_folder(root: Path, record: RunRecord) -> Path:
-    """Where a record belongs under the results folder."""
+    """Folder of a record under the results folder."""
     return row_folder(root, record.cell) / f"{folder_prefix(record.cell)}{record.key[:_KEY_DIGITS]}"
 
 
 def row_folder(root: Path, cell: Cell) -> Path:
-    """Where all results of a method on a task and backbone lie."""
+    """Folder of all results of a method on a task and backbone."""
     return Path(root, cell.task, cell.backbone, cell.method)
 
 
 def folder_prefix(cell: Cell) -> str:
-    """How the names of a cell's results begin there; ten digits of the key follow."""
+    """Beginning of the names of a cell's results there; ten digits of the key follow."""
     stream = f"-requests{cell.requests}" if cell.requests > 1 else ""
     return f"{cell.scale}-seed{cell.seed}{stream}-"
 
@@ -170,10 +170,7 @@ def names_a_run(text: str) -> bool:
 
 
 def find_run(text: str, places: Sequence[Path] = PLACES) -> Path:
-    """Find the folder of a run by its folder, its ``result.json``, or the beginning of its key.
-
-    Raises UsageError where there is none, where several keys begin so, or where a folder holds no record.
-    """
+    """Find the folder of a run by its folder, its ``result.json``, or the beginning of its key. Raises UsageError."""
     path = Path(text)
     if path.is_file():
         path = path.parent

@@ -95,7 +95,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Verified:
-    """Number of stages, those that are damaged, and those that could not be read at all."""
+    """Number of stages; those that are damaged, and those that could not be read at all."""
 
     stages: int
     damaged: tuple[Damage, ...]
@@ -141,7 +141,7 @@ def old_store_notice(root: Path) -> str | None:
 
 
 def folder_size(folder: Path) -> int:
-    """Bytes of all files below a folder; files that vanish meanwhile count nothing."""
+    """Bytes of all files below a folder."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):
@@ -173,11 +173,7 @@ def list_store(root: Path) -> Listing:
 
 
 def verify_store(root: Path, progress: Progress, *, only: Sequence[str] = (), quarantine: bool = True) -> Verified:
-    """Check every file of every stage (``only``: of these kinds) against its digest.
-
-    Args:
-        quarantine: Move damaged stages to ``quarantine/``, so that they are computed again.
-    """
+    """Check every file of every stage (``only``: of these kinds) against its digest; ``quarantine`` damaged stages."""
     store = StageStore(root, progress)
     folders = [(name, path) for name, path in stage_folders(root) if not only or name in only]
     damaged: list[Damage] = []

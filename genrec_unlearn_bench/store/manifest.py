@@ -61,7 +61,7 @@ def plain(value: object, place: str = "value") -> Any:
 
 
 _MODELS: dict[int, tuple[BaseModel, Any]] = {}
-"""Values of configuration models by identity, which is theirs as long as they are kept here: a plan makes the keys of
+"""Values of configuration models by identity, which is unique while they are kept here: a plan makes the keys of
 thousands of cells from a few dozen frozen models."""
 
 
@@ -96,7 +96,7 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 class StageManifest(StrictModel):
-    """Files of a stored stage and facts about its computation."""
+    """The manifest of a stored stage."""
 
     stage: str
     key: str
@@ -120,7 +120,6 @@ class StageManifest(StrictModel):
     """blake2b-256 of this file with an empty seal."""
 
     def text(self) -> str:
-        """The file's content."""
         return json.dumps(self.model_dump(mode="json"), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
     def sealed(self) -> StageManifest:

@@ -70,7 +70,7 @@ class Choice(StrictModel):
     searched: tuple[str, ...]
     """Fields that were tried at several values; empty where there was nothing to tune."""
     space: int = Field(ge=1)
-    """Configurations that the search space holds, the default included; a draw was tried where it is too large."""
+    """Size of the search space, the default included; where it is too large, a draw was tried."""
     original: Trial
     """The recommender before unlearning."""
     trials: tuple[Trial, ...] = Field(min_length=1)
@@ -90,7 +90,6 @@ class Choice(StrictModel):
 
 
 def choice_path(folder: Path, *, task: str, backbone: str, scale: str, method: str) -> Path:
-    """Where a choice lies."""
     return folder / task / backbone / scale / f"{method}.json"
 
 
@@ -202,8 +201,7 @@ def update_fixed(path: Path, chosen: Sequence[tuple[Choice, dict[str, Any]]]) ->
     Args:
         chosen: Each choice with the fields in which it differs from the method's defaults.
 
-    Raises:
-        UsageError: The file holds choices that were made on something else.
+    Raises UsageError where the file holds choices that were made on something else.
     """
     rules = parse_yaml(FixedRules, path.read_text(encoding="utf-8"), where=str(path)) if path.is_file() else None
     methods = dict(rules.methods) if rules else {}
