@@ -17,13 +17,8 @@ from genrec_unlearn_bench.pipeline.run import FinishedRun
 from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
 from genrec_unlearn_bench.tuning.choice import recommender_digest, write_choice
 from tests.pipeline.conftest import Bench
+from tests.pipeline.stream_world import COLUMNS
 from tests.tuning.choices import choice_for, trial
-
-COLUMNS = (
-    *("request", "names", "concepts", "items", "interactions"),
-    *("forget_hr@10", "so_far_hr@10", "earlier_hr@10", "retain_hr@10", "retain_ndcg@10"),
-    *("seconds", "cumulative_seconds", "share_of_retraining", "forget_n", "so_far_n", "earlier_n", "retain_n"),
-)
 
 PUBLISHED = Path(__file__).parents[2] / "leaderboard" / "results"
 
