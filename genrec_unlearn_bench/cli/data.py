@@ -101,7 +101,7 @@ def sids(
     categories and the task's concept.
     """
     from genrec_unlearn_bench.pipeline.request import RunRequest
-    from genrec_unlearn_bench.pipeline.token_health import token_health
+    from genrec_unlearn_bench.pipeline.run import sid_health
 
     request = RunRequest(
         task=task,
@@ -115,7 +115,7 @@ def sids(
         sid_set=overrides(set_sid or [], where="--set-sid"),
     )
     with open_store(cache_dir) as (store, progress):
-        found = token_health(request, store, progress, served=served)
+        found = sid_health(request, store, progress, served=served)
     return _sids_card(found, task)
 
 

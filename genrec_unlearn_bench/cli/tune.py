@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
     from genrec_unlearn_bench.tuning.choice import Choice
-    from genrec_unlearn_bench.tuning.selection import Trial
+    from genrec_unlearn_bench.tuning.rule import Trial
 
 Set = Annotated[list[str] | None, Option("--set", help="Keep a field at a value in all trials: key=value.")]
 Seeds = Annotated[list[int] | None, Option("--seed", help="Tuning seeds, never reported (default: 9000).", min=0)]
@@ -78,7 +78,7 @@ def tune(
         )
         tuned, failed = _tune(requests, store, progress, tuned_dir)
     if fixed is not None and tuned and place() == 0:
-        from genrec_unlearn_bench.tuning.fixed_rules import update_fixed
+        from genrec_unlearn_bench.tuning.choice import update_fixed
 
         update_fixed(fixed, [(one.choice, dict(one.changes)) for one, _ in tuned])
     parts = [part for one, path in tuned for part in (_table(one.choice), f"  {path}\n")]
@@ -120,7 +120,7 @@ def _table(choice: Choice) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    from genrec_unlearn_bench.tuning.selection import is_feasible
+    from genrec_unlearn_bench.tuning.rule import is_feasible
 
     seeds = f"seed{'s' if len(choice.seeds) > 1 else ''} {', '.join(map(str, choice.seeds))}"
     varying = [name for name in choice.searched if len({repr(one.config[name]) for one in choice.trials}) > 1]

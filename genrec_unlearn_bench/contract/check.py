@@ -194,7 +194,7 @@ class _DemoCheck:
         return call_method(
             lambda: former or self.method(config),
             recommender,
-            prepare_task(inputs, resolved.encoder.key, holdout=False),
+            prepare_task(inputs, resolved, holdout=False),
             source=self.entry.source,
             root=self.store.root,
             repeated=former is not None,

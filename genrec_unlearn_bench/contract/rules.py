@@ -33,7 +33,7 @@ from genrec_unlearn_bench.registry import (
     variants_of,
 )
 from genrec_unlearn_bench.store.manifest import canonical
-from genrec_unlearn_bench.tuning.search_space import configurations, search_space
+from genrec_unlearn_bench.tuning.rule import configurations, search_space
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 
 Method = type[UnlearningMethod[Any]]

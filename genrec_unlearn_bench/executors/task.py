@@ -31,8 +31,7 @@ from genrec_unlearn_bench.executors.trackers import JobProgress, Tracking, track
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.grid.schedule import RESULT, Job
 from genrec_unlearn_bench.grid.state import OPTION, JobState, State, SweepFolder
-from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
-from genrec_unlearn_bench.pipeline.resources import is_out_of_memory
+from genrec_unlearn_bench.pipeline.error_mapping import is_out_of_memory, to_user_error
 from genrec_unlearn_bench.pipeline.stage import StageContext, materialise, topological
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore

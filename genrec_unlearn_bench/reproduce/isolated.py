@@ -34,9 +34,8 @@ from genrec_unlearn_bench.errors import BenchError, UsageError, printable
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.graph import build_result
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
+from genrec_unlearn_bench.pipeline.resolve import ConfigSource, ResolvedRequest, resolve
 from genrec_unlearn_bench.pipeline.results import FinishedRun
-from genrec_unlearn_bench.pipeline.rulesets import ConfigSource
 from genrec_unlearn_bench.pipeline.run import run_resolved
 from genrec_unlearn_bench.pipeline.stage import Stage, StageContext, materialise, topological
 from genrec_unlearn_bench.progress import Progress

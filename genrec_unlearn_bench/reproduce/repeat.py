@@ -21,7 +21,7 @@ from genrec_unlearn_bench.features.encoder_spec import parse_encoder
 from genrec_unlearn_bench.pipeline.environment import arithmetic, describe, resolve_device
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.rulesets import ConfigSource
+from genrec_unlearn_bench.pipeline.resolve import ConfigSource
 from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.stages.shadows import STAGE
 from genrec_unlearn_bench.progress import Progress

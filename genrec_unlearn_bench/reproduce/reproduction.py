@@ -182,7 +182,7 @@ def reproduce(request: ReproductionRequest, store: StageStore, progress: Progres
         BenchError: Data, storage or training failed; what was trained until the last snapshot is kept.
     """
     from genrec_unlearn_bench.pipeline.environment import default_threads, determinism
-    from genrec_unlearn_bench.pipeline.resources import enough_memory
+    from genrec_unlearn_bench.pipeline.error_mapping import enough_memory
 
     if launched() > 1:
         raise UsageError(

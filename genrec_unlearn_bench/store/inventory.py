@@ -1,7 +1,5 @@
-"""Contents of a store: its stages by their manifests, a listing by kind and backbone, a check of every byte.
-
-Also times and sizes as people write them (30d, 20G).
-"""
+"""Contents of a store: its stages by their manifests, a listing by kind and backbone, a check of every byte; times and
+sizes as people write them (30d, 20G)."""
 
 from __future__ import annotations
 
@@ -97,7 +95,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Verified:
-    """Number of stages, those that are damaged, and those that could not be read at all."""
+    """Number of stages; those that are damaged, and those that could not be read at all."""
 
     stages: int
     damaged: tuple[Damage, ...]
@@ -138,13 +136,12 @@ def old_stages(root: Path) -> list[Path]:
 def old_store_notice(root: Path) -> str | None:
     """One line for the user where a cache holds stages of an older recipe."""
     number = len(old_stages(root))
-    if not number:
-        return None
-    return f"the cache holds {number} stages of an older recipe, which are not read: bench cache gc --old removes them"
+    text = f"the cache holds {number} stages of an older recipe, which are not read: bench cache gc --old removes them"
+    return text if number else None
 
 
 def folder_size(folder: Path) -> int:
-    """Bytes of all files below a folder; files that vanish meanwhile count nothing."""
+    """Bytes of all files below a folder."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):
@@ -153,7 +150,7 @@ def folder_size(folder: Path) -> int:
 
 
 def list_store(root: Path) -> Listing:
-    """Stages of a store by kind and backbone. Only manifests are read."""
+    """The listing of a store. Only manifests are read."""
     now = time.time()
     stages = list(entries(root))
     backbones = _backbones(stages)
@@ -176,11 +173,7 @@ def list_store(root: Path) -> Listing:
 
 
 def verify_store(root: Path, progress: Progress, *, only: Sequence[str] = (), quarantine: bool = True) -> Verified:
-    """Check every file of every stage (``only``: of these kinds) against its digest.
-
-    Args:
-        quarantine: Move damaged stages to ``quarantine/``, so that they are computed again.
-    """
+    """Check every file of every stage (``only``: of these kinds) against its digest; ``quarantine`` damaged stages."""
     store = StageStore(root, progress)
     folders = [(name, path) for name, path in stage_folders(root) if not only or name in only]
     damaged: list[Damage] = []

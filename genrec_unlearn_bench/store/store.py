@@ -5,10 +5,9 @@ is checked when a stage is read, and a damaged stage is moved to ``quarantine/``
 full disk or a damaged file the same command goes on where it stopped. Stages that are missing are looked up in a
 second, read-only store (``$GENREC_UNLEARN_BENCH_SHARED_CACHE``), if there is one.
 
-Locks end with their owner, whatever ends it. On network file systems without ``flock`` a lock is a record that its
-owner renews every half minute; one that has not changed for a minute and a half belongs to nobody any more
-(``filelock.SoftReadWriteLock``, which needs hard links). No result depends on a lock: two processes that held one would
-only do the same work twice.
+Locks end with their owner. On network file systems without ``flock`` a lock is a record that its owner renews every
+half minute and that is void after a minute and a half (``filelock.SoftReadWriteLock``, which needs hard links). No
+result depends on a lock: two processes that held one would only do the same work twice.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -40,20 +40,6 @@ from genrec_unlearn_bench.store.manifest import (
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-__all__ = [
-    "CACHE_VARIABLE",
-    "LOCK_SUFFIX",
-    "SHARED_VARIABLE",
-    "STAGES",
-    "Quarantined",
-    "StageStore",
-    "StoredStage",
-    "default_cache",
-    "held",
-    "is_free",
-    "try_lock",
-]
-
 CACHE_VARIABLE = "GENREC_UNLEARN_BENCH_CACHE"
 SHARED_VARIABLE = "GENREC_UNLEARN_BENCH_SHARED_CACHE"
 OPTION = f"--cache-dir or ${CACHE_VARIABLE}"
@@ -66,7 +52,7 @@ ACCESS_RESOLUTION = 60.0
 
 LOCK_SUFFIX = ".lock"
 RENEWED = 30.0
-"""Seconds between two renewals of a lock without ``flock``; three of them missed, and it is taken over."""
+"""Seconds between two renewals of a lock without ``flock``; after three missed ones it is taken over."""
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 _NO_FLOCK = frozenset({errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL})
@@ -86,7 +72,7 @@ def default_cache() -> Path:
 
 
 class Quarantined(NamedTuple):
-    """A damaged stage that was moved aside, what was damaged, and where it is now."""
+    """A damaged stage that was moved to ``path``."""
 
     name: str
     key: str
@@ -99,8 +85,8 @@ class StageStore:
 
     Args:
         progress: Receives a line when the store waits or finds damage.
-        shared: A store that is read where this one has nothing, and never written; by default the one that
-            ``$GENREC_UNLEARN_BENCH_SHARED_CACHE`` names.
+        shared: A store that is read where this one has nothing, and never written; by default
+            ``$GENREC_UNLEARN_BENCH_SHARED_CACHE``.
     """
 
     def __init__(self, root: Path, progress: Progress | None = None, *, shared: Path | None = None) -> None:
@@ -110,7 +96,7 @@ class StageStore:
         self._progress = progress or Progress()
         named = os.environ.get(SHARED_VARIABLE)
         self.shared = shared or (Path(named) if named else None)
-        self._roots = list(dict.fromkeys([self.root, *([self.shared] if self.shared else [])]))
+        self._roots = list(dict.fromkeys(filter(None, (self.root, self.shared))))
 
     def folder(self, name: str, key: str) -> Path:
         """Where a stage of that key lies, or would lie."""
@@ -121,7 +107,7 @@ class StageStore:
         return self.root / "unfinished" / name / key
 
     def contains(self, name: str, key: str) -> bool:
-        """Whether the stage has a manifest: nothing is read, for plans of thousands of stages."""
+        """Whether the stage has a manifest; nothing is read, for plans of thousands of stages."""
         return self._present(name, key) is not None
 
     def manifest(self, name: str, key: str) -> StageManifest | None:
@@ -171,7 +157,7 @@ class StageStore:
         waiting = f"waiting for another process that is computing the stage {name!r}"
         with guarded(folder, OPTION):
             make_folder(folder.parent)
-            with held(folder, waiting=lambda: self._progress.info(waiting)):
+            with held(folder, waiting=partial(self._progress.info, waiting)):
                 # Another process may have finished it while this one waited.
                 found = self.find(name, key)
                 if found is not None:
@@ -270,7 +256,7 @@ def held(target: Path, *, waiting: Callable[[], None], poll: float = 0.1) -> Ite
 
 def try_lock(target: Path, *, timeout: float = 0, poll: float = 0.1) -> Callable[[], None] | None:
     """Take the lock of a target; returns a function that releases it, or None where somebody else has it."""
-    # Imported here: it brings asyncio along, and a run whose result is there needs no lock.
+    # Imported here: it imports asyncio, and a run whose result is there needs no lock.
     from filelock import Timeout
 
     path = _lock_path(target)
