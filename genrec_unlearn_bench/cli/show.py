@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
-
 def show(
     name: Annotated[
         str,
