@@ -106,7 +106,7 @@ def _root(cache_dir: Path | None) -> Path:
 
 
 def _notice_old(root: Path) -> None:
-    from genrec_unlearn_bench.store.inventory import old_store_notice
+    from genrec_unlearn_bench.store.store import old_store_notice
 
     if line := old_store_notice(root):
         print_line(line, stderr=True)

@@ -197,7 +197,7 @@ def _sweep(
     from genrec_unlearn_bench.executors.base import Watcher, run_jobs
     from genrec_unlearn_bench.executors.slurm import slurm_states
     from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
-    from genrec_unlearn_bench.store.inventory import old_store_notice
+    from genrec_unlearn_bench.store.store import old_store_notice
 
     # Jobs of an earlier call that Slurm has ended cannot write that themselves.
     slurm_states(folder)
