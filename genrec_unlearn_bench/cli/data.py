@@ -10,7 +10,7 @@ from typer import Argument, Option
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card, sheet
 from genrec_unlearn_bench.cli.console import open_store, progressing
-from genrec_unlearn_bench.cli.show import dataset_card, is_local
+from genrec_unlearn_bench.cli.show import dataset_card
 from genrec_unlearn_bench.config import one_of, overrides
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def prepare(name: Name, data_dir: options.DataDir = None, cache_dir: options.Cac
 def info(name: Name, data_dir: options.DataDir = None, cache_dir: options.CacheDir = None) -> Output:
     """Say what a dataset is, where its files are looked for, and, if they are there, what it holds."""
     from genrec_unlearn_bench.data.catalogue import find_dataset
+    from genrec_unlearn_bench.data.locate import is_local
 
     shown = dataset_card(name, data_dir)
     if not is_local(find_dataset(name, data_dir), data_dir):

@@ -28,10 +28,7 @@ TAILS = 12
 MAX_RUNNING = 20
 MAX_FAILED = 5
 
-Grid = Annotated[
-    str | None,
-    Argument(help="Name or file of a grid (default: the one active last).", metavar="GRID"),
-]
+Grid = Annotated[str | None, Argument(help="Name or file of a grid (default: the one active last).", metavar="GRID")]
 Once = Annotated[bool, Option("--once", help="Print it once and stop; so is what is piped.")]
 Failed = Annotated[bool, Option("--failed", help="Show all failed jobs, with the last lines of their logs.")]
 By = Annotated[str, Option(help="Count by backbone, task, method or stage.")]

@@ -40,14 +40,10 @@ MethodFile = Annotated[str | None, Option(help="Of a run: its method's file, if 
 RunEncoder = Annotated[str | None, Option(help="Of a run: where its text encoder lies, if the record cannot say.")]
 Fresh = Annotated[bool, Option("--fresh", help="Of a run: make the original and the oracles anew as well.")]
 Floor = Annotated[
-    int | None,
-    Option(help="Of a run on a GPU: repeat it so often, keep the spread.", metavar="N", min=1),
+    int | None, Option(help="Of a run on a GPU: repeat it so often, keep the spread.", metavar="N", min=1)
 ]
 Minutes = Annotated[float | None, Option(help="Train for so long; the same call goes on.", min=0.0)]
-Changes = Annotated[
-    list[str] | None,
-    Option("--set", help="Change a field: training.epochs=3 (not comparable then)."),
-]
+Changes = Annotated[list[str] | None, Option("--set", help="Change a field: training.epochs=3 (not comparable then).")]
 TrainingSeed = Annotated[int, Option(help="Training seed.", min=0)]
 TestRows = Annotated[int, Option(help="Test rows measured while training goes on; at its end all are.", min=1)]
 RunThreads = Annotated[int | None, Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]

@@ -10,7 +10,8 @@ from typer import Option
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, sheet
 from genrec_unlearn_bench.cli.console import open_store
-from genrec_unlearn_bench.cli.run import changed_fields, chosen_names
+from genrec_unlearn_bench.cli.run import changed_fields
+from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
 from genrec_unlearn_bench.launch import launched, place
 
@@ -54,6 +55,7 @@ def tune(
     Validation data decides, at seeds that are not reported. Finished trials are kept: the same call goes on after an
     interrupt. `bench run --ruleset tuned` reads the choice.
     """
+    from genrec_unlearn_bench.pipeline.cells import expand_names
     from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.pipeline.tune import TUNING_SEED, TuningRequest
 
@@ -67,7 +69,7 @@ def tune(
         threads=threads,
         **changed_fields(set_, set_backbone, set_sid),
     )
-    backbones, methods = chosen_names(shared, backbone, method)
+    backbones, methods = expand_names(shared, named(backbone), named(method))
     runs = [shared.model_copy(update={"backbone": one, "method": name}) for one in backbones for name in methods]
     seeds = tuple(dict.fromkeys(seed or [TUNING_SEED]))
     requests = [TuningRequest(run=run, seeds=seeds, trials=trials) for run in runs]

@@ -5,10 +5,12 @@ The renderers know nothing of files; here is which of them makes which file, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from genrec_unlearn_bench.errors import DataMissing, UnknownName
+from genrec_unlearn_bench.files import atomic_bytes
 from genrec_unlearn_bench.reporting.across import Across, across
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.layouts import Layout
@@ -18,6 +20,8 @@ from genrec_unlearn_bench.reporting.selection import Selection, narrowed
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 
 FORMATS = ("terminal", "md", "csv", "json", "html", "latex")
+SUFFIXES = {".md": "md", ".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html", ".txt": "terminal"}
+"""Ends of a file's name, with the format that each stands for."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,28 @@ def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool
             return _latex(report, standalone=standalone, bib=bib)
         case _:
             raise UnknownName("format", format_, FORMATS)
+
+
+def write_outputs(files: Iterable[Output], out: Path, option: str) -> list[Path]:
+    """Write files into a folder, or the main one under the name ``out`` with what it needs beside it.
+
+    Returns their paths. Raises StorageError naming ``option``.
+    """
+    single = not out.is_dir() and out.suffix.lower() in SUFFIXES
+    written = []
+    for file in files:
+        if not single:
+            place = out / file.name
+        elif file.role == "main":
+            place = out
+        elif file.role == "further":
+            continue
+        else:
+            # The bibliography by the main file's name, figures by their own.
+            place = out.with_suffix(".bib") if file.name.endswith(".bib") else out.with_name(file.name)
+        atomic_bytes(place, file.content if isinstance(file.content, bytes) else file.content.encode("utf-8"), option)
+        written.append(place)
+    return written
 
 
 def _shows(layout: Layout) -> str:

@@ -21,8 +21,8 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import draft_prefix
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.inventory import Entry, entries, folder_size, old_stages
-from genrec_unlearn_bench.store.store import LOCK_SUFFIX, STAGES, StageStore, is_free, try_lock
+from genrec_unlearn_bench.store.inventory import Entry, entries, folder_size
+from genrec_unlearn_bench.store.store import LOCK_SUFFIX, STAGES, StageStore, is_free, old_stages, try_lock
 
 HOUR = 3600.0
 RESUMABLE = 14 * 24 * HOUR

@@ -3,7 +3,6 @@ sizes as people write them (30d, 20G)."""
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,15 +15,10 @@ from pydantic import ValidationError
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, StorageError, UsageError
-from genrec_unlearn_bench.files import storage_error
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import MANIFEST, StageManifest, verified
-from genrec_unlearn_bench.store.store import STAGES, StageStore
+from genrec_unlearn_bench.store.store import StageStore, stage_folders
 
-_NOT_STAGES = frozenset({STAGES, "quarantine", "unfinished", "sweeps", "embeddings", "pulling"})
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_SHORT = re.compile(r"[0-9a-f]{2}")
-_KEY = re.compile(r"[0-9a-f]{64}")
 _SECONDS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 _BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -117,27 +111,6 @@ def entries(root: Path) -> Iterator[Entry]:
             made = read = folder.stat().st_mtime
             manifest = None
         yield Entry(name, folder.name, folder, manifest, made, read)
-
-
-def stage_folders(root: Path) -> Iterator[tuple[str, Path]]:
-    """Kind and folder of every stage, sorted."""
-    for kind in _folders(root / STAGES, _NAME):
-        for short in _folders(kind, _SHORT):
-            for folder in _folders(short, _KEY):
-                yield kind.name, folder
-
-
-def old_stages(root: Path) -> list[Path]:
-    """Stages in the layout of an older recipe, ``<root>/<kind>/<key[:2]>/<key>/``. Nothing reads them any more."""
-    kinds = [folder for folder in _folders(root, _NAME) if folder.name not in _NOT_STAGES]
-    return [folder for kind in kinds for short in _folders(kind, _SHORT) for folder in _folders(short, _KEY)]
-
-
-def old_store_notice(root: Path) -> str | None:
-    """One line for the user where a cache holds stages of an older recipe."""
-    number = len(old_stages(root))
-    text = f"the cache holds {number} stages of an older recipe, which are not read: bench cache gc --old removes them"
-    return text if number else None
 
 
 def folder_size(folder: Path) -> int:
@@ -240,14 +213,3 @@ def _backbones(stages: Iterable[Entry]) -> Mapping[str, str]:
         return known[key]
 
     return {key: backbone(key) for key in manifests}
-
-
-def _folders(place: Path, pattern: re.Pattern[str]) -> list[Path]:
-    try:
-        with os.scandir(place) as found:
-            names = sorted(one.name for one in found if pattern.fullmatch(one.name) and one.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as fault:
-        raise storage_error(fault, place, "--cache-dir", verb="read") or fault from fault
-    return [place / name for name in names]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import time
 import uuid
@@ -46,6 +47,10 @@ OPTION = f"--cache-dir or ${CACHE_VARIABLE}"
 
 STAGES = "stages"
 """Folder of a store that holds its stages."""
+_NOT_STAGES = frozenset({STAGES, "quarantine", "unfinished", "sweeps", "embeddings", "pulling"})
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_SHORT = re.compile(r"[0-9a-f]{2}")
+_KEY = re.compile(r"[0-9a-f]{64}")
 
 ACCESS_RESOLUTION = 60.0
 """Seconds after which another reading of a stage is noted (as its folder's time)."""
@@ -337,3 +342,36 @@ def _renewed_lock(path: Path, *, timeout: float, poll: float) -> Callable[[], No
         lock.close()
 
     return release
+
+
+def stage_folders(root: Path) -> Iterator[tuple[str, Path]]:
+    """Kind and folder of every stage, sorted."""
+    for kind in _folders(root / STAGES, _NAME):
+        for short in _folders(kind, _SHORT):
+            for folder in _folders(short, _KEY):
+                yield kind.name, folder
+
+
+def old_stages(root: Path) -> list[Path]:
+    """Stages in the layout of an older recipe, ``<root>/<kind>/<key[:2]>/<key>/``. Nothing reads them any more."""
+    kinds = [folder for folder in _folders(root, _NAME) if folder.name not in _NOT_STAGES]
+    return [folder for kind in kinds for short in _folders(kind, _SHORT) for folder in _folders(short, _KEY)]
+
+
+def old_store_notice(root: Path) -> str | None:
+    """One line for the user where a cache holds stages of an older recipe."""
+    number = len(old_stages(root))
+    if not number:
+        return None
+    return f"the cache holds {number} stages of an older recipe, which are not read: bench cache gc --old removes them"
+
+
+def _folders(place: Path, pattern: re.Pattern[str]) -> list[Path]:
+    try:
+        with os.scandir(place) as found:
+            names = sorted(one.name for one in found if pattern.fullmatch(one.name) and one.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as fault:
+        raise storage_error(fault, place, "--cache-dir", verb="read") or fault from fault
+    return [place / name for name in names]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +28,10 @@ from genrec_unlearn_bench.errors import (
     DataMissing,
     ProtocolMismatch,
     StorageError,
+    UnknownName,
     UsageError,
 )
-from genrec_unlearn_bench.files import atomic_folder, file_digest
+from genrec_unlearn_bench.files import atomic_folder, atomic_text, file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, read_record, result_folder, table_place
 from genrec_unlearn_bench.progress import Progress
@@ -298,3 +299,27 @@ def _check_record(record: RunRecord, offered: OfferedResult, results_dir: Path, 
     same = (record.key, record.protocol_version) == (offered.key, offered.protocol_version)
     if not same or result_folder(results_dir, record) != target:
         raise CorruptArtefact("the record is of another run than the index says", where=offered.place)
+
+
+def select_offered(index: PullIndex, wanted: Mapping[str, Sequence[str]]) -> list[OfferedResult]:
+    """The results whose fields have one of the wanted names. Raises UnknownName for a name that no result has."""
+    for field, values in wanted.items():
+        known = {str(getattr(one, field)) for one in index.results}
+        for value in values:
+            if value not in known:
+                raise UnknownName(f"{field} at this place", value, known)
+    return [one for one in index.results if all(getattr(one, field) in values for field, values in wanted.items())]
+
+
+def write_index(folder: Path) -> tuple[Path, int]:
+    """Write the index of a folder's results into it. Returns its path, and the number of results."""
+    if not folder.is_dir():
+        raise UsageError("an index is made of a folder", where=str(folder), hint="give a folder with results")
+    try:
+        index = index_of(folder)
+    except (OSError, ValidationError) as fault:
+        raise DataMissing(f"a result cannot be read: {fault}", where=str(folder)) from None
+    if not index.results:
+        raise DataMissing("there is no result", where=str(folder))
+    atomic_text(folder / INDEX, index.text(), "the folder")
+    return folder / INDEX, len(index.results)

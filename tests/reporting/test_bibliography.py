@@ -24,9 +24,9 @@ def test_every_shipped_method_has_an_entry() -> None:
 
 
 def test_every_backbone_has_an_entry() -> None:
-    from genrec_unlearn_bench.cli.ls import listing
+    from genrec_unlearn_bench.cli.ls import names_of
 
-    names = [str(record["name"]) for record in listing("backbones").records]
+    names = names_of("backbones")
     assert names
     assert [name for name in names if f"backbone:{name}" not in references()] == []
 
