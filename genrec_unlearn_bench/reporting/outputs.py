@@ -154,25 +154,20 @@ def _csv(report: Report) -> tuple[Output, ...]:
 
 
 def _html(report: Report) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.html.render import render_html
+    from genrec_unlearn_bench.reporting.html_page import render_html
 
-    page = render_html(
-        report.board, report.protocol, baseline=report.baseline, compared=report.across, reported=report.reported
-    )
+    page = render_html(report.board, report.protocol, baseline=report.baseline, reported=report.reported)
     return (Output("index.html", page), *_figures(report.across, svg=True))
 
 
 def _latex(report: Report, *, standalone: bool, bib: bool) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.latex.render import render_latex
+    from genrec_unlearn_bench.reporting.latex_tables import render_latex
+    from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph
 
     text = render_latex(report.tables, standalone=standalone, reported=report.reported)
     out = [Output(f"{report.stem}.tex", text)]
     if bib:
-        from genrec_unlearn_bench.reporting.bibliography import bibliography
-
         out.append(Output(f"{report.stem}.bib", bibliography(report.tables).text, "beside"))
-    from genrec_unlearn_bench.reporting.paragraph import statistics_paragraph
-
     out.append(Output(f"{report.stem}-statistics.tex", statistics_paragraph(report.tables), "further"))
     return (*out, *_figures(report.across, svg=False))
 

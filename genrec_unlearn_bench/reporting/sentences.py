@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import format_float_positional
 
 from genrec_unlearn_bench.reporting.facts import Short
-from genrec_unlearn_bench.reporting.latex.escape import escape
+from genrec_unlearn_bench.reporting.latex_text import escape
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.wording import counted, listed, p_text, spanned, verb
 

@@ -5,14 +5,14 @@ Nothing but these results goes in, so anybody can make it again and compare it b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from genrec_unlearn_bench.errors import DataMissing
-from genrec_unlearn_bench.reporting.board import Board, make_board
-from genrec_unlearn_bench.reporting.html.render import render_html
+from genrec_unlearn_bench.reporting.board import make_board
+from genrec_unlearn_bench.reporting.html_page import render_html
 from genrec_unlearn_bench.reporting.layouts import layouts
-from genrec_unlearn_bench.reporting.outputs import Report, make_report, outputs
+from genrec_unlearn_bench.reporting.outputs import make_report, outputs
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.selection import task_kinds, variants
@@ -31,12 +31,17 @@ def site_files(results: Sequence[Result], protocol: StatisticsProtocol, *, root:
         root: The leaderboard's folder, for ``results/manifests`` and ``health``.
     """
     board = make_board(results, protocol)
+    kinds = task_kinds(results)
     files: dict[str, bytes] = {}
-    for report in _reports(board, results, protocol):
-        for format_ in FORMATS:
-            for output in outputs(report, format_, standalone=True, bib=True):
-                content = output.content
-                files[f"tables/{output.name}"] = content if isinstance(content, bytes) else content.encode("utf-8")
+    for layout in layouts().values():
+        try:
+            report = make_report(board, layout, protocol, kinds=kinds, variant_of=variants())
+        except DataMissing:
+            # No result of this sort has been published yet.
+            continue
+        for output in (each for name in FORMATS for each in outputs(report, name, standalone=True, bib=True)):
+            content = output.content
+            files[f"tables/{output.name}"] = content if isinstance(content, bytes) else content.encode("utf-8")
     linked = [f"tables/{layout}{ending}" for layout in layouts() for ending in (".md", "-long.csv", ".tex")]
     page = render_html(
         board,
@@ -67,14 +72,3 @@ def _first(new: bytes, old: bytes) -> str:
     line = new[:place].count(b"\n") + 1
     before, after = (part[max(0, place - 30) : place + 50].decode("utf-8", "replace") for part in (old, new))
     return f"differs from line {line} on: {before!r} there, {after!r} now"
-
-
-def _reports(board: Board, results: Sequence[Result], protocol: StatisticsProtocol) -> Iterator[Report]:
-    """A report for every layout that some result fits."""
-    kinds = task_kinds(results)
-    for layout in layouts().values():
-        try:
-            yield make_report(board, layout, protocol, kinds=kinds, variant_of=variants())
-        except DataMissing:
-            # No result of this sort has been published yet.
-            continue

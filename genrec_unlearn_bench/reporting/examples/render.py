@@ -16,9 +16,9 @@ from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples import page as words
 from genrec_unlearn_bench.reporting.examples.page import Example, Item, Page, ShownList, clipped, split
 from genrec_unlearn_bench.reporting.formats.terminal import print_sentences, rendered
-from genrec_unlearn_bench.reporting.html.render import html_environment, inline_hash, template_file, trusted
-from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
-from genrec_unlearn_bench.reporting.latex.render import template
+from genrec_unlearn_bench.reporting.html_page import html_environment, template_file
+from genrec_unlearn_bench.reporting.latex_tables import template
+from genrec_unlearn_bench.reporting.latex_text import escape, label, shorten
 from genrec_unlearn_bench.reporting.wording import visible
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ WIDTH = 90
 
 def render_html(page: Page) -> str:
     """The whole page. The same page gives the same bytes."""
-    style = template_file("examples", "style.css")
     environment = html_environment()
     environment.filters["visible"] = visible
     return environment.from_string(template_file("examples", "page.html.j2")).render(
@@ -40,8 +39,7 @@ def render_html(page: Page) -> str:
         words=words,
         clipped=clipped,
         width=WIDTH,
-        style=trusted(style),
-        style_hash=inline_hash(style),
+        style=template_file("examples", "style.css"),
     )
 
 

@@ -9,7 +9,7 @@ from importlib import resources
 
 from genrec_unlearn_bench.config import StrictModel, one_of, parse_yaml
 from genrec_unlearn_bench.reporting.board import Block, Board
-from genrec_unlearn_bench.reporting.figures.measurements import SPACES, Panels, measured_panels, read_tables
+from genrec_unlearn_bench.reporting.figures.catalogue import SPACES, Panels, measured_panels, read_tables
 from genrec_unlearn_bench.reporting.figures.model import (
     FLOOR_LABEL,
     Cast,
@@ -19,8 +19,7 @@ from genrec_unlearn_bench.reporting.figures.model import (
     panel_figure,
     unmeasured,
 )
-from genrec_unlearn_bench.reporting.figures.pareto import draw_pareto
-from genrec_unlearn_bench.reporting.figures.records import draw_ablation, draw_overlap
+from genrec_unlearn_bench.reporting.figures.records import draw_ablation, draw_overlap, draw_pareto
 
 
 class Kind(StrictModel):

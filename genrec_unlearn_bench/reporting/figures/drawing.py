@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import UnknownName
-from genrec_unlearn_bench.reporting.figures.measurements import SECOND
+from genrec_unlearn_bench.reporting.figures.catalogue import SECOND
 from genrec_unlearn_bench.reporting.figures.model import PALETTE, Figure, Look, Panel, Series, Width
-from genrec_unlearn_bench.reporting.latex.escape import escape, label
+from genrec_unlearn_bench.reporting.latex_text import escape, label
 from genrec_unlearn_bench.reporting.wording import csv_text
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Mark
 from genrec_unlearn_bench.reporting.board import CORE
 from genrec_unlearn_bench.reporting.facts import facts
-from genrec_unlearn_bench.reporting.latex.escape import shorten
+from genrec_unlearn_bench.reporting.latex_text import shorten
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS
 from genrec_unlearn_bench.reporting.sentences import in_latex, sentences
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
