@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import UnknownName
-from genrec_unlearn_bench.reporting.figures.catalogue import SECOND
-from genrec_unlearn_bench.reporting.figures.model import PALETTE, Figure, Look, Panel, Series, Width
+from genrec_unlearn_bench.reporting.figures.model import PALETTE, SECOND_DASH, Figure, Look, Panel, Series, Width
 from genrec_unlearn_bench.reporting.latex_text import escape, label
 from genrec_unlearn_bench.reporting.wording import csv_text
 
@@ -196,7 +195,7 @@ def _add_legend(canvas: Canvas, figure: Figure, width: Width) -> None:
         if any(each.look.hollow for each in series):
             line = 0.0 if rows else 1.0
             looks[figure.variants[0]] = Look(_GREY, "o", width=line)
-            looks[figure.variants[1]] = Look(_GREY, "o", width=line, dash=SECOND, hollow=True)
+            looks[figure.variants[1]] = Look(_GREY, "o", width=line, dash=SECOND_DASH, hollow=True)
     if not looks:
         return
     columns = _legend_columns([len(name) for name in looks], width.inches * 72.0)

@@ -55,7 +55,7 @@ class Look:
     Attributes:
         width: Of its line; 0 = marks alone.
         dash: In points on and off; empty = solid.
-        order: Drawing order; higher covers lower.
+        order: Higher covers lower.
         size: Of its marks, in points.
         edge: Colour of the marks' edges, where it is not ``colour``.
     """
@@ -81,6 +81,8 @@ PALETTE: tuple[tuple[str, str], ...] = (
 """Colours of Okabe and Ito with the marker of each. One figure shows as many rows besides the references."""
 ORIGINAL = Look("#000000", "x", width=1.3, order=3.0)
 ORACLE = Look("#707070", "+", width=1.8, order=2.5)
+SECOND_DASH = (3.2, 1.6)
+"""Dashes of a second variant, whose marks are hollow."""
 _FLOOR = Look("#A0A0A0", "", width=1.0, dash=(1.0, 1.5), order=1.0)
 
 
@@ -187,12 +189,10 @@ class Figure:
 
     @property
     def heads(self) -> tuple[object, ...]:
-        """Columns of its CSV."""
         return self.table[0] if self.table else COLUMNS
 
     @property
     def rows(self) -> tuple[tuple[object, ...], ...]:
-        """Its numbers."""
         if self.table:
             return self.table[1:]
         return tuple(
