@@ -9,12 +9,12 @@ Deterministic: the same tables give the same bytes. Whatever comes from records 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
 from genrec_unlearn_bench.reporting.formats.notes import latex_notes
@@ -28,7 +28,7 @@ from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, tas
 from genrec_unlearn_bench.reporting.wording import bare, fixed
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
 
 PACKAGES = ("booktabs", "adjustbox")
 """What a document has to load."""
@@ -55,11 +55,12 @@ _UNITS = {"seconds": "s", "MiB": "MiB"}
 
 
 @cache
-def template(name: str) -> Template:
-    """A template with delimiters that LaTeX does not use: ``((* block *))``, ``((( value )))``, ``((= comment =))``."""
-    from jinja2 import Environment, StrictUndefined
+def _environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    environment = Environment(  # noqa: S701 - values are TeX, escaped where they are made; HTML's escapes would break it
+    folder = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "latex"
+    return Environment(  # noqa: S701 - values are TeX, escaped where they are made; HTML's escapes would break it
+        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
         block_start_string="((*",
         block_end_string="*))",
         variable_start_string="(((",
@@ -71,8 +72,11 @@ def template(name: str) -> Template:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    folder = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "latex"
-    return environment.from_string((folder / name).read_text(encoding="utf-8"))
+
+
+def template(name: str) -> Template:
+    """A template with delimiters that LaTeX does not use: ``((* block *))``, ``((( value )))``, ``((= comment =))``."""
+    return _environment().get_template(name)
 
 
 def render_latex(
@@ -104,26 +108,18 @@ def render_latex(
 
 def _reported_float(block: str, found: Sequence[Beside]) -> str:
     titles = list(dict.fromkeys(pair.title for pair in found))
+    methods = dict.fromkeys(pair.method for pair in found)
     cells = {(pair.method, pair.title): _reported_pair(pair) for pair in found}
-    width = 2 * len(titles)
-    heads = " & ".join(rf"\multicolumn{{2}}{{c}}{{{escape(title)}}}" for title in titles)
-    rules = "".join(rf"\cmidrule(lr){{{2 * i + 2}-{2 * i + 3}}}" for i in range(len(titles)))
-    body = [r"\midrule"]
-    for method in dict.fromkeys(pair.method for pair in found):
-        row = [escape(method), *(cells.get((method, title), "-- & --") for title in titles)]
-        body.append(" & ".join(row) + r" \\")
-    return template("table.tex").render(
-        table={
-            "environment": "table*" if width > 6 else "table",
-            "caption": f"Reported numbers beside ours: {escape(block)}.",
-            "short": f"Reported beside ours: {escape(block)}",
-            "label": f"tab:reported-{label(block)}",
-            "again": False,
-            "columns": "l" + "r" * width,
-            "head": (rf"& {heads} \\", rules, "& " + " & ".join(["reported & ours"] * len(titles)) + r" \\"),
-            "body": body,
-            "notes": " ".join(escape(note) for note in beside_notes(found)),
-        }
+    return template("reported.tex").render(
+        environment="table*" if len(titles) > 3 else "table",
+        caption=f"Reported numbers beside ours: {escape(block)}.",
+        short=f"Reported beside ours: {escape(block)}",
+        label=f"tab:reported-{label(block)}",
+        again=False,
+        columns="l" + "rr" * len(titles),
+        titles=[escape(title) for title in titles],
+        rows={escape(name): [cells.get((name, title), "-- & --") for title in titles] for name in methods},
+        notes=" ".join(escape(note) for note in beside_notes(found)),
     )
 
 
@@ -218,18 +214,19 @@ def _floats(table: Table) -> list[str]:
     for page in pages_of(table):
         first, last = page.number == 1, page.number == page.total
         part = "" if page.total == 1 else f", part {page.number} of {page.total}"
-        filled = {
-            "environment": "table*" if page.width > ONE_COLUMN else "table",
-            "caption": f"{title}{part}." + (f" {escape(table.caption)}" if first else ""),
-            "short": title,
-            "label": f"tab:{label(table.name)}" + ("" if first else f"-part{page.number}"),
-            "again": not first,
-            "columns": "l" + FORMAT * len(page.columns),
-            "head": _head_lines(page.columns),
-            "body": _body(page),
-            "notes": " ".join(latex_notes(table)) if last else "Notes: below the last part.",
-        }
-        out.append(template("table.tex").render(table=filled))
+        text = template("table.tex").render(
+            environment="table*" if page.width > ONE_COLUMN else "table",
+            caption=f"{title}{part}." + (f" {escape(table.caption)}" if first else ""),
+            short=title,
+            label=f"tab:{label(table.name)}" + ("" if first else f"-part{page.number}"),
+            again=not first,
+            columns="l" + FORMAT * len(page.columns),
+            width=1 + CELLS * len(page.columns),
+            **_heads(page.columns),
+            sections=_sections(page),
+            notes=" ".join(latex_notes(table)) if last else "Notes: below the last part.",
+        )
+        out.append(text)
     return out
 
 
@@ -238,25 +235,33 @@ def _groups(columns: Sequence[Column]) -> list[tuple[Column, ...]]:
     return [tuple(members) for _, members in groupby(columns, lambda column: (column.top, column.head))]
 
 
-def _head_lines(columns: Sequence[Column]) -> list[str]:
-    """The lines between ``\\toprule`` and ``\\midrule``: tasks, heads and, where they say more than these, titles."""
-    tasks = [(task, len(list(members))) for task, members in groupby(columns, lambda column: column.top)]
-    groups = _groups(columns)
-    heads, titles = [], []
-    for group in groups:
+class _Head(NamedTuple):
+    """A head over some LaTeX columns, counted from 1; the rows' names are in the first."""
+
+    text: str
+    first: int
+    last: int
+
+
+def _heads(columns: Sequence[Column]) -> dict[str, list[_Head]]:
+    """Tasks, groups and, where they say more than these, titles; ``titled`` are the groups with titles below them."""
+    places = {column: (2 + CELLS * place, 1 + CELLS * (place + 1)) for place, column in enumerate(columns)}
+
+    def over(text: str, members: Sequence[Column]) -> _Head:
+        return _Head(text, places[members[0]][0], places[members[-1]][1])
+
+    by_task = [tuple(members) for _, members in groupby(columns, lambda column: column.top)]
+    out: dict[str, list[_Head]] = {"groups": [], "titled": [], "titles": []}
+    out["tasks"] = [over(escape(shorten(task_title(members[0].top))), members) for members in by_task]
+    for group in _groups(columns):
         arrows = {_ARROWS[column.measure.arrow] for column in group}
         shared = arrows.pop() if len(arrows) == 1 else ""
-        heads.append((f"{escape(group[0].head)} {shared}".strip(), len(group)))
-        titles += [(_title(column, "" if shared else _ARROWS[column.measure.arrow]), 1) for column in group]
-    lines = [
-        _spanning((escape(shorten(task_title(task))), size) for task, size in tasks),
-        _rules((size, True) for _, size in tasks),
-        _spanning(heads),
-    ]
-    if any(text for text, _ in titles):
-        ruled = [(len(group), any(_title_lines(column) != [""] for column in group)) for group in groups]
-        lines += [_rules(ruled), _spanning(titles)]
-    return lines
+        out["groups"].append(over(f"{escape(group[0].head)} {shared}".strip(), group))
+        if any(_title_lines(column) != [""] for column in group):
+            out["titled"].append(out["groups"][-1])
+        for column in group:
+            out["titles"].append(over(_title(column, "" if shared else _ARROWS[column.measure.arrow]), [column]))
+    return out if any(head.text for head in out["titles"]) else {**out, "titles": []}
 
 
 def _title(column: Column, arrow: str) -> str:
@@ -281,39 +286,21 @@ def _title_lines(column: Column) -> list[str]:
     return [title[:place], title[place + 1 :]]
 
 
-def _spanning(cells: Iterable[tuple[str, int]]) -> str:
-    return "".join(rf" & \multicolumn{{{CELLS * size}}}{{c}}{{{text}}}" for text, size in cells) + r" \\"
-
-
-def _rules(cells: Iterable[tuple[int, bool]]) -> str:
-    """Rules below cells that span so many measures, where there is something under them."""
+def _sections(page: Page) -> list[dict[str, object]]:
     out = []
-    at = 2
-    for size, wanted in cells:
-        if wanted:
-            out.append(rf"\cmidrule(lr){{{at}-{at + CELLS * size - 1}}}")
-        at += CELLS * size
-    return "".join(out)
-
-
-def _body(page: Page) -> list[str]:
-    width = 1 + CELLS * len(page.columns)
-    lines = []
     for number, section in enumerate(page.sections):
-        goes_on = " (continued)" if number == 0 and page.continued else ""
-        lines.append(r"\midrule")
-        backbone = escape(shorten(backbone_title(section.title)))
-        lines.append(rf"\multicolumn{{{width}}}{{@{{}}l}}{{\textit{{{backbone}}}{goes_on}}} \\")
+        lines = []
         before = ""
         seen: dict[str, int] = {}
         for line in section.lines:
             if line.kind == "reference" and not any(_says_something(entry) for entry in line.entries):
                 continue
-            if before == "reference" and line.kind == "method":
-                lines.append(rf"\cmidrule(l){{2-{width}}}")
+            first_method = before == "reference" and line.kind == "method"
+            lines.append({"first_method": first_method, "cells": _line(page, line, _name(line, seen))})
             before = line.kind
-            lines.append(_line(page, line, _name(line, seen)))
-    return lines
+        title = escape(shorten(backbone_title(section.title)))
+        out.append({"title": title, "continued": number == 0 and page.continued, "lines": lines})
+    return out
 
 
 def _says_something(entry: Entry) -> bool:
@@ -329,7 +316,7 @@ def _name(line: Line, seen: dict[str, int]) -> str:
     return escape(short if seen[short] == 1 else f"{short} ({seen[short]})")
 
 
-def _line(page: Page, line: Line, name: str) -> str:
+def _line(page: Page, line: Line, name: str) -> list[str]:
     cells = [name]
     shown = [entry for entry in line.entries if entry.column in page.columns]
     for _, members in groupby(shown, lambda entry: entry.column.top):
@@ -340,7 +327,7 @@ def _line(page: Page, line: Line, name: str) -> str:
             cells.append(rf"\multicolumn{{{CELLS * len(entries)}}}{{c}}{{{words}}}")
         else:
             cells += [part for entry in entries for part in _cells(entry)]
-    return " & ".join(cells) + r" \\"
+    return cells
 
 
 def _cells(entry: Entry) -> tuple[str, str, str]:
