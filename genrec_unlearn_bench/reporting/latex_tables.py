@@ -291,12 +291,11 @@ def _sections(page: Page) -> list[dict[str, object]]:
     for number, section in enumerate(page.sections):
         lines = []
         before = ""
-        seen: dict[str, int] = {}
         for line in section.lines:
             if line.kind == "reference" and not any(_says_something(entry) for entry in line.entries):
                 continue
             first_method = before == "reference" and line.kind == "method"
-            lines.append({"first_method": first_method, "cells": _line(page, line, _name(line, seen))})
+            lines.append({"first_method": first_method, "cells": _line(page, line)})
             before = line.kind
         title = escape(shorten(backbone_title(section.title)))
         out.append({"title": title, "continued": number == 0 and page.continued, "lines": lines})
@@ -309,15 +308,8 @@ def _says_something(entry: Entry) -> bool:
     )
 
 
-def _name(line: Line, seen: dict[str, int]) -> str:
-    """The row's title, with a number where another one was shortened to the same."""
-    short = shorten(row_title(line.label))
-    seen[short] = seen.get(short, 0) + 1
-    return escape(short if seen[short] == 1 else f"{short} ({seen[short]})")
-
-
-def _line(page: Page, line: Line, name: str) -> list[str]:
-    cells = [name]
+def _line(page: Page, line: Line) -> list[str]:
+    cells = [escape(shorten(row_title(line.label)))]
     shown = [entry for entry in line.entries if entry.column in page.columns]
     for _, members in groupby(shown, lambda entry: entry.column.top):
         entries = list(members)

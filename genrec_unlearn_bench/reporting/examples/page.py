@@ -130,11 +130,6 @@ class Page(StrictModel):
     """How the examples were chosen."""
     examples: tuple[Example, ...]
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The runs, in the order of every example's lists."""
-        return tuple(shown.label for shown in self.examples[0].lists) if self.examples else ()
-
 
 def make_page(
     scene: Scene, chosen: Sequence[tuple[Group, int]], *, beam: int, rule: str, history: int = 5, ids: bool = False
