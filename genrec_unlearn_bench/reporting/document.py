@@ -212,10 +212,14 @@ def _block(layouts: Sequence[_Layout], protocol: StatisticsProtocol, *, brief: b
 def _rows(
     rows: Sequence[Row], judged: BlockAnalysis, protocol: StatisticsProtocol, *, brief: bool
 ) -> list[dict[str, Any]]:
-    found = {row.label: verdicts(judged, row, beam=protocol.beam) for row in rows}
-    rivals = [row for row in rows if role_of(row) == "method" and not row.diverged and _point(found[row.label])]
-    front = dict(zip(rivals, pareto_front([_point(found[row.label]) or (0.0, 0.0) for row in rivals]), strict=True))
-    return [_row(row, found[row.label], front=front.get(row, False), brief=brief) for row in rows]
+    found = [(row, verdicts(judged, row, beam=protocol.beam)) for row in rows]
+    points = {
+        row.label: (each.gap, each.kept)
+        for row, each in found
+        if role_of(row) == "method" and not row.diverged and each.gap is not None and each.kept is not None
+    }
+    front = dict(zip(points, pareto_front(list(points.values())), strict=True))
+    return [_row(row, each, front=front.get(row.label, False), brief=brief) for row, each in found]
 
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -235,10 +239,6 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
         f"Methods shown to forget as retraining does: {names[0]}. Of these, shown to keep retain quality: {names[1]}. "
         f"Controls that do both: {names[2]}.{without}"
     )
-
-
-def _point(found: Verdicts) -> tuple[float, float] | None:
-    return (found.gap, found.kept) if found.gap is not None and found.kept is not None else None
 
 
 def _row(row: Row, found: Verdicts, *, front: bool, brief: bool) -> dict[str, Any]:

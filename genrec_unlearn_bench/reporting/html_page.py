@@ -83,7 +83,6 @@ def render_html(
         order=sorted(range(len(blocks)), key=lambda place: (place != content["start"], place)),
         groups=GROUPS,
         rows_of=_rows_of,
-        overview=_overview(blocks),
         methods=pages,
         # With the same default in three methods or more.
         shared=[field for field, number in settings.items() if number >= 3],
@@ -168,15 +167,3 @@ def _rows_of(block: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
     """Rows of a kind: methods and controls by their verdicts, references in their own order."""
     found = [row for row in block["rows"] if row["kind"] == kind]
     return found if kind == "reference" else sorted(found, key=lambda row: (*standing(row["order"]), row["label"]))
-
-
-def _overview(blocks: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, str, list[Any]]]]]:
-    """For every kind but references: label, method and its row in each block."""
-    out = []
-    for kind, heading in GROUPS[:2]:
-        found = {row["label"]: row["method"] for block in blocks for row in block["rows"] if row["kind"] == kind}
-        by_block = [{row["label"]: row for row in block["rows"]} for block in blocks]
-        out.append(
-            (heading, [(label, found[label], [rows.get(label) for rows in by_block]) for label in sorted(found)])
-        )
-    return out
