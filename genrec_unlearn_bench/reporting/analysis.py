@@ -64,6 +64,11 @@ class Cell:
     difference: Difference | None = None
     equivalence: Equivalence | None = None
 
+    def minus(self, other: Cell) -> list[float]:
+        """Differences from another cell of the block, over the seeds that both have."""
+        pairs = zip(self.seeds, other.seeds, strict=True)
+        return [a - b for a, b in pairs if a is not None and b is not None]
+
 
 @dataclass(frozen=True, eq=False)
 class BlockAnalysis:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
-from genrec_unlearn_bench.reporting.formats.notes import notes
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
+from genrec_unlearn_bench.reporting.sentences import notes
 from genrec_unlearn_bench.reporting.tables import Column, Line, Shown, Table, column_title, line_label, show
 from genrec_unlearn_bench.reporting.wording import markdown_text
 

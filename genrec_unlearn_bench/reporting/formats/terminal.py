@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
 from genrec_unlearn_bench.reporting.formats.grid import GridRow, WideGrid, plain_grid, print_sentences
-from genrec_unlearn_bench.reporting.formats.notes import notes
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
+from genrec_unlearn_bench.reporting.sentences import notes
 from genrec_unlearn_bench.reporting.tables import Section, Shown, Table, column_title, line_label, show
 from genrec_unlearn_bench.reporting.wording import bare, visible
 

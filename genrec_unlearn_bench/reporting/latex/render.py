@@ -11,11 +11,11 @@ from importlib import resources
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from genrec_unlearn_bench.reporting.formats.notes import latex_notes
 from genrec_unlearn_bench.reporting.latex.columns import CELLS, FORMAT, cells_of, head_lines
 from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
 from genrec_unlearn_bench.reporting.latex.pages import Page, pages_of
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
+from genrec_unlearn_bench.reporting.sentences import latex_notes
 from genrec_unlearn_bench.reporting.tables import Entry, Line, Table
 from genrec_unlearn_bench.reporting.titles import backbone_title, row_title
 from genrec_unlearn_bench.reporting.wording import fixed
@@ -116,7 +116,7 @@ def render_latex(
     if not standalone:
         return template("fragment.tex").render(packages=PACKAGES, floats=floats)
     from genrec_unlearn_bench.reporting.bibliography import bibliography
-    from genrec_unlearn_bench.reporting.paragraph import statistics_paragraph
+    from genrec_unlearn_bench.reporting.sentences import statistics_paragraph
 
     return template("document.tex").render(
         packages=PACKAGES,
