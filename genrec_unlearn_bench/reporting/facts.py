@@ -171,23 +171,18 @@ class Facts:
         found = (block.margins.get(measure) for block in self.blocks)
         return _span(margin for margin in found if margin is not None)
 
-    @cached_property
-    def detectable(self) -> Mapping[Measure, float]:
-        """Least difference from the baseline that the first Holm step finds, the median over methods and blocks."""
-        out = {}
-        for measure in self.primary:
-            found = []
-            for block, row, cell in self._cells(measure):
-                if cell.difference is None or block.baseline is None or cell.difference.n < 2:
-                    continue
-                differences = cell.minus(block.cell(block.baseline, measure))
-                level = self.protocol.alpha / max(block.against_baseline, 1)
-                sd = float(np.std(differences, ddof=1))
-                if sd and not row.diverged:
-                    found.append(detectable_difference(sd, len(differences), level, power=self.protocol.power))
-            if found:
-                out[measure] = float(np.median(found))
-        return out
+    def detectable(self, measure: Measure) -> float | None:
+        """Median over methods and blocks of the least difference from the baseline that the first Holm step finds."""
+        found = []
+        for block, row, cell in self._cells(measure):
+            if cell.difference is None or block.baseline is None or cell.difference.n < 2:
+                continue
+            differences = cell.minus(block.cell(block.baseline, measure))
+            level = self.protocol.alpha / max(block.against_baseline, 1)
+            sd = float(np.std(differences, ddof=1))
+            if sd and not row.diverged:
+                found.append(detectable_difference(sd, len(differences), level, power=self.protocol.power))
+        return float(np.median(found)) if found else None
 
     def _cells(self, measure: Measure) -> list[tuple[BlockAnalysis, Row, Cell]]:
         return [

@@ -171,7 +171,7 @@ def _latex(report: Report, *, standalone: bool, bib: bool) -> tuple[Output, ...]
         from genrec_unlearn_bench.reporting.bibliography import bibliography
 
         out.append(Output(f"{report.stem}.bib", bibliography(report.tables).text, "beside"))
-    from genrec_unlearn_bench.reporting.sentences import statistics_paragraph
+    from genrec_unlearn_bench.reporting.paragraph import statistics_paragraph
 
     out.append(Output(f"{report.stem}-statistics.tex", statistics_paragraph(report.tables), "further"))
     return (*out, *_figures(report.across, svg=False))

@@ -1,30 +1,26 @@
-"""Sentences about tables, from the templates in ``leaderboard/templates/text``: notes and a paper's paragraph.
+"""Sentences from the templates in ``leaderboard/templates/text``, and with them the notes below a table.
 
 A number without its notes says more than was measured, so every format prints them. LaTeX prints fewer, in a paper's
-signs and names; there the paragraph "Statistical analysis" says the rest. In a template an empty line ends a sentence,
-and other line breaks are spaces.
+signs and names; the paragraph on the statistics says the rest there. In a template an empty line ends a sentence, and
+other line breaks are spaces.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from numpy import format_float_positional
 
-from genrec_unlearn_bench.reporting.across import across
-from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Mark, Verdict
-from genrec_unlearn_bench.reporting.bibliography import Bibliography, bibliography
+from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Mark
 from genrec_unlearn_bench.reporting.board import CORE
-from genrec_unlearn_bench.reporting.facts import Facts, Short, facts
+from genrec_unlearn_bench.reporting.facts import Short, facts
 from genrec_unlearn_bench.reporting.latex.escape import escape, shorten
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS, Measure
-from genrec_unlearn_bench.reporting.statistics.equivalence import LEVEL
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
-from genrec_unlearn_bench.reporting.statistics.paired import smallest_p
 from genrec_unlearn_bench.reporting.tables import DIVERGED, EQUIVALENCE, SIGNS, Entry, Table
 from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, task_title
 from genrec_unlearn_bench.reporting.wording import counted, listed, p_text, spanned, verb
@@ -34,12 +30,6 @@ if TYPE_CHECKING:
 
 NAMED = 6
 """Places that are named when runs are missing or diverged; more are counted."""
-SOFTWARE = {"NumPy": "numpy", "SciPy": "scipy"}
-OUTCOMES = {
-    Verdict.BETTER: "found the method better",
-    Verdict.WORSE: "found the method worse",
-    Verdict.NOT_SEPARABLE: "did not separate the two",
-}
 _TEXT_SIGNS = {
     **{verdict.name.lower(): sign for verdict, sign in SIGNS.items()},
     **{verdict.name.lower(): sign for verdict, sign in EQUIVALENCE.items() if verdict is not Likeness.UNDERPOWERED},
@@ -60,7 +50,7 @@ _TITLES = {"row": row_title, "task": task_title, "backbone": backbone_title}
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 """Around the keys of a citation in a sentence; private characters, taken out of all names."""
-CITATION = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+_CITATION = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 _SYMBOL = re.compile(r"(?<=paired )t\b|\bt(?=-test| interval)|(?<=attainable )p\b")
 
 
@@ -70,31 +60,17 @@ def notes(table: Table, *, best: str = "Bold", second: str = "italic") -> tuple[
     Args:
         best, second: How the format shows the two sets.
     """
-    return _sentences("notes.txt", _notes_context(table, {**_TEXT_SIGNS, "best": best, "second": second}))
+    return sentences("notes.txt", _notes_context(table, {**_TEXT_SIGNS, "best": best, "second": second}))
 
 
 def legend(table: Table, *, best: str, second: str) -> tuple[str, ...]:
     """Those of the notes that say what the signs in the table mean."""
-    return _sentences("legend.txt", _notes_context(table, {**_TEXT_SIGNS, "best": best, "second": second}))
+    return sentences("legend.txt", _notes_context(table, {**_TEXT_SIGNS, "best": best, "second": second}))
 
 
 def latex_notes(table: Table) -> tuple[str, ...]:
     """Notes below a LaTeX table, as TeX: the marks that occur in it, seeds, gaps, and the protocol."""
-    return tuple(map(_in_latex, _sentences("notes.txt", _notes_context(table, _LATEX_SIGNS, brief=True))))
-
-
-def statistics_paragraph(tables: Sequence[Table]) -> str:
-    """The paragraph "Statistical analysis" as LaTeX, one sentence a line; it cites keys of ``bibliography(tables)``.
-
-    It says what was done and what was found, how often, and what could not be found with so few seeds; which result
-    matters is for the author to say.
-    """
-    return "\n".join([r"\paragraph{Statistical analysis.}", *map(_in_latex, statistics_sentences(tables)), ""])
-
-
-def statistics_sentences(tables: Sequence[Table]) -> tuple[str, ...]:
-    """The paragraph's sentences as plain text, but for citations (``CITATION`` matches them)."""
-    return _sentences("statistics.txt", _statistics_context(tables, facts(tables), bibliography(tables)))
+    return tuple(map(in_latex, sentences("notes.txt", _notes_context(table, _LATEX_SIGNS, brief=True))))
 
 
 def _notes_context(table: Table, signs: dict[str, str], *, brief: bool = False) -> dict[str, Any]:
@@ -108,6 +84,7 @@ def _notes_context(table: Table, signs: dict[str, str], *, brief: bool = False) 
         variant = f" ({key.variant})" if key.variant else ""
         return f"{name('task', key.task)} on {name('backbone', key.backbone)}{variant}"
 
+    detectable = [(measure, found.detectable(measure)) for measure in found.primary]
     beams: dict[int, dict[str, None]] = {}
     for column in table.columns:
         if column.measure.beam is not None:
@@ -126,7 +103,7 @@ def _notes_context(table: Table, signs: dict[str, str], *, brief: bool = False) 
         "core": CORE,
         "several": len(found.blocks) > 1,
         "unmarked": [(reasons, [place(block) for block in blocks]) for reasons, blocks in found.unmarked.items()],
-        "detectable": [f"{number:.2g} on {measure.title}" for measure, number in found.detectable.items()],
+        "detectable": [f"{number:.2g} on {measure.title}" for measure, number in detectable if number is not None],
         "beams": [(width, list(heads)) for width, heads in sorted(beams.items())],
         "left_out": () if brief else table.analysis.board.left_out,
     }
@@ -154,45 +131,6 @@ def _present(entries: Sequence[Entry], *, primary_alone: bool) -> Iterator[str]:
                 yield "ranked"
 
 
-def _statistics_context(tables: Sequence[Table], found: Facts, books: Bibliography) -> dict[str, Any]:
-    rows = [row for block in found.blocks for row in block.block.rows]
-    owners = {
-        "method": {row.label: row.method for row in rows},
-        "backbone": {b.block.key.backbone: b.block.rows[0].first.backbone for b in found.blocks},
-        "software": SOFTWARE,
-    }
-    counts, likeness = found.verdicts, found.likeness
-    underpowered = counts.get(Verdict.UNDERPOWERED, 0)
-    margins = [(measure, found.margins(measure)) for measure in found.primary]
-    analyses = {id(table.analysis): table.analysis for table in tables}
-    return {
-        "f": found,
-        "name": lambda kind, name: shorten(name),
-        "cite": lambda *names: Cited.keys(books.cited(*names)),
-        "cited_names": lambda kind, names: _cited_list(names, books, {n: f"{kind}:{owners[kind][n]}" for n in names}),
-        "methods": found.rows("method"),
-        "references": found.rows("reference"),
-        "datasets": [name for name in books.keys if name.startswith("dataset:")],
-        "beams": [str(b) for b in sorted({m.beam for m in found.primary if m.beam is not None})],
-        "outcomes": [(str(counts[verdict]), text) for verdict, text in OUTCOMES.items() if counts.get(verdict)],
-        "tested": sum(counts.values()) - underpowered,
-        "underpowered": underpowered,
-        "least_p": min((rows.least_p for rows in found.underpowered), default=1.0),
-        "detectable": [_amount(measure, value, value) for measure, value in found.detectable.items()],
-        "sign_flip_least": smallest_p(found.seeds[1], sign_flip=True),
-        "equivalence_level": LEVEL,
-        "margins": [_amount(measure, *span) for measure, span in margins if span is not None],
-        "likeness": (
-            likeness.get(Likeness.EQUIVALENT, 0) + likeness.get(Likeness.IDENTICAL, 0),
-            likeness.get(Likeness.DIFFERENT, 0),
-            likeness.get(Likeness.NOT_SHOWN, 0),
-        ),
-        "across": [one for analysis in analyses.values() for one in across(analysis) if one.found is not None],
-        "suites": sorted({row.first.suite_version for row in rows}),
-        "software": list(SOFTWARE),
-    }
-
-
 class Cited(str):
     """Text with citations in it."""
 
@@ -207,25 +145,14 @@ class Cited(str):
         return re.sub(f"[{_OPEN}{_CLOSE}]", "", str(value))
 
 
-def _cited_list(names: Sequence[str], books: Bibliography, sources: Mapping[str, str]) -> Cited:
-    """Names in a list, each with its citations, a key only once."""
-    parts: list[str] = []
-    seen: set[str] = set()
-    for name in names:
-        keys = [key for key in books.cited(sources[name]) if key not in seen]
-        seen.update(keys)
-        parts.append(Cited.plain(shorten(name)) + Cited.keys(keys))
-    return Cited(listed(parts))
-
-
-def _amount(measure: Measure, low: float, high: float) -> str:
+def amount(measure: Measure, low: float, high: float) -> str:
     """0.012 to 0.03 for forget HR@10: two significant digits, without an exponent."""
     first, last = (format_float_positional(value, precision=2, fractional=False, trim="-") for value in (low, high))
     unit = f" {measure.spec.unit}" if measure.spec.unit in ("seconds", "MiB", "nats", "bits") else ""
     return f"{first if first == last else f'{first} to {last}'}{unit} for {measure.title}"
 
 
-def _sentences(template: str, context: dict[str, Any]) -> tuple[str, ...]:
+def sentences(template: str, context: dict[str, Any]) -> tuple[str, ...]:
     """The sentences of a template. In the context, ``name(kind, text)`` is how a task, backbone or row is shown."""
     found, name = context["f"], context["name"]
 
@@ -249,10 +176,14 @@ def _sentences(template: str, context: dict[str, Any]) -> tuple[str, ...]:
     return tuple(re.sub(r" (?=[.;,](?: |$))", "", part) for part in parts if part)
 
 
-def _in_latex(sentence: str) -> str:
+def without_citations(sentence: str) -> str:
+    return _CITATION.sub("", sentence)
+
+
+def in_latex(sentence: str) -> str:
     """The sentence as TeX: escaped, statistics' symbols in italics, citations as ``\\cite``."""
     out = []
-    for number, piece in enumerate(CITATION.split(sentence)):
+    for number, piece in enumerate(_CITATION.split(sentence)):
         # Escaping trims, and spaces at the ends of pieces part them from citations.
         head, tail = " " * piece.startswith(" "), " " * (piece.endswith(" ") and len(piece) > 1)
         plain = head + _SYMBOL.sub(lambda symbol: f"${symbol[0]}$", escape(piece)) + tail

@@ -116,7 +116,7 @@ def render_latex(
     if not standalone:
         return template("fragment.tex").render(packages=PACKAGES, floats=floats)
     from genrec_unlearn_bench.reporting.bibliography import bibliography
-    from genrec_unlearn_bench.reporting.sentences import statistics_paragraph
+    from genrec_unlearn_bench.reporting.paragraph import statistics_paragraph
 
     return template("document.tex").render(
         packages=PACKAGES,

@@ -1,4 +1,4 @@
-"""The generated paragraph on the statistics says what the tables hold, with the right numbers and the right grammar."""
+"""The generated paragraph says what the tables hold, with the right numbers and the right grammar."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.reporting.analysis import Verdict
 from genrec_unlearn_bench.reporting.bibliography import bibliography
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.sentences import CITATION, statistics_paragraph, statistics_sentences
+from genrec_unlearn_bench.reporting.paragraph import statistics_paragraph, statistics_sentences
+from genrec_unlearn_bench.reporting.sentences import without_citations
 from genrec_unlearn_bench.reporting.tables import Table
 from tests.reporting.boards import METHODS, REFERENCES, make_records, make_synthetic_tables
 
 
 def plain(tables: tuple[Table, ...]) -> str:
-    return " ".join(CITATION.sub("", sentence) for sentence in statistics_sentences(tables))
+    return " ".join(map(without_citations, statistics_sentences(tables)))
 
 
 def said(records: list[RunRecord] | None = None, layout: str = "main") -> str:
