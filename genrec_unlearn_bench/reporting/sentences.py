@@ -60,17 +60,17 @@ def notes(table: Table, *, best: str = "Bold", second: str = "italic") -> tuple[
     Args:
         best, second: How the format shows the two sets.
     """
-    return sentences("notes.txt", _notes_context(table, {**_TEXT_SIGNS, "best": best, "second": second}))
+    return sentences("notes.txt", **_notes_context(table, {**_TEXT_SIGNS, "best": best, "second": second}))
 
 
 def legend(table: Table, *, best: str, second: str) -> tuple[str, ...]:
     """Those of the notes that say what the signs in the table mean."""
-    return sentences("legend.txt", _notes_context(table, {**_TEXT_SIGNS, "best": best, "second": second}))
+    return sentences("legend.txt", **_notes_context(table, {**_TEXT_SIGNS, "best": best, "second": second}))
 
 
 def latex_notes(table: Table) -> tuple[str, ...]:
     """Notes below a LaTeX table, as TeX: the marks that occur in it, seeds, gaps, and the protocol."""
-    return tuple(map(in_latex, sentences("notes.txt", _notes_context(table, _LATEX_SIGNS, brief=True))))
+    return tuple(map(in_latex, sentences("notes.txt", **_notes_context(table, _LATEX_SIGNS, brief=True))))
 
 
 def _notes_context(table: Table, signs: dict[str, str], *, brief: bool = False) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def amount(measure: Measure, low: float, high: float) -> str:
     return f"{first if first == last else f'{first} to {last}'}{unit} for {measure.title}"
 
 
-def sentences(template: str, context: dict[str, Any]) -> tuple[str, ...]:
+def sentences(template: str, **context: Any) -> tuple[str, ...]:
     """The sentences of a template. In the context, ``name(kind, text)`` is how a task, backbone or row is shown."""
     found, name = context["f"], context["name"]
 
