@@ -39,9 +39,7 @@ def compare(
             "--seed chooses checkpoints, and methods are compared over all seeds that they share",
             hint="leave it out, or add --users",
         )
-    from genrec_unlearn_bench.reporting import comparisons
-    from genrec_unlearn_bench.reporting.compare_rows import compare_rows, find_pair
-    from genrec_unlearn_bench.reporting.compare_users import compare_checkpoints
+    from genrec_unlearn_bench.reporting import checkpoints, comparisons
     from genrec_unlearn_bench.reporting.measure import Measure
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 
@@ -52,19 +50,15 @@ def compare(
     found = results.gathered(results_dir, published=published, skip_broken=skip_broken)
     with found.located(first, second):
         board = found.board(protocol, results.selection(task, backbone, None, ruleset, scale, suite))
-        blocks = find_pair(board, first, second)
-    compared = tuple(compare_rows(block, first, second, measures, protocol) for block in blocks)
+        rows = comparisons.find_pair(board, first, second)
+    compared = tuple(comparisons.compare_rows(*pair, measures, protocol) for pair in rows)
     if users:
-        pairs = tuple(
-            (
-                each.block.key,
-                compare_checkpoints(each.block, each.first, each.second, measures, protocol, seeds=seed or ()),
-            )
-            for each in compared
-        )
+        pairs = [
+            pair for each in compared for pair in checkpoints.compare_checkpoints(each, protocol, seeds=seed or ())
+        ]
         return Output(
-            lambda: comparisons.users_document(pairs, protocol),
-            [lambda console: comparisons.draw_checkpoints(console, pairs, protocol)],
+            lambda: checkpoints.users_document(pairs, protocol),
+            [lambda console: checkpoints.draw_checkpoints(console, pairs, protocol)],
         )
     return Output(
         lambda: comparisons.pairs_document(compared, protocol),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +18,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Level
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
-from genrec_unlearn_bench.reporting.families import (
-    Difference,
-    Mark,
-    Order,
-    Place,
-    Unmarked,
-    Verdict,
-    against,
-    all_pairs,
-)
+from genrec_unlearn_bench.reporting.families import Difference, Family, Mark, Order, Place, Unmarked, Verdict
 from genrec_unlearn_bench.reporting.measure import GAP, Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Equivalence, margin, tosts
@@ -64,6 +56,11 @@ class Cell:
     difference: Difference | None = None
     equivalence: Equivalence | None = None
 
+    def minus(self, other: Cell) -> list[float]:
+        """Differences from another cell of the block, over the seeds that both have."""
+        pairs = zip(self.seeds, other.seeds, strict=True)
+        return [a - b for a, b in pairs if a is not None and b is not None]
+
 
 @dataclass(frozen=True, eq=False)
 class BlockAnalysis:
@@ -85,11 +82,6 @@ class BlockAnalysis:
 
     def cell(self, row: Row, measure: Measure) -> Cell:
         return self.cells[row.label, measure]
-
-    @property
-    def separable(self) -> Mapping[Measure, bool]:
-        """Whether the best method is separable from any other, of the measures on which methods are ranked."""
-        return {measure: reason is not Unmarked.TIED for measure, reason in self.unmarked.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,14 +118,14 @@ def analyse(
         baseline: Label of the row to test against; the protocol's where none is given. A block without such a row
             has no tests against it.
     """
-    chosen = tuple(primary) if primary is not None else protocol.primary_measures()
-    shown = tuple(dict.fromkeys((*chosen, *measures)))
-    base = baseline or protocol.baseline
-    blocks = (
-        analyse_block(block, protocol, measures=shown, primary=chosen, baseline=base, untested=untested)
-        for block in board.blocks
-    )
-    return Analysis(board, protocol, tuple(blocks))
+    chosen = primary if primary is not None else protocol.primary_measures()
+    options: dict[str, Any] = {
+        "measures": tuple(dict.fromkeys((*chosen, *measures))),
+        "primary": chosen,
+        "baseline": baseline or protocol.baseline,
+        "untested": untested,
+    }
+    return Analysis(board, protocol, tuple(analyse_block(block, protocol, **options) for block in board.blocks))
 
 
 def analyse_block(
@@ -154,11 +146,10 @@ def analyse_block(
     exploratory = [i for i, m in enumerate(shown) if m not in primary and m not in untested]
     differences: dict[tuple[int, int], Difference] = {}
     orders: dict[int, Order] = {}
-    for family in (confirmatory, exploratory):
-        differences |= against(values, shown, family, base, ranked, protocol)
-        worse = frozenset(place for place, found in differences.items() if found.verdict is Verdict.WORSE)
-        letters = family is confirmatory
-        orders |= all_pairs(values, shown, family, ranked, alpha=protocol.alpha, letters=letters, worse=worse)
+    for members in (confirmatory, exploratory):
+        family = Family(values, shown, members, ranked, protocol)
+        differences |= family.against(base)
+        orders |= family.orders(differences, letters=members is confirmatory)
     oracle = block.rows.index(block.oracle) if block.oracle is not None else None
     margins = [_margin(block, measure, oracle, protocol) for measure in shown]
     cells: dict[tuple[str, Measure], Cell] = {}

@@ -30,11 +30,11 @@ from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell, Mark
 from genrec_unlearn_bench.reporting.board import BlockKey, Row
-from genrec_unlearn_bench.reporting.formats.notes import legend, notes
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.sentences import legend, notes
 from genrec_unlearn_bench.reporting.tables import Table, decimals
 from genrec_unlearn_bench.reporting.verdicts import (
     Forgets,

@@ -17,11 +17,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
-from genrec_unlearn_bench.reporting.formats.notes import latex_notes
 from genrec_unlearn_bench.reporting.latex_text import escape, label, shorten
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS
 from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
+from genrec_unlearn_bench.reporting.sentences import latex_notes
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
 from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, task_title

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Number = TypeVar("Number", float, "NDArray[np.float64]")
 
 GAP = "gap."
 """Prefix of measures that are taken against the oracle's row, seed by seed, when a board is made. The ``gap.*`` of a
@@ -124,8 +130,8 @@ class Measure(NamedTuple):
         """↓, ↑, → 0 (the nearer to the oracle the better) or nothing."""
         return {Better.LOWER: "↓", Better.HIGHER: "↑", Better.ORACLE: "→0", Better.NONE: ""}[self.better]
 
-    def score(self, value: float) -> float | None:
-        """The value turned so that more is better; None for a measure without a direction."""
+    def score(self, value: Number) -> Number | None:
+        """The value, or values, turned so that more is better; None for a measure without a direction."""
         match self.better:
             case Better.HIGHER:
                 return value

@@ -1,4 +1,7 @@
-"""Names that tables in papers print in place of ids, from ``leaderboard/titles.yaml``; an id without one stays."""
+"""Names that tables in papers print in place of ids, from ``leaderboard/titles.yaml``; an id without one stays.
+
+What follows a name in brackets, which tells it from others of that name, stays as well.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from genrec_unlearn_bench.reporting.selection import variants
 
 
 def task_title(task: str) -> str:
-    """``Industrial, brand`` for ``industrial-brand``; what follows the name in brackets stays."""
+    """``Industrial, brand`` for ``industrial-brand``."""
     name, bracket, rest = task.partition(" (")
     dataset, _, kind = name.rpartition("-")
     known = _titles()["datasets"]
@@ -22,16 +25,16 @@ def task_title(task: str) -> str:
 
 
 def backbone_title(backbone: str) -> str:
-    """``TIGER`` for ``tiger``; what follows the name in brackets stays."""
+    """``TIGER`` for ``tiger``."""
     name, bracket, rest = backbone.partition(" (")
     return _titles()["backbones"].get(name, name) + bracket + rest
 
 
 def row_title(label: str) -> str:
-    """``TRACER, no mask`` for ``tracer-no-mask``; what tells a row from others of its method stays."""
+    """``TRACER, no mask`` for ``tracer-no-mask``."""
     name, bracket, rest = label.partition(" (")
     known = _titles()["methods"]
-    parent = _variants().get(name, "")
+    parent = variants().get(name, "")
     if parent in known and name.startswith(parent) and name not in known:
         variant = name.removeprefix(parent)
         shown = known[parent] + (f", {variant[1:].replace('-', ' ')}" if variant.startswith("-") else variant)
@@ -45,8 +48,3 @@ def _titles() -> Mapping[str, Mapping[str, str]]:
     file = resources.files("genrec_unlearn_bench.leaderboard") / "titles.yaml"
     content: Mapping[str, Mapping[str, str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return content
-
-
-@cache
-def _variants() -> Mapping[str, str]:
-    return variants()

@@ -134,7 +134,6 @@ def test_the_best_set_holds_all_that_are_not_separable_from_the_best_and_the_sec
 def test_where_all_are_tied_nothing_is_marked() -> None:
     found = analysed(board_of(rows(a=[0.1, 0.3, 0.2], b=[0.3, 0.1, 0.2], c=[0.2, 0.2, 0.21])))
     assert {found.cells[label, FORGET].mark for label in "abc"} == {Mark.PLAIN}
-    assert found.separable[FORGET] is False
     assert found.unmarked[FORGET] is Unmarked.TIED
     assert all(found.cells[label, FORGET].rank is None for label in "abc"), "every rank is open to each of them"
     assert all(not found.cells[label, FORGET].letters for label in "abc"), "all would share one"

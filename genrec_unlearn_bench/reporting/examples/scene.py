@@ -7,7 +7,6 @@ go to the example whose lists lost more concept items, then to the lower row. A 
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -20,7 +19,6 @@ from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups, TaskManifest
 from genrec_unlearn_bench.data.holdout import carve
-from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, ProtocolMismatch, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation.concept import concept_places
 from genrec_unlearn_bench.evaluation.lists import list_change
@@ -101,7 +99,17 @@ def side_by_side(
 
 
 def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) -> tuple[Row, ...]:
-    out = {row.label: row for row in (_reference(block, name) for name in (protocol.baseline, protocol.oracle))}
+    out: dict[str, Row] = {}
+    for method in (protocol.baseline, protocol.oracle):
+        row = next((row for row in block.rows if row.method == method), None)
+        if row is None:
+            key = block.key
+            raise DataMissing(
+                f"there is no run of {method!r} to compare with",
+                where=key.title,
+                hint=f"run it: bench run --task {key.task} --backbone {key.backbone} --method {method}",
+            )
+        out[row.label] = row
     for pattern in methods:
         found = [row for row in block.rows if pattern in (row.label, row.method) or fnmatchcase(row.label, pattern)]
         if not found:
@@ -121,18 +129,6 @@ def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) ->
     return (*out.values(), *known)
 
 
-def _reference(block: Block, method: str) -> Row:
-    row = next((row for row in block.rows if row.method == method), None)
-    if row is None:
-        other = next(iter(block.rows)).first
-        raise DataMissing(
-            f"there is no run of {method!r} to compare with",
-            where=block.key.title,
-            hint=f"run it: {_command(other, method)}",
-        )
-    return row
-
-
 def _seed(block: Block, rows: Sequence[Row], seed: int | None) -> int:
     shared = sorted(set.intersection(*(set(row.results) for row in rows)))
     if shared and (seed is None or seed in shared):
@@ -140,14 +136,6 @@ def _seed(block: Block, rows: Sequence[Row], seed: int | None) -> int:
     has = "; ".join(f"{row.label} has {', '.join(map(str, row.results))}" for row in rows)
     at = "no seed is shared by all rows" if seed is None else f"not all rows have a run at seed {seed}"
     raise DataMissing(f"{at}: {has}", where=block.key.title, hint="choose another --seed, or run what is missing")
-
-
-def _command(result: Result, method: str) -> str:
-    """The command of a run with another row in its method's place, whose configuration it does not share."""
-    words = shlex.split(result.command)
-    pairs = zip(["", *words], words, strict=False)
-    kept = [(before, word) for before, word in pairs if "--set" not in (before, word)]
-    return shlex.join(method if before == "--method" else word for before, word in kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +262,9 @@ def most_changed(scene: Scene, group: Group, beam: int, top: int) -> IntArray:
         )
     others = lists[REFERENCES:] or lists[1:]
     changes = np.mean([list_change(lists[0], other, LIST_LENGTH) for other in others], axis=0)
-    concept = [_concept_items(scene, each, users) for each in (lists[0], *others)]
+    concept = [
+        concept_places(scene.split, each.items[:, :LIST_LENGTH], users).sum(axis=1) for each in (lists[0], *others)
+    ]
     left = np.mean([concept[0] - each for each in concept[1:]], axis=0)
     order = np.lexsort((np.arange(len(users)), -left, -changes))
     _, first = np.unique(users[order], return_index=True)
@@ -302,7 +292,3 @@ def of_users(scene: Scene, wanted: Sequence[int], groups: Sequence[Group]) -> li
             hint="users go by the numbers in the column `user` of per_user.parquet; or show the most changed: --top 5",
         )
     return found
-
-
-def _concept_items(scene: Scene, lists: Ranking, users: IntArray) -> IntArray:
-    return np.asarray(concept_places(scene.split, lists.items[:, :LIST_LENGTH], users).sum(axis=1), dtype=np.int64)
