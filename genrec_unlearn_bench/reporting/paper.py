@@ -162,17 +162,12 @@ def _context(tables: Sequence[Table], found: Facts, books: Bibliography) -> dict
     across = [result for analysis in analyses.values() for result in compare_across(analysis)]
     return {
         "f": found,
-        "protocol": found.protocol,
         "name": lambda kind, name: shorten(name),
         "cite": lambda *names: Cited.keys(books.cited(*names)),
         "cited_names": cited_names,
-        "methods": found.rows("method"),
-        "references": found.rows("reference"),
         "datasets": [name for name in books.keys if name.startswith("dataset:")],
-        "fewer_rows": {label for group in found.fewer for label in group.labels},
         "beams": [str(b) for b in sorted({m.beam for m in found.primary if m.beam is not None})],
         "outcomes": [(str(counts[verdict]), text) for verdict, text in OUTCOMES.items() if counts.get(verdict)],
-        "tested": sum(counts.values()) - underpowered,
         "underpowered": underpowered,
         "least_p": min((rows.least_p for rows in found.underpowered), default=1.0),
         "detectable": [amount(m, value, value) for m, value in detectable if value is not None],
