@@ -7,8 +7,8 @@ import pytest
 from genrec_unlearn_bench.data.catalogue import packaged_datasets
 from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.registry import methods
-from genrec_unlearn_bench.reporting.bibtex import parse_bibtex
 from genrec_unlearn_bench.reporting.board import make_board
+from genrec_unlearn_bench.reporting.latex_text import parse_bibtex
 from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.paper import ALWAYS, bibliography, references
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
