@@ -21,9 +21,9 @@ def site(
     The same results give the same bytes on every machine, so whoever doubts a page can make it again.
     """
     from genrec_unlearn_bench.files import atomic_folder
+    from genrec_unlearn_bench.reporting.outputs import SITE, differences, site_files
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.reporting.results import load_results
-    from genrec_unlearn_bench.reporting.site import FOLDER, differences, site_files
     from genrec_unlearn_bench.submissions.pull import INDEX, site_index
     from genrec_unlearn_bench.submissions.verification import published_sources
 
@@ -35,7 +35,7 @@ def site(
     results = [one for source, folder in sources for one in load_results([folder], source=source).results]
     files = site_files(results, statistics_protocol(), root=leaderboard)
     files[INDEX] = site_index([folder for _, folder in sources], leaderboard)
-    place = out or leaderboard / FOLDER
+    place = out or leaderboard / SITE
     counted = {"folder": str(place), "files": len(files), "results": len(results)}
     if check:
         found = differences(files, place)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from genrec_unlearn_bench.errors import ConfigError
-from genrec_unlearn_bench.reporting.latex.escape import printable
+from genrec_unlearn_bench.reporting.latex_text import printable
 
 LONGEST = 20_000
 """Characters of BibTeX that are read from one submission."""

@@ -18,7 +18,7 @@ from numpy import format_float_positional
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Mark
 from genrec_unlearn_bench.reporting.board import CORE
 from genrec_unlearn_bench.reporting.facts import Short, facts
-from genrec_unlearn_bench.reporting.latex.escape import escape, shorten
+from genrec_unlearn_bench.reporting.latex_text import escape, shorten
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS, Measure
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.tables import DIVERGED, EQUIVALENCE, SIGNS, Entry, Table

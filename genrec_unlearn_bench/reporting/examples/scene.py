@@ -32,7 +32,7 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.store.store import StageStore
 
-GROUPS = (Group.FORGET, Group.RETAIN)
+SIDES = (Group.FORGET, Group.RETAIN)
 UNASKED = 3
 """Methods that are shown where none are named; more have to be chosen."""
 
@@ -143,7 +143,7 @@ class Scene:
     """Runs on one task, with its dataset.
 
     Attributes:
-        split: The task as the runs were measured on it; only its test part is complete for interaction requests.
+        split: The task as the runs were measured on it, with its test part alone.
         runs: Label and lists, the original first.
     """
 
@@ -173,11 +173,7 @@ def set_scene(chosen: SideBySide, store: StageStore) -> Scene:
     runs = tuple((label, find_lists(read_record(result.folder), store)) for label, result in chosen.rows)
     first = runs[0][1]
     for label, found in runs[1:]:
-        if not all(
-            np.array_equal(first.users(group), found.users(group))
-            and np.array_equal(first.targets(group), found.targets(group))
-            for group in GROUPS
-        ):
+        if not all(np.array_equal(_tested(first, group), _tested(found, group)) for group in SIDES):
             raise ProtocolMismatch(
                 f"the runs of {runs[0][0]!r} and {label!r} were measured on different test examples",
                 where=chosen.title,
@@ -186,6 +182,11 @@ def set_scene(chosen: SideBySide, store: StageStore) -> Scene:
     dataset = find_dataset_of(first.record, store)
     split = _split(dataset, _manifest(chosen.rows[0][1].folder, first.record), first)
     return Scene(chosen.title, dataset, split, runs)
+
+
+def _tested(found: RunLists, group: Group) -> IntArray:
+    """[2, M] user and target of every test example."""
+    return np.stack([found.users(group), found.targets(group)])
 
 
 def _manifest(folder: Path, record: RunRecord) -> TaskManifest:
@@ -201,10 +202,9 @@ def _manifest(folder: Path, record: RunRecord) -> TaskManifest:
 
 
 def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetSplit:
-    """The task from its manifest, so that the task's file is not needed.
+    """The task from its manifest and the per-user table, so that the task's file is not needed.
 
-    The manifest of an interaction request does not say which of its interactions were drawn for the test; the per-user
-    table does.
+    Its train and validation parts are empty, as lists are of test examples alone.
     """
     row = {name: number for number, name in enumerate(dataset.items.ids)}
     width = max(len(dataset.items), 1)
@@ -213,28 +213,26 @@ def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetS
     listed = [(user, row[name]) for user, name in manifest.forget_interactions]
     pairs = np.asarray(listed, dtype=np.int64).reshape(-1, 2)
     single = manifest.kind is ConceptKind.INTERACTION
-    forgotten = pairs[:, 0] * width + pairs[:, 1]
 
-    def divided(part: Examples) -> Groups:
-        gone = np.isin(part.users * width + part.targets, forgotten) if single else items[part.targets]
-        return Groups(forget=part.subset(gone), retain=part.subset(~gone))
-
-    train, valid, test = (divided(part) for part in (dataset.train, dataset.valid, dataset.test))
-    if single:
-        tested = found.users(Group.FORGET) * width + found.targets(Group.FORGET)
-        drawn = train.forget.subset(np.isin(train.forget.users * width + train.forget.targets, tested))
-        test = Groups(forget=drawn, retain=dataset.test)
-    split = ForgetSplit(manifest.kind, items, pairs, train, valid, test, manifest)
-    if single and found.record.holdout:
-        # What is never trained on is not to be forgotten either.
-        split = replace(split, pairs=carve(dataset, split)[1].pairs)
-    for group, part in zip(GROUPS, (split.test.forget, split.test.retain), strict=True):
-        if not np.array_equal(part.users, found.users(group)) or not np.array_equal(part.targets, found.targets(group)):
+    def tested(part: Examples, group: Group) -> Examples:
+        users, targets = _tested(found, group)
+        chosen = part.subset(np.isin(part.users * width + part.targets, users * width + targets))
+        if not np.array_equal([chosen.users, chosen.targets], [users, targets]):
             raise CorruptArtefact(
                 f"the {group.value} test examples of the dataset are not those of the per-user table",
                 where=found.record.cell.task,
                 hint=f"make the run again: {found.record.command}",
             )
+        return chosen
+
+    # Interactions to be forgotten are train examples; which of them were drawn for the test, the table says.
+    forget = tested(dataset.train if single else dataset.test, Group.FORGET)
+    none = Groups(forget.subset(np.zeros(0, dtype=np.int64)), forget.subset(np.zeros(0, dtype=np.int64)))
+    test = Groups(forget, tested(dataset.test, Group.RETAIN))
+    split = ForgetSplit(manifest.kind, items, pairs, none, none, test, manifest)
+    if single and found.record.holdout:
+        # What is never trained on is not to be forgotten either.
+        split = replace(split, pairs=carve(dataset, split)[1].pairs)
     return split
 
 

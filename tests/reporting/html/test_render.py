@@ -17,7 +17,7 @@ from tempfile import gettempdir
 import pytest
 
 from genrec_unlearn_bench.reporting.board import make_board
-from genrec_unlearn_bench.reporting.html.render import SCRIPTS, data_block
+from genrec_unlearn_bench.reporting.html_page import SCRIPTS, data_block
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.verdicts import standing
 from tests.reporting.boards import make_synthetic_board
