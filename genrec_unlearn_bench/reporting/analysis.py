@@ -139,7 +139,7 @@ def analyse_block(
 ) -> BlockAnalysis:
     """One block; see ``analyse``."""
     shown = tuple(measures)
-    values = np.stack([block.values(measure) for measure in shown]) if shown else np.zeros((0, len(block.rows), 0))
+    values = np.stack([block.values(measure) for measure in shown])
     base = next((i for i, row in enumerate(block.rows) if row.label == baseline), None)
     ranked = [i for i, row in enumerate(block.rows) if row.kind == "method" and not row.diverged]
     confirmatory = [i for i, m in enumerate(shown) if m in primary]
@@ -152,19 +152,23 @@ def analyse_block(
         orders |= family.orders(differences, letters=members is confirmatory)
     oracle = block.rows.index(block.oracle) if block.oracle is not None else None
     margins = [_margin(block, measure, oracle, protocol) for measure in shown]
+    by_row = values.reshape(-1, values.shape[-1])
+    summary = t_interval(by_row, confidence=protocol.confidence)
+    numbers = zip(summary.mean, summary.sd, summary.low, summary.high, summary.n, by_row.tolist(), strict=True)
     cells: dict[tuple[str, Measure], Cell] = {}
     for m, measure in enumerate(shown):
-        summary = t_interval(values[m], confidence=protocol.confidence)
         likeness = _equivalences(values[m], oracle, margins[m])
+        places = orders[m].places if m in orders else {}
         for r, row in enumerate(block.rows):
-            place = orders[m].places.get(r, UNRANKED) if m in orders else UNRANKED
+            mean, sd, low, high, n, seeds = next(numbers)
+            place = places.get(r, UNRANKED)
             cells[row.label, measure] = Cell(
-                mean=finite(summary.mean[r]),
-                sd=finite(summary.sd[r]),
-                low=finite(summary.low[r]),
-                high=finite(summary.high[r]),
-                n=int(summary.n[r]),
-                seeds=tuple(finite(value) for value in values[m, r]),
+                mean=finite(mean),
+                sd=finite(sd),
+                low=finite(low),
+                high=finite(high),
+                n=int(n),
+                seeds=tuple(map(finite, seeds)),
                 mark=place.mark,
                 rank=place.rank,
                 letters=place.letters,

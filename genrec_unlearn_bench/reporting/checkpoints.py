@@ -18,6 +18,7 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, UserBlock
 from genrec_unlearn_bench.files import file_digest
+from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.reporting.board import BlockKey, Row
 from genrec_unlearn_bench.reporting.comparisons import SCHEMA_VERSION, PairedBlock, interval_text, names_of, numbers
 from genrec_unlearn_bench.reporting.formats.grid import plain_grid
@@ -115,7 +116,7 @@ def compare_checkpoints(
 
 def _table(row: Row, seed: int) -> pd.DataFrame:
     result = row.results[seed]
-    path = result.per_user
+    path = result.folder / PER_USER
     if not path.is_file():
         raise DataMissing(
             f"{row.label} at seed {seed} has no per-user table",

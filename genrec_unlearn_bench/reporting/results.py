@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
-from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
+from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.reporting.measure import (
     RECORDED_COSTS,
     TOTAL_SHARE,
@@ -108,11 +108,6 @@ class Result:
     place: str
     folder: Path
     source: Source
-
-    @property
-    def per_user(self) -> Path:
-        """The table of test users, where there is one."""
-        return self.folder / PER_USER
 
 
 @dataclass(frozen=True)
@@ -224,6 +219,6 @@ def measures_of(results: Iterable[Result]) -> tuple[Measure, ...]:
     seen: dict[Measure, None] = {}
     for result in results:
         for measure, value in result.values.items():
-            if value is not None or measure in RECORDED_COSTS:
-                seen.setdefault(measure)
+            if measure not in seen and (value is not None or measure in RECORDED_COSTS):
+                seen[measure] = None
     return tuple(seen)

@@ -34,7 +34,7 @@ def row_title(label: str) -> str:
     """``TRACER, no mask`` for ``tracer-no-mask``."""
     name, bracket, rest = label.partition(" (")
     known = _titles()["methods"]
-    parent = variants().get(name, "")
+    parent = _variants().get(name, "")
     if parent in known and name.startswith(parent) and name not in known:
         variant = name.removeprefix(parent)
         shown = known[parent] + (f", {variant[1:].replace('-', ' ')}" if variant.startswith("-") else variant)
@@ -48,3 +48,6 @@ def _titles() -> Mapping[str, Mapping[str, str]]:
     file = resources.files("genrec_unlearn_bench.leaderboard") / "titles.yaml"
     content: Mapping[str, Mapping[str, str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return content
+
+
+_variants = cache(variants)

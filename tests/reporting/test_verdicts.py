@@ -59,7 +59,9 @@ def judged(*groups: list[Result], row: str = "mine", seeds: int = 5) -> Verdicts
     references.append(planted("retrain", RETRAIN[:seeds], shifted(KEPT, 0.001)[:seeds], decoded=RETRAIN[:seeds]))
     block = board_of(*references, *groups).blocks[0]
     protocol = statistics_protocol()
-    return verdicts(verdict_analysis(block, protocol), block.row(row), beam=protocol.beam)
+    return verdicts(
+        verdict_analysis(block, protocol), next(each for each in block.rows if each.label == row), beam=protocol.beam
+    )
 
 
 def test_as_retraining_is_yes() -> None:
