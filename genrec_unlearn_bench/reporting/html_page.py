@@ -28,7 +28,7 @@ from genrec_unlearn_bench.reporting.reported import Beside
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.selection import task_kinds, variants
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
-from genrec_unlearn_bench.reporting.verdicts import standing
+from genrec_unlearn_bench.reporting.verdicts import sort_key
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -166,4 +166,4 @@ def _importance(block: Mapping[str, Any]) -> tuple[int, int]:
 def _rows_of(block: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
     """Rows of a kind: methods and controls by their verdicts, references in their own order."""
     found = [row for row in block["rows"] if row["kind"] == kind]
-    return found if kind == "reference" else sorted(found, key=lambda row: (*standing(row["order"]), row["label"]))
+    return found if kind == "reference" else sorted(found, key=lambda row: (*sort_key(row["order"]), row["label"]))

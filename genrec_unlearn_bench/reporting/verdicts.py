@@ -135,7 +135,7 @@ class Verdicts:
         return self.forgets.order, self.keeps.order, self.costs.order
 
 
-def standing(order: Sequence[float]) -> tuple[float, float, float]:
+def sort_key(order: Sequence[float]) -> tuple[float, float, float]:
     """To sort rows by: the outcome of forgetting, then that of keeping, then the cost; without tests, the number left.
 
     Args:

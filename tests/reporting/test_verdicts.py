@@ -16,7 +16,7 @@ from genrec_unlearn_bench.reporting.verdicts import (
     Tone,
     Verdicts,
     pareto_front,
-    standing,
+    sort_key,
     verdict_analysis,
     verdicts,
 )
@@ -178,7 +178,7 @@ def test_the_order_is_forgetting_then_keeping_then_cost() -> None:
         "d": planted("d", shifted(RETRAIN, 0.2), seconds=1.0),
         "e": planted("e", ORIGINAL, seconds=1.0),
     }
-    places = {name: standing(judged(*names.values(), row=name).order) for name in names}
+    places = {name: sort_key(judged(*names.values(), row=name).order) for name in names}
     assert sorted(places, key=lambda name: places[name]) == ["b", "a", "c", "d", "e"]
 
 
