@@ -116,8 +116,8 @@ def compare_rows(
         sentence = f"{measure.title}: {_finding(difference, detectable, first.label, second.label, protocol)}"
         cells = analysis.cell(first, measure), analysis.cell(second, measure)
         out.append(PairedMeasure(measure, *cells, difference, detectable, sentence))
-    measured = np.isfinite(ours - theirs).any(axis=0)
-    shared = tuple(seed for seed, has in zip(block.seeds, measured, strict=True) if has)
+    measured = np.isfinite(ours - theirs)
+    shared = tuple(seed for j, seed in enumerate(block.seeds) if measured[:, j].any())
     notes = _notes(block, (first, second), shared, protocol)
     return PairedBlock(block, first, second, shared, family, tuple(out), notes)
 

@@ -36,34 +36,31 @@ _SIDES = {
 }
 
 _COSTS = {
-    spec.name: spec
-    for spec in (
-        MetricSpec(
-            name=name,
-            title=title,
-            better={Group.ALL: Better.LOWER},
-            range=(0.0, math.inf),
-            unit=unit,
-            description=description,
-            source="protocol sec. 4",
-        )
-        for name, title, unit, description in (
-            (
-                "cost.tuning-seconds",
-                "Tuning",
-                "seconds",
-                "Wall-clock of trying configurations before this one was chosen, validation included.",
-            ),
-            (
-                "cost.total-share",
-                "% of retraining",
-                "%",
-                "Wall-clock of unlearning and tuning together, as a share of that of training the oracle.",
-            ),
-        )
+    name: MetricSpec(
+        name=name,
+        title=title,
+        better={Group.ALL: Better.LOWER},
+        range=(0.0, math.inf),
+        unit=unit,
+        description=f"Wall-clock of {what}.",
+        source="protocol sec. 4",
+    )
+    for name, title, unit, what in (
+        (
+            "cost.tuning-seconds",
+            "Tuning",
+            "seconds",
+            "trying configurations before this one was chosen, validation included",
+        ),
+        (
+            "cost.total-share",
+            "% of retraining",
+            "%",
+            "unlearning and tuning together, as a share of that of training the oracle",
+        ),
     )
 }
-"""Costs that no record lists among its metrics; they follow from its other fields (``results.cost_values``)."""
+"""Costs that no record lists among its metrics; they follow from its other fields (``results``)."""
 
 
 class Measure(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -110,21 +110,18 @@ class Result:
     source: Source
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """Results read from some folders."""
+class Loaded(NamedTuple):
+    """Results of some folders; ``faults`` are the records that could not be read, as sentences."""
 
     results: tuple[Result, ...]
     faults: tuple[str, ...]
-    """Records that could not be read, as sentences; empty unless the caller asked to go on."""
 
 
 def find_records(root: Path) -> list[Path]:
     """Every ``result.json`` below a folder, sorted by path; hidden folders (drafts) are passed over."""
-    found = (
-        path for path in root.rglob(RECORD) if not any(part.startswith(".") for part in path.parts[len(root.parts) :])
-    )
-    return sorted(found, key=lambda path: path.relative_to(root).as_posix())
+    found = {path.relative_to(root): path for path in root.rglob(RECORD)}
+    shown = (place for place in found if not any(part.startswith(".") for part in place.parts))
+    return [found[place] for place in sorted(shown, key=Path.as_posix)]
 
 
 def load_results(roots: Sequence[Path], *, source: Source = OWN, skip_broken: bool = False) -> Loaded:
