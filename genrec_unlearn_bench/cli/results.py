@@ -46,8 +46,7 @@ def compare(
             "--seed chooses checkpoints, and methods are compared over all seeds that they share",
             hint="leave it out, or add --users",
         )
-    from genrec_unlearn_bench.reporting import comparisons
-    from genrec_unlearn_bench.reporting.compare_users import compare_checkpoints
+    from genrec_unlearn_bench.reporting import checkpoints, comparisons
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 
     protocol = statistics_protocol()
@@ -59,14 +58,10 @@ def compare(
             lambda: comparisons.pairs_document(compared, protocol),
             [lambda console: comparisons.draw_pairs(console, compared, protocol)],
         )
-    measures = [one.measure for one in compared[0].measures]
-    pairs = tuple(
-        (each.block.key, compare_checkpoints(each.block, each.first, each.second, measures, protocol, seeds=seed or ()))
-        for each in compared
-    )
+    pairs = [pair for each in compared for pair in checkpoints.compare_checkpoints(each, protocol, seeds=seed or ())]
     return Output(
-        lambda: comparisons.users_document(pairs, protocol),
-        [lambda console: comparisons.draw_checkpoints(console, pairs, protocol)],
+        lambda: checkpoints.users_document(pairs, protocol),
+        [lambda console: checkpoints.draw_checkpoints(console, pairs, protocol)],
     )
 
 

@@ -143,8 +143,8 @@ def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: 
     The same results give the same bytes on every machine, so whoever doubts a page can make it again.
     """
     from genrec_unlearn_bench.files import atomic_folder
+    from genrec_unlearn_bench.reporting.outputs import SITE, differences, site_files
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-    from genrec_unlearn_bench.reporting.site import FOLDER, differences, site_files
     from genrec_unlearn_bench.submissions.pull import INDEX, site_index
     from genrec_unlearn_bench.submissions.result_set import load_published
     from genrec_unlearn_bench.submissions.verification import published_sources
@@ -157,7 +157,7 @@ def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: 
     results = [one for part in load_published(leaderboard) for one in part.results]
     files = site_files(results, statistics_protocol(), root=leaderboard)
     files[INDEX] = site_index(folders, leaderboard)
-    place = out or leaderboard / FOLDER
+    place = out or leaderboard / SITE
     counted = {"folder": str(place), "files": len(files), "results": len(results)}
     if check:
         if found := differences(files, place):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from genrec_unlearn_bench.errors import DataMissing, UsageError
 from genrec_unlearn_bench.reporting.board import Board
-from genrec_unlearn_bench.reporting.compare_rows import PairedBlock, compare_rows, find_pair
+from genrec_unlearn_bench.reporting.comparisons import PairedBlock, compare_rows, find_pair
 from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.outputs import Report, make_report
@@ -78,8 +78,8 @@ class ResultSet:
         texts = metrics or protocol.primary
         measures = tuple(dict.fromkeys(Measure.parse(text, beam=beam or protocol.beam) for text in texts))
         with self.located(first, second):
-            blocks = find_pair(self.board(protocol, wanted), first, second)
-        return tuple(compare_rows(block, first, second, measures, protocol) for block in blocks)
+            pairs = find_pair(self.board(protocol, wanted), first, second)
+        return tuple(compare_rows(*pair, measures, protocol) for pair in pairs)
 
     @contextmanager
     def located(self, *methods: str) -> Iterator[None]:

@@ -12,7 +12,7 @@ import yaml
 from pydantic import AfterValidator, Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.reporting.bibtex import bibtex_faults
+from genrec_unlearn_bench.reporting.latex_text import bibtex_faults
 from genrec_unlearn_bench.submissions.plain_text import Refused, odd_text, strict_yaml
 
 STATEMENTS: Mapping[str, str] = {
